@@ -1,0 +1,120 @@
+"""What runs: workers and supervisors, their messages, and the tools to test them.
+
+A worker is a ``Worker`` (or any Pykka actor, or a plain function); a supervisor owns workers and restarts them. You
+declare both with ``trees`` and start the tree in your own program. What you may rely on:
+
+ 1. One message at a time per worker; messages from one sender to one target arrive in order.
+ 2. A crash loses the message being handled and nothing else: the mailbox survives the restart. Whoever asked gets the
+    exception at once.
+ 3. A restarted worker is a new object built from its spec: no state of the old one, no overlap with it.
+ 4. No sender is ever hurt by a target's crash. Every dropped message is a dead letter with a reason, counted.
+ 5. An ask always ends: reply, error, or timeout.
+ 6. Any exception raised in a worker, ``SystemExit`` and ``KeyboardInterrupt`` included, ends that worker only.
+ 7. A supervisor answers at all times.
+ 8. Restart, shutdown and escalation follow Erlang/OTP; where they differ, it says so.
+ 9. A request whose target waits for it raises ``RecursionDetectedError`` in the sender, before it is sent; a chain of
+    tells is limited.
+10. An ask's remaining time travels with it: what a handler asks inherits it and may only shorten it.
+11. A worker that cannot be stopped in time is abandoned: replaced, named in the dump, its late reply dropped.
+"""
+
+from actors.child import ChildCounts, ChildInfo, LastExit
+from actors.clock import Clock, SystemClock
+from actors.errors import (
+    ActorsError,
+    ActorStoppedError,
+    BlockingAskError,
+    ChildError,
+    ConfigError,
+    DepthError,
+    Failed,
+    Ignore,
+    MailboxFullError,
+    MessageError,
+    ParkedError,
+    Problem,
+    RecursionDetectedError,
+    ReplyTimeoutError,
+    RestartLimitError,
+    StartError,
+    TreeDownError,
+    UnknownPathError,
+    WorkerCrashedError,
+)
+from actors.events import (
+    ChildAbandoned,
+    ChildExited,
+    ChildParked,
+    ChildRestarting,
+    ChildStarted,
+    ChildStopAbnormal,
+    DeadLetter,
+    Event,
+    EventsLost,
+    InternalError,
+    LoopBlocked,
+    PoolNearCap,
+    RecursionRefused,
+    RequestFailed,
+    SubscriberDropped,
+    SupervisorGaveUp,
+    TreeStarted,
+    TreeStopped,
+)
+from actors.here import ref, sleep, stopping
+from actors.messages import carry
+from actors.ref import Ref
+from actors.reply import Reply
+from actors.worker import Worker
+
+__all__ = [
+    "ActorStoppedError",
+    "ActorsError",
+    "BlockingAskError",
+    "ChildAbandoned",
+    "ChildCounts",
+    "ChildError",
+    "ChildExited",
+    "ChildInfo",
+    "ChildParked",
+    "ChildRestarting",
+    "ChildStarted",
+    "ChildStopAbnormal",
+    "Clock",
+    "ConfigError",
+    "DeadLetter",
+    "DepthError",
+    "Event",
+    "EventsLost",
+    "Failed",
+    "Ignore",
+    "InternalError",
+    "LastExit",
+    "LoopBlocked",
+    "MailboxFullError",
+    "MessageError",
+    "ParkedError",
+    "PoolNearCap",
+    "Problem",
+    "RecursionDetectedError",
+    "RecursionRefused",
+    "Ref",
+    "Reply",
+    "ReplyTimeoutError",
+    "RequestFailed",
+    "RestartLimitError",
+    "StartError",
+    "SubscriberDropped",
+    "SupervisorGaveUp",
+    "SystemClock",
+    "TreeDownError",
+    "TreeStarted",
+    "TreeStopped",
+    "UnknownPathError",
+    "Worker",
+    "WorkerCrashedError",
+    "carry",
+    "ref",
+    "sleep",
+    "stopping",
+]

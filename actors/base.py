@@ -1,0 +1,207 @@
+"""The bridge to Pykka: the one place that touches its internals.
+
+``Hardened`` goes over a Pykka actor class, ours or a user's ``pykka.ThreadingActor``, and takes the reins: messages,
+stops and the end go through a ``Life`` and its ``Mailbox`` instead of Pykka's loop, inbox and registry. Everything a
+Pykka actor may use of itself keeps working: ``actor_ref``, ``actor_urn``, ``actor_inbox``, ``actor_stopped``,
+``stop()``, proxies.
+
+Nothing is patched: a stock class is subclassed, once, and the subclass cached. Only hooks that Pykka names for
+"implementors of new actor types" and the attributes its ``Actor.__init__`` sets are overridden.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pykka
+from pykka import messages
+
+from actors.ref import Ref
+from actors.reply import Reply
+from actors.spec import Reason
+
+if TYPE_CHECKING:
+    from actors.life import Life
+    from actors.mailbox import Mailbox
+
+_PYKKA_MESSAGES = frozenset(
+    {messages.ProxyCall, messages.ProxyGetAttr, messages.ProxySetAttr, messages._ActorStop}  # noqa: SLF001
+)
+
+
+class Hardened(pykka.Actor):
+    """A Pykka actor whose life is in our hands."""
+
+    _life: Life | None = None
+
+    # -- what Pykka's Actor.__init__ sets; the setters drop what it brings --------------------------------------
+
+    @property
+    def actor_urn(self) -> str:  # type: ignore[override]
+        """The URN is made of the path: it survives restarts, as the Ref does."""
+        return f"urn:regrow:{_life_of(self).mailbox.path}"
+
+    @actor_urn.setter
+    def actor_urn(self, _: str) -> None: ...
+
+    @property
+    def actor_inbox(self) -> Any:  # type: ignore[override]
+        """What a stock ``pykka.ActorRef`` puts envelopes into."""
+        return PykkaInbox(_life_of(self).mailbox)
+
+    @actor_inbox.setter
+    def actor_inbox(self, _: Any) -> None: ...
+
+    @property
+    def actor_stopped(self) -> Any:  # type: ignore[override]
+        """Set once this incarnation was asked to end: reads like a ``threading.Event``."""
+        return StopFlag(_life_of(self))
+
+    @actor_stopped.setter
+    def actor_stopped(self, _: Any) -> None: ...
+
+    @property
+    def _actor_ref(self) -> Ref:  # type: ignore[override]
+        life = _life_of(self)
+        return Ref(life.system, life.mailbox)
+
+    @_actor_ref.setter
+    def _actor_ref(self, _: Any) -> None: ...
+
+    # -- Pykka's hooks for implementors -------------------------------------------------------------------------
+
+    @staticmethod
+    def _create_actor_inbox() -> Any:
+        return None
+
+    @staticmethod
+    def _create_future() -> pykka.Future[Any]:
+        return Reply()
+
+    def _start_actor_loop(self) -> None:
+        _life_of(self)
+
+    def stop(self) -> None:
+        """End after the message being handled: a normal exit."""
+        _life_of(self).request_stop(Reason.NORMAL)
+
+    def _stop(self) -> None:
+        self.stop()
+
+    # -- ours ---------------------------------------------------------------------------------------------------
+
+    def _handler(self) -> Callable[[Any], Any]:
+        """What a message is given to."""
+        return self._receive
+
+    def _receive(self, message: Any) -> Any:
+        if type(message) in _PYKKA_MESSAGES:
+            return self._handle_receive(message)
+        return self.on_receive(message)
+
+
+def _life_of(actor: Hardened) -> Life:
+    life = actor._life  # noqa: SLF001
+    if life is None:
+        kind = type(actor).__name__
+        message = (
+            f"this {kind} is not in a tree. Declare it with WorkerSpec(id=..., actor={kind}) and start the tree; "
+            "to test it alone, call its methods"
+        )
+        raise RuntimeError(message)
+    return life
+
+
+def build(cls: type[Any], life: Life, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A new object of the class, in the hands of ``life`` before its ``__init__`` runs."""
+    hardened = harden(cls)
+    actor = hardened.__new__(hardened, *args, **kwargs)
+    actor._life = life  # noqa: SLF001
+    actor.__init__(*args, **kwargs)
+    return actor
+
+
+@functools.cache
+def harden(cls: type[Any]) -> type[Any]:
+    """The class itself if it is ours, else the subclass of it that is."""
+    if issubclass(cls, Hardened):
+        return cls
+    return type(cls.__name__, (Hardened, cls), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
+
+
+class PykkaInbox:
+    """A mailbox with the face of a Pykka inbox, for code that holds a stock ``pykka.ActorRef``."""
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+
+    def put(self, envelope: Any, /) -> None:
+        """Take a Pykka envelope; one that cannot be taken fails its future at once."""
+        refused = self._mailbox.put((envelope.message, envelope.reply_to, None))
+        if refused is not None and envelope.reply_to is not None:
+            error = pykka.ActorDeadError(f"{self._mailbox.path} takes no messages")
+            envelope.reply_to.set_exception((type(error), error, None))
+
+    def empty(self) -> bool:
+        """True when nothing waits."""
+        return self._mailbox.depth == 0
+
+
+class StopFlag:
+    """``actor_stopped``: an event that a life sets."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+
+    def is_set(self) -> bool:
+        """True once the actor was asked to end."""
+        return self._life.must_stop
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the actor is asked to end; True if it was."""
+        return self._life.stop_signal().wait(timeout)
+
+    def set(self) -> None:
+        """End the actor, as ``stop()`` does."""
+        self._life.request_stop(Reason.NORMAL)
+
+
+class RootRef(pykka.ActorRef[Any]):
+    """What Pykka's registry holds of a tree: so that ``pykka.ActorRegistry.stop_all()`` stops it in order."""
+
+    actor_class = Hardened
+
+    def __init__(self, ref: Ref, urn: str) -> None:
+        # Not pykka.ActorRef.__init__: there is no actor object behind it.
+        self._ref = ref
+        self.actor_urn = urn
+
+    def __str__(self) -> str:
+        return f"the tree {self._ref.path}"
+
+    def is_alive(self) -> bool:
+        """True while the tree runs."""
+        return self._ref.is_alive()
+
+    def tell(self, message: Any) -> None:
+        """A tell to a supervisor is a dead letter."""
+        self._ref.tell(message)
+
+    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
+        """An ask of a supervisor fails at once."""
+        return self._ref.ask(message, timeout=timeout, block=block)
+
+    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
+        """Stop the tree."""
+        return self._ref.stop(block=block, timeout=timeout)
+
+
+def register_root(ref: Ref, urn: str) -> Callable[[], None]:
+    """Make the root known to Pykka's registry; returns how to take it out again."""
+    root = RootRef(ref, urn)
+    pykka.ActorRegistry.register(root)
+    return functools.partial(pykka.ActorRegistry.unregister, root)
+
+

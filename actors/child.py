@@ -1,0 +1,198 @@
+"""What a supervisor knows of one child, and what others may read of it.
+
+A record belongs to its supervisor: only the supervisor's own message handling writes it. Others read single fields
+without a lock (``info``); each field is replaced as a whole, so a reader sees a state that was true at some moment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from actors.limit import RestartWindow
+from actors.ref import Ref
+from actors.spec import ChildSpec, Reason
+
+if TYPE_CHECKING:
+    from actors.dispatch.timers import Timer
+    from actors.life import Exit, Life
+    from actors.mailbox import Mailbox
+    from actors.plan import Plan
+    from actors.system import System
+
+State: TypeAlias = Literal["running", "restarting", "stopped", "parked"]
+
+
+class Standing(Enum):
+    """Where a child stands in the eyes of its supervisor. A child in backoff is DOWN with a plan that starts it."""
+
+    DOWN = "down"
+    STARTING = "starting"
+    UP = "up"
+    STOPPING = "stopping"
+    PARKED = "parked"
+
+
+@dataclass(frozen=True, slots=True)
+class LastExit:
+    """How the last incarnation ended."""
+
+    reason: Reason
+    detail: str
+    """The type of the exception, or what happened; never its text, which may hold payloads."""
+    at: float
+    """When, on the tree's clock."""
+
+    def __str__(self) -> str:
+        return f"{self.reason} {self.detail}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class ChildInfo:
+    """One child as it stands now."""
+
+    id: str
+    path: str
+    kind: Literal["worker", "supervisor"]
+    state: State
+    incarnation: int
+    """Starts that succeeded, over restarts of its supervisor too; 0: it was never up."""
+    restarts: int
+    """Automatic restarts that succeeded since its supervisor started."""
+    restart: str
+    """Its restart type: permanent, transient or temporary."""
+    last_exit: LastExit | None
+    """None: no incarnation has ended yet."""
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class ChildCounts:
+    """How many children a supervisor has (OTP's count_children)."""
+
+    specs: int
+    """All listed, dead or alive."""
+    active: int
+    """Running now."""
+    supervisors: int
+    """Listed supervisors, dead or alive."""
+    workers: int
+    """Listed workers, dead or alive."""
+
+
+class Child:
+    """A supervisor's record of one child."""
+
+    __slots__ = (
+        "came_up",
+        "consecutive",
+        "due",
+        "dynamic",
+        "id",
+        "joined",
+        "last_exit",
+        "life",
+        "mailbox",
+        "plan",
+        "restarts",
+        "seq",
+        "spec",
+        "standing",
+        "timed_out",
+        "timer",
+        "up_since",
+        "window",
+    )
+
+    def __init__(self, spec: ChildSpec, id_: str, mailbox: Mailbox, seq: int, *, dynamic: bool) -> None:
+        self.spec = spec
+        self.id = id_
+        self.mailbox = mailbox
+        self.seq = seq
+        """Grows in start order."""
+        self.dynamic = dynamic
+        """Added by start_child: gone when its supervisor restarts."""
+        self.standing = Standing.DOWN
+        self.life: Life | None = None
+        self.plan: Plan | None = None
+        """What is being done with it."""
+        self.joined: list[Plan] | None = None
+        """Other plans that wait until it is down."""
+        self.came_up = False
+        """True once the present life was up."""
+        self.timed_out = False
+        self.up_since: float | None = None
+        self.consecutive = 0
+        """Restarts in a row, for the backoff."""
+        self.restarts = 0
+        self.due: float | None = None
+        """When its backoff ends."""
+        self.last_exit: LastExit | None = None
+        self.timer: Timer | None = None
+        """The limit of what it is doing now: starting, or ending."""
+        self.window: RestartWindow | None = None
+        """Its own restart limit, where it parks."""
+
+    def __repr__(self) -> str:
+        return f"<Child {self.path} {self.standing.value}>"
+
+    @property
+    def path(self) -> str:
+        """Its path in the tree."""
+        return self.mailbox.path
+
+    @property
+    def pool(self) -> str | None:
+        """The id of the pool that it is a member of."""
+        return self.spec.id if self.spec.pool is not None else None
+
+    @property
+    def is_down(self) -> bool:
+        """True when nothing of it runs."""
+        return self.standing is Standing.DOWN or self.standing is Standing.PARKED
+
+    @property
+    def is_restarting(self) -> bool:
+        """True when it is down, or coming up, and its supervisor will see to it that it runs again."""
+        if self.standing is Standing.STARTING:
+            return True
+        return self.standing is Standing.DOWN and self.plan is not None
+
+    @property
+    def state(self) -> State:
+        """The public name of where it stands."""
+        if self.standing is Standing.PARKED:
+            return "parked"
+        if self.is_restarting:
+            return "restarting"
+        return "stopped" if self.standing is Standing.DOWN else "running"
+
+    @property
+    def counts_as_alive(self) -> bool:
+        """For ``auto_shutdown="all_significant"``: restarting counts as alive."""
+        return not self.is_down or self.is_restarting
+
+    def record_exit(self, exit_: Exit, now: float) -> None:
+        """Remember how it ended, as text."""
+        self.last_exit = LastExit(exit_.reason, exit_.detail, now)
+
+    def cancel_timer(self) -> None:
+        """Its limit no longer counts."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def info(self, system: System) -> ChildInfo:
+        """What others may see."""
+        return ChildInfo(
+            id=self.id,
+            path=self.path,
+            kind="supervisor" if self.spec.is_supervisor else "worker",
+            state=self.state,
+            incarnation=self.mailbox.incarnation,
+            restarts=self.restarts,
+            restart=str(self.spec.restart),
+            last_exit=self.last_exit,
+            ref=Ref(system, self.mailbox),
+        )

@@ -1,0 +1,45 @@
+"""Where a handler runs: the elastic pool, the event loop, a pinned thread.
+
+A dispatcher is told that a life has something to do (``schedule``) and sees to it that ``life.drive()`` is run, by
+one thread at a time: whoever schedules holds the life's claim (see ``actors.mailbox``).
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from actors.life import Life
+
+
+class Dispatcher(Protocol):
+    """What a life needs of the place where it runs."""
+
+    def schedule(self, life: Life) -> None:
+        """Run ``life.drive()`` soon. The caller holds the life's claim. Never blocks."""
+
+    def cancel(self, life: Life) -> None:
+        """Cancel what the life is awaiting, where that is possible. Never blocks."""
+
+
+class _Here(threading.local):
+    """What this thread is: set by the pool in its own threads."""
+
+    blocking: AbstractContextManager[None] | None = None
+    soon: AbstractContextManager[None] | None = None
+
+
+HERE: Final = _Here()
+_NOT_POOLED: Final = nullcontext()
+
+
+def blocking() -> AbstractContextManager[None]:
+    """Mark a wait: a pool thread inside it counts as blocked, and the pool makes up for it with another."""
+    return HERE.blocking or _NOT_POOLED
+
+
+def soon() -> AbstractContextManager[None]:
+    """Mark the last act of a run: a pool thread inside it may keep the job that it submits for itself."""
+    return HERE.soon or _NOT_POOLED

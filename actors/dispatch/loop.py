@@ -1,0 +1,184 @@
+"""The event loop of a tree: one thread on which async handlers run, all of them.
+
+A life that has something to do becomes one task, which ends when there is nothing left to do: an idle async worker
+costs no task. While a handler awaits, other lives run. Waking many lives costs one wake-up of the loop.
+
+A watchdog thread asks the loop for a sign of life while it has work; a handler that holds the loop up longer than
+``BLOCK_S`` is reported with the stack it stands in.
+
+Locking: ``_lock`` guards the list of lives to run and whether the loop was woken. Nothing is called while it is held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from actors.clock import monotonic
+from actors.reply import Reply
+
+if TYPE_CHECKING:
+    from actors.life import Life
+
+BLOCK_S = 0.25
+"""How long a handler may hold up the loop before it is reported."""
+
+
+class Loop:
+    """An event loop on a daemon thread, started when the first life needs it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        blocked: Callable[[str | None, float, str], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self.name = name
+        self._blocked = blocked
+        self._failed = failed
+        self._lock = threading.Lock()
+        self._ready: list[Life] = []
+        self._woken = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._watchdog: threading.Thread | None = None
+        self._busy = threading.Event()
+        self._closing = threading.Event()
+        self._tasks: set[asyncio.Task[bool]] = set()
+        self._closed = False
+
+    @property
+    def is_here(self) -> bool:
+        """True on the loop's own thread."""
+        return self._thread is threading.current_thread()
+
+    # -- scheduling ----------------------------------------------------------------------------------------
+
+    def schedule(self, life: Life) -> None:
+        """Run the life as a task of the loop soon."""
+        with self._lock:
+            if self._closed:
+                return
+            self._ready.append(life)
+            if self._woken:
+                return
+            self._woken = True
+            loop = self._loop or self._start()
+        loop.call_soon_threadsafe(self._run_ready)
+
+    def cancel(self, life: Life) -> None:
+        """Cancel what the life is awaiting; without effect when it is not running."""
+        self.call(lambda: life.task.cancel() if life.task is not None else None)
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a function on the loop's thread; without effect once the loop is closed."""
+        with self._lock:
+            loop = None if self._closed else self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(function)
+
+    def _run_ready(self) -> None:
+        with self._lock:
+            ready, self._ready = self._ready, []
+            self._woken = False
+        for life in ready:
+            self._run(life)
+
+    def _run(self, life: Life) -> None:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(life.drive(), name=life.mailbox.path, context=life.context_for_run())
+        life.task = task
+        self._tasks.add(task)  # the loop itself holds tasks only weakly
+        if not self._busy.is_set():
+            self._busy.set()
+        task.add_done_callback(lambda task: self._done(life, task))
+
+    def _done(self, life: Life, task: asyncio.Task[bool]) -> None:
+        self._tasks.discard(task)
+        if not self._tasks:
+            self._busy.clear()
+        if life.task is task:
+            life.task = None
+        if task.cancelled():
+            # Cancelled between two handlers: the order that came with the cancel is still to be obeyed.
+            self.schedule(life)
+        elif (error := task.exception()) is not None:
+            self._failed(error)
+        elif task.result():
+            self.schedule(life)
+
+    # -- the thread ----------------------------------------------------------------------------------------
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        loop = self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._main, args=(loop,), name=self.name, daemon=True)
+        self._watchdog = threading.Thread(target=self._watch, name=f"{self.name}-watchdog", daemon=True)
+        self._thread.start()
+        self._watchdog.start()
+        return loop
+
+    def _main(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+        finally:
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+            loop.run_until_complete(_settle())
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+
+    def close(self, timeout_s: float) -> None:
+        """End the loop; tasks that user code left on it are cancelled. Waits at most ``timeout_s``."""
+        with self._lock:
+            self._closed = True
+            loop = self._loop
+        self._closing.set()
+        self._busy.set()
+        if loop is None or self._thread is None or self._watchdog is None:
+            return
+        loop.call_soon_threadsafe(loop.stop)
+        if not self.is_here:
+            self._thread.join(timeout_s)
+        self._watchdog.join(timeout_s)
+
+    # -- the watchdog --------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """While there is work, ask for a sign of life; report the first time each one stays out."""
+        while True:
+            self._busy.wait()
+            if self._closed:
+                return
+            sign = Reply()
+            asked = monotonic()
+            self.call(sign.complete)
+            if sign.wait(BLOCK_S):
+                self._closing.wait(BLOCK_S / 2)
+                continue
+            if self._closed:
+                return
+            self._report(monotonic() - asked)
+            while not sign.wait(BLOCK_S) and not self._closed:
+                pass
+
+    def _report(self, blocked_s: float) -> None:
+        thread, loop = self._thread, self._loop
+        if thread is None or loop is None:
+            return
+        task = asyncio.current_task(loop)
+        frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - the documented way to a thread's stack
+        stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
+        self._blocked(task.get_name() if task is not None else None, blocked_s, stack)
+
+
+async def _settle() -> None:
+    """Let cancelled tasks end; one that ignores its cancellation is left behind."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    if others:
+        await asyncio.wait(others, timeout=0.5)

@@ -1,0 +1,72 @@
+"""A pinned thread for one life: sync ``run=`` bodies, code with thread affinity, stock Pykka actors."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from actors.life import Life
+
+_numbers = itertools.count()
+
+
+class Threads:
+    """Gives each life a daemon thread of its own, from its start to its end."""
+
+    def __init__(self, *, failed: Callable[[BaseException], None]) -> None:
+        self._failed = failed
+
+    def schedule(self, life: Life) -> None:
+        """Start the life's thread, or wake it. The claim protocol makes sure that it is not woken twice."""
+        gate = life.gate
+        if gate is not None:
+            gate.release()
+            return
+        life.gate = gate = threading.Semaphore(0)
+        name = f"{life.mailbox.path}-{next(_numbers)}"
+        thread = threading.Thread(target=self._main, args=(life, gate), name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            life.never_ran(error)
+
+    def cancel(self, life: Life) -> None:
+        """A thread cannot be cancelled: its supervisor abandons it."""
+
+    def _main(self, life: Life, gate: threading.Semaphore) -> None:
+        try:
+            while True:
+                more = life.run()
+                if life.is_over:
+                    return
+                if not more:
+                    gate.acquire()
+        except BaseException as error:
+            self._failed(error)
+
+
+def stack_of(ident: int) -> str:
+    """The stack of the thread with this identity, innermost call last; empty when it has ended."""
+    frame = sys._current_frames().get(ident)  # noqa: SLF001 - the documented way to a thread's stack
+    return "".join(traceback.format_stack(frame)) if frame is not None else ""
+
+
+def after_fork(callback: Callable[[], None]) -> None:
+    """Have ``callback`` called in the child of every fork: there its tree has no threads."""
+    import os
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=callback)
+
+
+def in_background(name: str, function: Callable[[], None]) -> None:
+    """Run a short errand on a daemon thread of its own; here and now where the machine gives no more threads."""
+    try:
+        threading.Thread(target=function, name=name, daemon=True).start()
+    except RuntimeError:
+        function()

@@ -1,0 +1,279 @@
+"""Every exception of the library, grouped by who must act on it.
+
+    ActorsError
+      ConfigError            the author of the tree       .problems: all of them
+        DepthError
+      StartError             the author of the worker     the cause chain names each level
+      ChildError             the caller of a child call   .code
+      MessageError           the asker
+        ReplyTimeoutError    nothing came back in time; the worker may still finish
+        ActorStoppedError    the target is down and stays down
+          ParkedError        ... because its own restart limit is used up
+          TreeDownError      ... because its whole tree is down
+        UnknownPathError     no such path is listed
+        MailboxFullError     a bounded mailbox had no room
+        RecursionDetectedError  the request would have reached its own asker
+        BlockingAskError     a blocking ask on the loop thread that must answer it
+        WorkerCrashedError   the handler left with something that is no Exception
+      RestartLimitError      the operator
+
+Fields go to ``super().__init__`` and the text is made in ``__str__``: so errors pickle, and tests compare
+fields. No error ever shows a payload, only types, sizes and paths. Two of them are also Pykka's own errors, so
+that code written for Pykka (``except pykka.Timeout``) keeps working; this is the only reason why Pykka is
+imported here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import pykka
+
+ChildErrorCode: TypeAlias = Literal[
+    "already_started", "already_present", "running", "restarting", "not_found", "max_children"
+]
+
+
+class ActorsError(Exception):
+    """The base of every error that this library raises."""
+
+
+# -- the author of the tree --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a declaration: where, what, and what to do about it."""
+
+    path: str
+    """Where: the path of the spec, and the field where there is one (``shop/ledger.restart``)."""
+    what: str
+    """What is wrong, with the value's type or number; never a payload."""
+    hint: str
+    """What to do."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}. {self.hint}"
+
+
+class ConfigError(ActorsError):
+    """The declaration is wrong. Raised before anything runs; ``problems`` holds every mistake that was found."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return str(self.problems[0])
+        lines = "\n".join(f"  {problem}" for problem in self.problems)
+        return f"{len(self.problems)} problems in the declaration:\n{lines}"
+
+
+class DepthError(ConfigError):
+    """Something stands deeper than level 3 (the root is level 1), or a supervisor on level 3."""
+
+
+# -- the author of the worker ------------------------------------------------------------------------------
+
+
+class StartError(ActorsError):
+    """A child did not start, and nothing of it is left running.
+
+    ``__cause__`` is the next level down (another ``StartError``), and at the end of the chain the exception that
+    the worker raised, if it raised one: a start that took too long or was ended by a stop has no cause.
+    """
+
+    def __init__(self, path: str, what: str, hint: str = "") -> None:
+        super().__init__(path, what, hint)
+        self.path = path
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}." + (f" {self.hint}" if self.hint else "")
+
+
+# -- the caller of a child call ----------------------------------------------------------------------------
+
+_CHILD_ERRORS: dict[str, str] = {
+    "already_started": "is already running. Use another id, or terminate_child and delete_child first.",
+    "already_present": "is already listed and not running. Use restart_child, or delete_child first.",
+    "running": "is running. Use terminate_child first.",
+    "restarting": "is restarting. Wait until it is up, or use terminate_child first.",
+    "not_found": "is not a child. See which_children; a temporary child is forgotten when it ends.",
+    "max_children": "would be one child more than max_children allows. Raise max_children or end a child first.",
+}
+
+
+class ChildError(ActorsError):
+    """start_child, terminate_child, restart_child or delete_child was refused; ``code`` says why."""
+
+    def __init__(self, path: str, code: ChildErrorCode) -> None:
+        super().__init__(path, code)
+        self.path = path
+        self.code: ChildErrorCode = code
+
+    def __str__(self) -> str:
+        return f"{self.path}: {_CHILD_ERRORS[self.code]} [{self.code}]"
+
+
+# -- the asker ---------------------------------------------------------------------------------------------
+
+
+class MessageError(ActorsError):
+    """A message got no reply, and why."""
+
+
+class ReplyTimeoutError(MessageError, pykka.Timeout):
+    """No reply in time. The worker may still be at it; its late reply is dropped.
+
+    You get this for a target that is up or restarting. For one that is down you get ``ActorStoppedError`` at once.
+    """
+
+    def __init__(self, path: str, asker: str | None, timeout_s: float, waiting: int) -> None:
+        super().__init__(path, asker, timeout_s, waiting)
+        self.path = path
+        self.asker = asker
+        self.timeout_s = timeout_s
+        self.waiting = waiting
+
+    def __str__(self) -> str:
+        who = f" from {self.asker!r}" if self.asker else ""
+        return (
+            f"{self.path}: no reply to ask{who} in {self.timeout_s:.3g} s; {self.waiting} messages waiting in its "
+            "mailbox. The worker may still finish; give the ask a longer timeout, or the worker a pool."
+        )
+
+
+class ActorStoppedError(MessageError, pykka.ActorDeadError):
+    """The target is not running and will not come back by itself, or it ended while it had the message."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path, why)
+        self.path = path
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}."
+
+
+class ParkedError(ActorStoppedError):
+    """The target crashed more often than its own limit allows and was parked. restart_child revives it."""
+
+
+class TreeDownError(ActorStoppedError):
+    """The whole tree is down. ``__cause__`` is the ``RestartLimitError`` where its root gave up."""
+
+
+class UnknownPathError(MessageError):
+    """No child of this path is listed now."""
+
+    def __init__(self, path: str, known: tuple[str, ...] = ()) -> None:
+        super().__init__(path, known)
+        self.path = path
+        self.known = known
+
+    def __str__(self) -> str:
+        known = f" Listed there: {', '.join(self.known)}." if self.known else ""
+        return f"{self.path}: no such path in this tree.{known} See tree.dump() for all of them."
+
+
+class MailboxFullError(MessageError):
+    """A bounded mailbox had no room for an ask (a tell becomes a dead letter instead)."""
+
+    def __init__(self, path: str, capacity: int) -> None:
+        super().__init__(path, capacity)
+        self.path = path
+        self.capacity = capacity
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: its mailbox holds {self.capacity} messages and is full. "
+            "Send slower, raise Mailbox(capacity=...), or give the worker a pool."
+        )
+
+
+class RecursionDetectedError(MessageError):
+    """The target of a request is one of those who wait for it. Raised in the sender, before anything is sent."""
+
+    def __init__(self, chain: tuple[str, ...]) -> None:
+        super().__init__(chain)
+        self.chain = chain
+
+    def __str__(self) -> str:
+        target = self.chain[-1]
+        return (
+            f"{' > '.join(self.chain)}: {target!r} would wait for itself. "
+            "Return a result instead of asking upwards, or use tell, which waits for nobody."
+        )
+
+
+class BlockingAskError(MessageError):
+    """A blocking call on the event loop's own thread, to somebody who may need that thread to answer."""
+
+    def __init__(self, path: str, instead: str = "await ref.ask_async(...)") -> None:
+        super().__init__(path, instead)
+        self.path = path
+        self.instead = instead
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: may need the event loop that this blocking call holds up, so it could never answer. "
+            f"Write '{self.instead}'."
+        )
+
+
+class WorkerCrashedError(MessageError):
+    """The handler left with something that is no ``Exception`` (SystemExit, CancelledError ...): ``__cause__``.
+
+    It is wrapped so that it can neither end the asker nor look like the asker's own cancellation.
+    """
+
+    def __init__(self, path: str, error_type: str) -> None:
+        super().__init__(path, error_type)
+        self.path = path
+        self.error_type = error_type
+
+    def __str__(self) -> str:
+        return f"{self.path}: left its handler with {self.error_type} and was restarted or stopped."
+
+
+# -- the operator ------------------------------------------------------------------------------------------
+
+
+class RestartLimitError(ActorsError):
+    """A supervisor restarted more often than its limit allows, stopped its children and gave up.
+
+    ``__cause__`` is what the last child died of, where that is known.
+    """
+
+    def __init__(  # noqa: PLR0913 - an error carries its facts as fields
+        self, path: str, restarts: int, limit: int, period_s: float, child: str, last: str
+    ) -> None:
+        super().__init__(path, restarts, limit, period_s, child, last)
+        self.path = path
+        self.restarts = restarts
+        self.limit = limit
+        self.period_s = period_s
+        self.child = child
+        self.last = last
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: restart {self.restarts} within {self.period_s:g} s, limit {self.limit}. "
+            f"Last: {self.child!r}, {self.last}. {self.path!r} stopped its children and gave up. "
+            "Repair that child, give it a backoff or on_exhausted='park', or raise max_restarts."
+        )
+
+
+# -- what a worker raises to say something -----------------------------------------------------------------
+
+
+class Failed(Exception):  # noqa: N818 - a signal, not an error of ours
+    """Raised by a worker: this request failed, I did not. The asker gets it; the worker lives."""
+
+
+class Ignore(Exception):  # noqa: N818 - a signal, not an error of ours
+    """Raised by a worker in ``on_start``: do not run me here. It is kept as stopped (temporary: forgotten)."""

@@ -1,0 +1,128 @@
+"""One child's operation: start it, stop it, run out of patience with it, take note of its end.
+
+The supervisor decides; its hands do it to one child at a time and know nothing of the others. Every wait has a limit,
+which is a timer that posts ``Late`` to the supervisor; it carries the life, so that a limit of an old life says nothing
+about a new one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.child import Child, Standing
+from actors.events import ChildExited, ChildStarted, ChildStopAbnormal
+from actors.life import Life
+from actors.roster import natural_refusal
+from actors.spec import Reason, Restart
+from actors.supervision import SupervisorLife
+
+if TYPE_CHECKING:
+    from actors.life import Exit
+    from actors.mailbox import SupervisorBox
+    from actors.system import System
+
+GRACE_S = 0.5
+"""How long a cancelled coroutine may take to end before it is abandoned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """To the supervisor: the limit of what this life is doing is over."""
+
+    life: Life
+
+
+class Hands:
+    """What one supervisor does to its children."""
+
+    def __init__(self, system: System, box: SupervisorBox) -> None:
+        self._system = system
+        self._box = box
+
+    def start(self, child: Child) -> bool:
+        """Begin a new life; True when it is up already."""
+        spec, mailbox = child.spec, child.mailbox
+        natural = natural_refusal(spec)
+        if mailbox.refusal is not natural:
+            mailbox.open(natural)
+        kind = SupervisorLife if spec.is_supervisor else Life
+        life = child.life = kind(self._system, spec, mailbox, self._box)
+        child.standing = Standing.STARTING
+        child.came_up = child.timed_out = False
+        if life.start():
+            return True
+        self.limit(child, spec.start_timeout_s)
+        return False
+
+    def is_up(self, child: Child) -> None:
+        """Take note that its start succeeded."""
+        child.cancel_timer()
+        child.standing = Standing.UP
+        child.came_up = True
+        child.up_since = self._system.now()
+        child.mailbox.incarnation += 1
+        self._system.publish(ChildStarted(child.path, child.mailbox.incarnation))
+
+    def stop(self, child: Child, *, kill: bool) -> Exit | None:
+        """Begin to stop it, or to kill it; its Exit if that is done already. A second stop joins the first."""
+        life = child.life
+        if life is None or (child.standing is Standing.STOPPING and not kill):
+            return None
+        child.standing = Standing.STOPPING
+        kill = kill or child.spec.brutal_kill
+        ended = life.kill() if kill else life.stop()
+        if ended is None and not life.is_over:
+            self.limit(child, GRACE_S if kill else child.spec.shutdown_s)
+        return ended
+
+    def limit(self, child: Child, seconds: float) -> None:
+        """What it is doing now may take so long."""
+        child.cancel_timer()
+        life = child.life
+        if life is None or seconds == math.inf:
+            return
+        box = self._box
+        child.timer = self._system.timers.call_at(self._system.now() + seconds, lambda: box.post(Late(life)) and None)
+
+    def out_of_time(self, child: Child) -> Exit | None:
+        """It took too long: cancel or abandon it; abandon what was cancelled before. Its Exit if it is over now."""
+        life = child.life
+        if life is None:
+            return None
+        if child.standing is Standing.STARTING:
+            child.timed_out = True
+        ended = life.abandon() if life.was_killed else life.kill()
+        if ended is None and not life.is_over:
+            self.limit(child, GRACE_S)
+        return ended
+
+    def is_down(self, child: Child, exit_: Exit) -> None:
+        """Take note of its end, and tell the world."""
+        standing = child.standing
+        child.cancel_timer()
+        child.record_exit(exit_, self._system.now())
+        child.life = None
+        child.standing = Standing.DOWN
+        incarnation = child.mailbox.incarnation + (not child.came_up)
+        self._system.publish(
+            ChildExited(
+                child.path, exit_.reason, incarnation, exit_.error, child.came_up, exit_.lost, _detail(child, exit_)
+            )
+        )
+        if standing is Standing.STOPPING and not _expected(child, exit_):
+            self._system.publish(ChildStopAbnormal(child.path, exit_.reason, str(exit_)))
+
+
+def _detail(child: Child, exit_: Exit) -> str:
+    return f"did not start within {child.spec.start_timeout_s:g} s" if child.timed_out else exit_.what
+
+
+def _expected(child: Child, exit_: Exit) -> bool:
+    """Whether a child that was being stopped ended as it should (OTP: ``normal`` is odd for a permanent one)."""
+    if exit_.reason is Reason.SHUTDOWN:
+        return True
+    if exit_.reason is Reason.KILLED:
+        return child.spec.brutal_kill
+    return exit_.reason is Reason.NORMAL and child.spec.restart is not Restart.PERMANENT

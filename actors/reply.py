@@ -1,0 +1,203 @@
+"""The future of an ask: completed once, by whoever is first; waited for by threads and by event loops alike.
+
+It is a ``pykka.Future``, so ``get``, ``map``, ``filter``, ``join``, ``reduce`` and ``pykka.get_all`` work on it.
+It differs where Pykka's is hazardous: completing it a second time changes nothing and raises nothing (a worker's
+late reply meets an ask that was already answered); a ``get`` with a timeout never waits longer because another
+thread waits too; ``await`` leaves the event loop free.
+
+Locking: ``_lock`` guards the outcome, the gate and the callbacks of this one reply. No other lock is taken while it
+is held, and callbacks run after it was released, so it stands last in every order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+import pykka
+
+from actors.clock import monotonic
+from actors.dispatch import blocking
+from actors.errors import ReplyTimeoutError
+from actors.messages import CURRENT
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from actors.mailbox import Mailbox
+
+_PENDING = object()
+
+
+class Reply(pykka.Future[Any]):
+    """One answer, sooner or later: a value, or an error."""
+
+    _get_hook = None
+    _get_hook_result: Any = _PENDING
+
+    def __init__(self, mailbox: Mailbox | None = None, asker: str | None = None, timeout_s: float | None = None) -> None:
+        # pykka.Future.__init__ is not called: it only sets the two class attributes above, per instance.
+        self._lock = threading.Lock()
+        self._gate: threading.Lock | None = None
+        self._value: Any = _PENDING
+        self._error: BaseException | None = None
+        self._traceback: TracebackType | None = None
+        self._callbacks: list[Callable[[], None]] | None = None
+        self._mailbox = mailbox
+        self._asker = asker
+        self._timeout_s = timeout_s
+        self._expires = None if timeout_s is None else monotonic() + timeout_s
+
+    def __repr__(self) -> str:
+        state = "pending" if self._value is _PENDING else "failed" if self._error is not None else "done"
+        return f"<Reply {state}>"
+
+    # -- completing ----------------------------------------------------------------------------------------
+
+    def complete(self, value: Any = None) -> bool:
+        """Answer with a value; False when it was answered already."""
+        return self._finish(value, None)
+
+    def fail(self, error: BaseException) -> bool:
+        """Answer with an error; False when it was answered already."""
+        return self._finish(None, error)
+
+    def set(self, value: Any = None) -> None:
+        """Pykka's name for ``complete``; a second call changes nothing."""
+        self._finish(value, None)
+
+    def set_exception(self, exc_info: Any = None) -> None:
+        """Pykka's name for ``fail``: takes an ``exc_info`` triple, or the exception being handled."""
+        kind, error, _ = exc_info if exc_info is not None else sys.exc_info()
+        self._finish(None, error if error is not None else kind())
+
+    def _finish(self, value: Any, error: BaseException | None) -> bool:
+        with self._lock:
+            if self._value is not _PENDING:
+                return False
+            self._error = error
+            self._traceback = None if error is None else error.__traceback__
+            self._value = value
+            gate, callbacks = self._gate, self._callbacks
+            self._callbacks = None
+        if gate is not None:
+            gate.release()
+        for callback in callbacks or ():
+            callback()
+        return True
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """True once there is an outcome."""
+        return self._value is not _PENDING
+
+    def get(self, *, timeout: float | None = None) -> Any:
+        """Wait for the outcome: the value is returned, the error raised.
+
+        Args:
+            timeout: seconds; None waits as long as the ask itself was given.
+
+        Raises:
+            ReplyTimeoutError: nothing came in time.
+            Exception: what the worker failed with, as it raised it.
+        """
+        if self._get_hook is not None:
+            if self._get_hook_result is _PENDING:
+                self._get_hook_result = self._get_hook(timeout)
+            return self._get_hook_result
+        if not self.wait(self._remaining(timeout)):
+            raise self.late(timeout)
+        return self._outcome()
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Block this thread until there is an outcome, for at most ``timeout_s``; True if there is one."""
+        with self._lock:
+            if self._value is not _PENDING:
+                return True
+            gate = self._gate
+            if gate is None:
+                gate = self._gate = threading.Lock()
+                gate.acquire()
+        with blocking():
+            opened = gate.acquire(timeout=-1 if timeout_s is None else max(0.0, min(timeout_s, threading.TIMEOUT_MAX)))
+        if opened:
+            gate.release()  # the next waiter's turn
+        return opened or self._value is not _PENDING
+
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        """Call ``callback()`` once there is an outcome, in the thread that brings it (now, if there is one)."""
+        with self._lock:
+            if self._value is _PENDING:
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Wait on the running event loop without holding it up; any loop will do."""
+        if self._get_hook is not None:
+            return (yield from asyncio.to_thread(self.get).__await__())
+        if self._value is _PENDING:
+            yield from self._wait_on_loop().__await__()
+        return self._outcome()
+
+    async def _wait_on_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        def wake_from_anywhere() -> None:
+            try:
+                loop.call_soon_threadsafe(wake)
+            except RuntimeError:
+                # The loop was closed: nobody waits there any more. The outcome stays for whoever asks again.
+                return
+
+        self.add_done_callback(wake_from_anywhere)
+        remaining = self._remaining(None)
+        timer = None if remaining is None else loop.call_later(max(0.0, remaining), wake)
+        try:
+            await waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if self._value is _PENDING:
+            raise self.late()
+
+    # -- the outcome ---------------------------------------------------------------------------------------
+
+    def _remaining(self, timeout: float | None) -> float | None:
+        if self._expires is None:
+            return timeout
+        remaining = self._expires - monotonic()
+        return remaining if timeout is None else min(timeout, remaining)
+
+    def _outcome(self) -> Any:
+        error = self._error
+        if error is None:
+            return self._value
+        current = CURRENT.get()
+        if current is not None:
+            current.note(error)
+        # With the worker's own traceback each time: a second reader must not see the first reader's frames.
+        raise error.with_traceback(self._traceback)
+
+    def late(self, timeout: float | None = None) -> ReplyTimeoutError:
+        """The error of a wait that was too long, as the present handler's own."""
+        path = self._mailbox.path if self._mailbox is not None else "?"
+        waiting = self._mailbox.depth if self._mailbox is not None else 0
+        limit = self._timeout_s if timeout is None or self._timeout_s is None else min(timeout, self._timeout_s)
+        error = ReplyTimeoutError(path, self._asker, timeout if limit is None else limit, waiting)  # type: ignore[arg-type]
+        current = CURRENT.get()
+        if current is not None:
+            current.note(error)
+        return error

@@ -1,0 +1,128 @@
+"""The table of a supervisor's children: listed in start order, found by id, registered in the tree by path.
+
+One place adds to it (``enlist``) and one takes away (``strike``), so a child that is forgotten leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from actors.child import Child
+from actors.mailbox import Mailbox, PoolBox, Refusal, SupervisorBox
+from actors.spec import ChildSpec, WorkerRecipe
+
+if TYPE_CHECKING:
+    from actors.life import Life
+    from actors.system import System
+
+
+class Roster:
+    """The children of one incarnation of a supervisor."""
+
+    def __init__(self, system: System, path: str) -> None:
+        self._system = system
+        self.path = path
+        self.children: dict[str, Child] = {}
+        self.pools: dict[str, PoolBox] = {}
+        self.significant: dict[str, Child] = {}
+        self._numbers = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self.children)
+
+    def __iter__(self) -> Iterator[Child]:
+        return iter(self.children.values())
+
+    def newest_first(self) -> Iterator[Child]:
+        """All children, the last started first."""
+        return reversed(self.children.values())
+
+    def of(self, life: Life) -> Child | None:
+        """The child whose present life this is; None for late news of an old one."""
+        child = self.children.get(life.mailbox.path[len(self.path) + 1 :])
+        return child if child is not None and child.life is life else None
+
+    def find(self, id_: str) -> list[Child]:
+        """The child of this id, or the members of the pool of this id; empty where there is none."""
+        child = self.children.get(id_)
+        if child is not None:
+            return [child]
+        pool = self.pools.get(id_)
+        if pool is None:
+            return []
+        start = len(self.path) + 1
+        found = [self.children[member.path[start:]] for member in pool.members]
+        return sorted(found, key=lambda child: child.seq)
+
+    def enlist(self, spec: ChildSpec, *, dynamic: bool = False) -> list[Child]:
+        """List the child, or the members of the pool, that the spec stands for; with the mailboxes they had."""
+        pool = None
+        if spec.pool is not None:
+            pool = self._pool_box(spec.id)
+            self.pools[spec.id] = pool
+        added = [self._enlist_one(spec, id_, pool, dynamic=dynamic) for id_ in spec.member_ids()]
+        if pool is not None:
+            pool.refill([child.mailbox for child in added])
+        return added
+
+    def _pool_box(self, id_: str) -> PoolBox:
+        path = f"{self.path}/{id_}"
+        box = self._system.boxes.get(path)
+        if not isinstance(box, PoolBox):
+            box = self._system.boxes[path] = PoolBox(path, self._system.random)
+        return box
+
+    def _enlist_one(self, spec: ChildSpec, id_: str, pool: PoolBox | None, *, dynamic: bool) -> Child:
+        path = f"{self.path}/{id_}"
+        box = self._system.boxes.get(path)
+        if not isinstance(box, Mailbox):
+            box = self._system.boxes[path] = new_box(spec, path, pool)
+        child = Child(spec, id_, box, next(self._numbers), dynamic=dynamic)
+        self.children[id_] = child
+        if spec.significant:
+            self.significant[id_] = child
+        self._system.children[path] = child
+        return child
+
+    def strike(self, child: Child) -> None:
+        """Take a child off the list; nothing of it stays."""
+        self.children.pop(child.id, None)
+        self.significant.pop(child.id, None)
+        path = child.path
+        if self._system.children.get(path) is child:
+            del self._system.children[path]
+        if self._system.boxes.get(path) is child.mailbox:
+            del self._system.boxes[path]
+        if child.pool is not None:
+            self._strike_member(child, child.pool)
+
+    def orphan(self, id_: str) -> Mailbox:
+        """The address of a child that is not listed: temporary, and ended already."""
+        box = Mailbox(f"{self.path}/{id_}")
+        box.close(Refusal.FORGOTTEN)
+        return box
+
+    def _strike_member(self, child: Child, id_: str) -> None:
+        pool = self.pools.get(id_)
+        if pool is None:
+            return
+        pool.remove(child.mailbox)
+        if not pool.members:
+            del self.pools[id_]
+            self._system.boxes.pop(pool.path, None)
+
+
+def new_box(spec: ChildSpec, path: str, pool: PoolBox | None = None) -> Mailbox:
+    """The mailbox of a child that had none."""
+    if not isinstance(spec.recipe, WorkerRecipe):
+        return SupervisorBox(path)
+    box = Mailbox(path, spec.recipe.bounds, pool)
+    box.open(natural_refusal(spec))
+    return box
+
+
+def natural_refusal(spec: ChildSpec) -> Refusal | None:
+    """Why a child of this kind never takes messages, or None."""
+    return Refusal.BODY if isinstance(spec.recipe, WorkerRecipe) and spec.recipe.is_body else None

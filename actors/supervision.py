@@ -1,0 +1,119 @@
+"""The life of a supervisor, and the orders it hears.
+
+A supervisor's life keeps the contract of a worker's life towards its own supervisor (start, stop, kill, one report of
+the end), but user code never runs in it: orders are messages that overtake the others, and it is up, or over, when the
+supervisor says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.life import Ended, Exit, Life, Phase, Up
+from actors.reply import Reply
+from actors.spec import Reason
+
+if TYPE_CHECKING:
+    from actors.mailbox import SupervisorBox
+    from actors.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrder:
+    """Stop your children, then end."""
+
+
+@dataclass(frozen=True, slots=True)
+class KillOrder:
+    """Kill your children, then end."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """To itself: a plan's time has come, or its next steps."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Answer, to show that all before was handled."""
+
+    reply: Reply
+
+
+class SupervisorLife(Life):
+    """One incarnation of a supervisor, as its own supervisor sees it."""
+
+    __slots__ = ()
+
+    urgent = True
+    mailbox: SupervisorBox
+
+    # -- its supervisor ------------------------------------------------------------------------------------
+
+    def start(self) -> bool:
+        """Begin; ``Up`` will be told when the whole subtree is up."""
+        self.actor = self.system.supervise(self)
+        self.mailbox.attach(self, idle=False)
+        self.wake()
+        return False
+
+    def stop(self) -> None:
+        """Order it to stop its subtree."""
+        self.mailbox.post_first(StopOrder())
+
+    def kill(self, what: str = "") -> None:  # noqa: ARG002 - its children tell what happened
+        """Order it to kill its subtree. It is never abandoned: it always answers."""
+        self.mailbox.post_first(KillOrder())
+
+    def abandon(self, what: str = "") -> None:
+        """It always answers: it ends when the last of its children has."""
+
+    def _order(self, reason: Reason) -> bool:  # noqa: ARG002 - a supervisor ends with shutdown, whoever asked
+        self.stop()
+        return False
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Have it run on the pool, in the urgent lane."""
+        self.system.pool.schedule(self)
+
+    def run(self) -> bool:
+        """Hear all that waits."""
+        try:
+            if not self.actor.begun:
+                self.actor.begin()
+            while (batch := self.mailbox.take(self)) is not None:
+                for message, reply, _ in batch:
+                    self.actor.hear(message, reply)
+        except BaseException as error:
+            # A bug of ours. The subtree is in an unknown state: kill it, and let the next level up start it anew.
+            self.system.internal_error(error)
+            return self._fall(error)
+        return False
+
+    def _fall(self, error: BaseException) -> bool:
+        try:
+            self.actor.fall(error)
+        except BaseException as second:
+            self.system.internal_error(second)
+            self.finish(Exit(Reason.CRASHED, second))
+            return False
+        return True
+
+    # -- the supervisor itself -----------------------------------------------------------------------------
+
+    def is_up(self) -> None:
+        """The whole subtree is up."""
+        with self.mailbox.lock:
+            self.phase = Phase.UP
+        self.owner.post(Up(self))
+
+    def finish(self, exit_: Exit) -> None:
+        """The last child is down: the end."""
+        ended = self._end(exit_)
+        if ended is not None:
+            self.owner.post(Ended(self, ended))

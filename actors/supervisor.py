@@ -1,0 +1,393 @@
+"""The supervisor: hears an exit, asks strategy and limit, carries it out.
+
+It is an actor like a worker: one message at a time, from a mailbox, on the pool. It never runs user code, never blocks
+and never does I/O: slow starts and stops happen in the children, which tell it when they are done, so it answers at all
+times. What it hears (``_HEARS``) is a closed list. What it does to one child goes through ``Hands``; what it is doing
+with several is a ``Plan``; which children a restart touches is asked of ``strategy``, whether it may restart of
+``limit``.
+
+The life of a supervisor::
+
+    begin -> FirstPass -> all_up ---- restarts, calls ----> Shutdown -> finish
+                 |                                             ^
+                 +-- a child fails: roll_back -----------------+  (also: an order to stop, giving up, auto_shutdown)
+
+Only its own message handling touches its state, so there is no lock here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from actors import strategy
+from actors.child import Child, Standing
+from actors.errors import RestartLimitError, StartError
+from actors.events import ChildParked, ChildRestarting, SupervisorGaveUp
+from actors.hands import Hands, Late
+from actors.life import Ended, Ending, Exit, Up
+from actors.limit import RestartWindow
+from actors.mailbox import Refusal
+from actors.plan import STEPS, FirstPass, Plan, RestartPlan, Shutdown, StartCall
+from actors.reply import Reply
+from actors.roster import Roster
+from actors.spec import Reason, Restart, Strategy, SupervisorRecipe
+from actors.strategy import Verdict
+from actors.supervision import GoOn, KillOrder, Ping, StopOrder, SupervisorLife
+
+
+class Supervisor:
+    """One incarnation of a supervisor."""
+
+    def __init__(self, life: SupervisorLife) -> None:
+        recipe = life.spec.recipe
+        assert isinstance(recipe, SupervisorRecipe)  # noqa: S101 - ours to get right, not a user's mistake
+        self.life = life
+        self.recipe = recipe
+        self.system = life.system
+        self.path = life.mailbox.path
+        self.roster = Roster(self.system, self.path)
+        self.hands = Hands(self.system, life.mailbox)
+        self.window = RestartWindow(recipe.limit)
+        self.begun = False
+        self.first: FirstPass | None = None
+        self.group: RestartPlan | None = None
+        """The one restart under way, where a restart touches a group."""
+        self.shutdown: Shutdown | None = None
+        self.starting: set[StartCall] = set()
+        """Child calls that wait for a start."""
+        self._deferred: list[tuple[Child, Exit]] = []
+        """Exits during the first pass, to be treated when it is over."""
+
+    # -- hearing -------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """List the declared children and start them."""
+        self.begun = True
+        for spec in self.recipe.children:
+            self.roster.enlist(spec)
+        self.first = FirstPass(starts=self.roster)
+        for child in self.roster:
+            child.plan = self.first
+        self.advance(self.first)
+
+    def hear(self, message: Any, reply: Reply | None) -> None:
+        """Handle one message."""
+        hears = _HEARS.get(type(message))
+        if hears is not None:
+            hears(self, message)
+        elif reply is not None and self.shutdown is None:
+            message.carry_out(self, reply)
+        elif reply is not None:
+            reply.fail(self.system.stopped_error(self.path, Refusal.STOPPED))
+
+    def _hear_up(self, up: Up) -> None:
+        child = self.roster.of(up.life)
+        if child is not None and child.standing is Standing.STARTING:
+            plan = self._is_up(child)
+            if plan is not None:
+                self.advance(plan)
+
+    def _hear_ending(self, ending: Ending) -> None:
+        child = self.roster.of(ending.life)
+        if child is not None and child.standing is Standing.UP:
+            self.hands.limit(child, child.spec.shutdown_s)
+
+    def _hear_late(self, late: Late) -> None:
+        child = self.roster.of(late.life)
+        if child is not None:
+            ended = self.hands.out_of_time(child)
+            if ended is not None:
+                self._advance_all(self._ended(child, ended))
+
+    def _hear_ended(self, ended: Ended) -> None:
+        child = self.roster.of(ended.life)
+        if child is not None:
+            self._advance_all(self._ended(child, ended.exit))
+
+    def _hear_stop(self, _: StopOrder) -> None:
+        self.shut_down(Exit(Reason.SHUTDOWN))
+
+    def _hear_kill(self, _: KillOrder) -> None:
+        self.shut_down(Exit(Reason.KILLED), kill=True)
+
+    def _hear_go_on(self, go_on: GoOn) -> None:
+        go_on.plan.timer = None
+        self.advance(go_on.plan)
+
+    def _hear_ping(self, ping: Ping) -> None:
+        ping.reply.complete()
+
+    # -- carrying out a plan -------------------------------------------------------------------------------
+
+    def advance(self, plan: Plan) -> None:
+        """Do what can be done of a plan now."""
+        for _ in range(STEPS):
+            if plan.over:
+                return
+            if plan.batch:
+                self._stop_for(plan, plan.batch.pop())
+            elif plan.busy:
+                return
+            elif plan.stops:
+                plan.batch = plan.stops.pop()
+            elif plan.due is not None and plan.due > self.system.now():
+                self._wait_for(plan, plan.due)
+                return
+            elif plan.starts:
+                self._start_for(plan, plan.starts.popleft())
+            else:
+                plan.cancel()
+                plan.done(self)
+                return
+        self.life.mailbox.post(GoOn(plan))
+
+    def _advance_all(self, plans: list[Plan]) -> None:
+        for plan in plans:
+            self.advance(plan)
+
+    def _wait_for(self, plan: Plan, due: float) -> None:
+        if plan.timer is None:
+            box = self.life.mailbox
+            plan.timer = self.system.timers.call_at(due, lambda: box.post(GoOn(plan)) and None)
+
+    def _start_for(self, plan: Plan, child: Child) -> None:
+        if child.plan is not plan or not child.is_down:
+            return  # it was taken out of the plan
+        child.due = None
+        plan.busy.add(child)
+        if self.hands.start(child):
+            self._is_up(child)
+
+    def _is_up(self, child: Child) -> Plan | None:
+        """Take note; the plan that goes on now."""
+        plan, child.plan = child.plan, None
+        self.hands.is_up(child)
+        if plan is not None:
+            plan.busy.discard(child)
+            plan.came_up(self, child)
+        return plan
+
+    def _stop_for(self, plan: Plan, child: Child) -> None:
+        self.take_over(child, plan)
+        if child.is_down:
+            self._is_stopped(child, plan)
+            return
+        plan.busy.add(child)
+        ended = self.hands.stop(child, kill=plan.kill)
+        if ended is not None:
+            self._advance_all([other for other in self._ended(child, ended) if other is not plan])
+
+    def take_over(self, child: Child, plan: Plan) -> None:
+        """The child belongs to this plan now; the one that it belonged to goes on without it."""
+        old = child.plan
+        child.plan = plan
+        if old is None or old is plan or old.over:
+            return
+        if old.only_waits:
+            child.joined = [*(child.joined or ()), old]
+            return
+        old.busy.discard(child)
+        old.lose(self, child)
+        self.advance(old)
+
+    def _is_stopped(self, child: Child, plan: Plan) -> None:
+        if not plan.starts_again:
+            child.plan = None
+        plan.stopped(self, child)
+
+    # -- the end of a child --------------------------------------------------------------------------------
+
+    def _ended(self, child: Child, exit_: Exit) -> list[Plan]:
+        """Treat the end of a child's present life; the plans that go on now."""
+        standing, plan = child.standing, child.plan
+        self.hands.is_down(child, exit_)
+        plans, child.joined = child.joined or [], None
+        for waiting in plans:
+            waiting.busy.discard(child)
+        if plan is not None and standing in {Standing.STOPPING, Standing.STARTING}:
+            plan.busy.discard(child)
+            plans = [*plans, plan]
+        if standing is Standing.STOPPING:
+            if plan is not None:
+                self._is_stopped(child, plan)
+        elif standing is Standing.STARTING:
+            child.plan = None
+            if exit_.ignored:
+                self.stay_down(child)
+            elif plan is not None:
+                plan.start_failed(self, child, exit_)
+        elif plan is None and self.shutdown is None:
+            if self.first is not None:
+                self._deferred.append((child, exit_))
+            else:
+                self._ended_by_itself(child, exit_)
+        # else: it ended just before its turn to be stopped. It is part of that restart, or of the shutdown.
+        return plans
+
+    def _ended_by_itself(self, child: Child, exit_: Exit) -> None:
+        verdict = strategy.decide(child.spec.restart, exit_.reason)
+        if verdict is Verdict.RESTART:
+            self.restart(child, exit_)
+            return
+        significant = child.spec.significant
+        self.stay_down(child)
+        alive = sum(other.counts_as_alive for other in self.roster.significant.values()) if significant else 0
+        if strategy.ends_supervisor(self.recipe.auto_shutdown, significant=significant, significant_alive=alive):
+            self.shut_down(Exit(Reason.SHUTDOWN, what="auto_shutdown"))
+
+    def stay_down(self, child: Child) -> None:
+        """The child stays down: answer everything in its mailbox. A temporary one is forgotten."""
+        if child.spec.restart is Restart.TEMPORARY:
+            self.forget(child)
+        else:
+            self.system.close(child.mailbox, Refusal.STOPPED)
+
+    def forget(self, child: Child) -> None:
+        """Nothing of the child stays."""
+        self.roster.strike(child)
+        self.system.close(child.mailbox, Refusal.FORGOTTEN)
+
+    # -- restarting ----------------------------------------------------------------------------------------
+
+    def restart(self, child: Child, exit_: Exit) -> None:
+        """Count one restart attempt of a child, and make it, or give up."""
+        now = self.system.now()
+        window = self._window_of(child)
+        if not window.admit(now):
+            if child.spec.park:
+                self._park(child, window.count(now))
+            else:
+                self._give_up(child, exit_, window.count(now))
+            return
+        backoff = child.spec.backoff
+        quiet_s = backoff.reset_after_s if backoff is not None else self.recipe.limit.period_s
+        if child.came_up and child.up_since is not None and now - child.up_since >= quiet_s:
+            child.consecutive = 0
+        child.consecutive += 1
+        delay_s = backoff.delay_s(child.consecutive, self.system.random) if backoff is not None else 0.0
+        self.system.publish(ChildRestarting(child.path, child.consecutive, delay_s))
+        child.due = now + delay_s if delay_s > 0 else None
+        self._plan_restart(child, now + delay_s)
+
+    def _window_of(self, child: Child) -> RestartWindow:
+        if not child.spec.park:
+            return self.window
+        if child.window is None:
+            child.window = RestartWindow(self.recipe.limit)
+        return child.window
+
+    def _plan_restart(self, culprit: Child, due: float) -> None:
+        """Stop whom the strategy names, wait, start them. A restart under way becomes part of it."""
+        if self.recipe.strategy is Strategy.ONE_FOR_ONE:
+            plan = RestartPlan(culprit, [], [culprit], due)
+        else:
+            touched = {child.id: child for child in strategy.scope(
+                self.recipe.strategy, self.roster.newest_first(), culprit
+            )}
+            old, members = self.group, list(touched.values())
+            if old is not None and not old.over:
+                missing = [child for child in old.pending() if child.id not in touched]
+                members = sorted([*members, *missing], key=lambda child: child.seq) if missing else members
+                due = max(due, old.due or due)
+                old.cancel()
+            members = [child for child in members if self._may_restart(child)]
+            stops = [child for child in members if not child.is_down]
+            starts = [child for child in members if child.spec.restart is not Restart.TEMPORARY]
+            batches = strategy.stop_batches(stops, parallel=self.recipe.parallel_stop)
+            plan = self.group = RestartPlan(culprit, batches, starts, due)
+        self.advance(plan)
+
+    def _may_restart(self, child: Child) -> bool:
+        """Parked children are left parked; a child call that is starting one goes on by itself."""
+        return child.standing is not Standing.PARKED and not isinstance(child.plan, StartCall)
+
+    def restarted(self, plan: RestartPlan) -> None:
+        """A restart is done."""
+        if self.group is plan:
+            self.group = None
+
+    def _park(self, child: Child, restarts: int) -> None:
+        child.standing = Standing.PARKED
+        child.plan = child.due = None
+        self.system.close(child.mailbox, Refusal.PARKED)
+        self.system.publish(ChildParked(child.path, restarts))
+
+    def _give_up(self, child: Child, exit_: Exit, restarts: int) -> None:
+        limit = self.recipe.limit
+        error = RestartLimitError(
+            self.path, restarts, limit.max_restarts, limit.period_s, child.id, exit_.detail or str(exit_.reason)
+        )
+        error.__cause__ = exit_.error
+        child.plan = child.due = None
+        root = self.path == self.system.root_path
+        self.system.publish(
+            SupervisorGaveUp(self.path, child.path, restarts, limit.max_restarts, limit.period_s, root)
+        )
+        self.shut_down(Exit(Reason.SHUTDOWN, error, what="gave up"))
+
+    # -- beginning and end ---------------------------------------------------------------------------------
+
+    def all_up(self) -> None:
+        """The first pass is over: treat what ended meanwhile."""
+        self.first = None
+        self.life.is_up()
+        deferred, self._deferred = self._deferred, []
+        for child, exit_ in deferred:
+            if child.is_down and child.plan is None and self.shutdown is None:
+                self._ended_by_itself(child, exit_)
+
+    def roll_back(self, error: StartError) -> None:
+        """The first pass failed: stop what is up, and fail as a whole."""
+        self.shut_down(Exit(Reason.CRASHED, error))
+
+    def shut_down(self, exit_: Exit, *, kill: bool = False) -> None:
+        """Stop all children, newest first, then end with this exit. A kill overtakes a stop."""
+        if self.shutdown is not None:
+            if kill:
+                self._kill_the_rest(self.shutdown)
+            return
+        for plan in (self.first, self.group, *self.starting):
+            if plan is not None:
+                plan.cancel()
+        for call in self.starting:
+            call.reply.fail(StartError(self.path, "was stopped while a child of it started"))
+        self.first = self.group = None
+        self.starting.clear()
+        batches = strategy.stop_batches(self.roster, parallel=kill or self.recipe.parallel_stop)
+        self.shutdown = Shutdown(batches, exit_, kill=kill)
+        self.advance(self.shutdown)
+
+    def _kill_the_rest(self, plan: Shutdown) -> None:
+        plan.kill = True
+        plan.exit = Exit(Reason.KILLED)
+        plan.batch = [child for batch in plan.stops for child in batch] + plan.batch
+        plan.stops.clear()
+        for child in list(plan.busy):
+            ended = self.hands.stop(child, kill=True)
+            if ended is not None:
+                self._advance_all([other for other in self._ended(child, ended) if other is not plan])
+        self.advance(plan)
+
+    def fall(self, error: BaseException) -> None:
+        """A bug of ours left this supervisor in an unknown state: kill what there is."""
+        self.shutdown = None
+        self.shut_down(Exit(Reason.CRASHED, error), kill=True)
+
+    def finish(self, exit_: Exit) -> None:
+        """All children are down. What start_child had added is gone."""
+        for child in [child for child in self.roster if child.dynamic]:
+            self.forget(child)
+        self.life.finish(exit_)
+
+
+_HEARS: Final[dict[type[Any], Callable[[Supervisor, Any], None]]] = {
+    Up: Supervisor._hear_up,  # noqa: SLF001 - its own
+    Ending: Supervisor._hear_ending,  # noqa: SLF001
+    Ended: Supervisor._hear_ended,  # noqa: SLF001
+    Late: Supervisor._hear_late,  # noqa: SLF001
+    GoOn: Supervisor._hear_go_on,  # noqa: SLF001
+    StopOrder: Supervisor._hear_stop,  # noqa: SLF001
+    KillOrder: Supervisor._hear_kill,  # noqa: SLF001
+    Ping: Supervisor._hear_ping,  # noqa: SLF001
+}

@@ -1,0 +1,376 @@
+"""What the actors of one tree share: clock, places to run, timers, events, mailboxes by path, and the books.
+
+It is built for one tree and ends with it. ``trees.Tree`` is what users hold; a ``System`` knows no declarations.
+
+Locking: ``_books`` guards the counters. No other lock is taken while it is held.
+"""
+
+from __future__ import annotations
+
+import atexit
+import difflib
+import random
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from actors import events
+from actors.base import register_root
+from actors.child import Child, Standing
+from actors.clock import Clock, SystemClock
+from actors.dispatch import Dispatcher
+from actors.dispatch.loop import Loop
+from actors.dispatch.pool import Pool
+from actors.dispatch.thread import Threads, after_fork, in_background
+from actors.dispatch.timers import Timers
+from actors.errors import (
+    ActorStoppedError,
+    BlockingAskError,
+    MailboxFullError,
+    ParkedError,
+    RecursionDetectedError,
+    RestartLimitError,
+    StartError,
+    TreeDownError,
+)
+from actors.life import Ended, Exit, Up
+from actors.mailbox import Mailbox, PoolBox, Refusal, SupervisorBox
+from actors.messages import CURRENT, Address, Envelope
+from actors.ref import Ref
+from actors.reply import Reply
+from actors.spec import ChildSpec, Reason, Where
+from actors.supervision import SupervisorLife
+from actors.supervisor import Supervisor
+
+CLOSE_S = 1.0
+"""How long the end of a tree waits for its own threads and for slow subscribers."""
+EXIT_S = 3.0
+"""How long the end of the interpreter waits for a tree that nobody has stopped."""
+
+_WHY: dict[Refusal, str] = {
+    Refusal.STOPPED: "is stopped. restart_child starts it again",
+    Refusal.PARKED: "is parked: it crashed more often than its own limit allows. restart_child revives it",
+    Refusal.FORGOTTEN: "is no longer listed: it was deleted, or was temporary and ended",
+    Refusal.BODY: "is a run= body and has no mailbox. Declare it with handle= or actor= to send it messages",
+    Refusal.SUPERVISOR: "is a supervisor and takes no messages. Send to one of its workers",
+    Refusal.DOWN: "its tree is down",
+    Refusal.HOPS: "would be told after too many tells. Use detached=True where a new chain begins",
+}
+
+
+class System:
+    """The shared ground of one running tree."""
+
+    def __init__(  # noqa: PLR0913 - what a host may choose, by name
+        self,
+        spec: ChildSpec,
+        *,
+        clock: Clock | None = None,
+        seed: int | None = None,
+        max_threads: int = 4096,
+        max_hops: int = 64,
+    ) -> None:
+        name = self.root_path = spec.id
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self.now = self.clock.now
+        self.random = random.Random(seed)
+        self.max_hops = max_hops
+        self.pool = Pool(name, max_threads, near_cap=self._near_cap, failed=self.internal_error)
+        self.bus = events.Bus(self.pool, name)
+        self.loop = Loop(f"{name}-loop", blocked=self._loop_blocked, failed=self.internal_error)
+        self.timers = Timers(f"{name}-timers", self.clock, failed=self.internal_error)
+        threads = Threads(failed=self.internal_error)
+        self._dispatchers: dict[Where, Dispatcher] = {
+            Where.POOL: self.pool,
+            Where.LOOP: self.loop,
+            Where.THREAD: threads,
+        }
+        self.boxes: dict[str, Mailbox | PoolBox] = {}
+        """Every path that is listed now, pools too."""
+        self.children: dict[str, Child] = {}
+        """Every child that is listed now, the root too."""
+        self.supervisors: dict[str, Supervisor] = {}
+        """The present, or last, incarnation of each supervisor."""
+        self._books = threading.Lock()
+        self.dead_letters: Counter[str] = Counter()
+        """Dead letters so far, by reason."""
+        self.lives_abandoned: Counter[str] = Counter()
+        """Threads and tasks that were left to themselves and still run, by path."""
+        self.started = Reply()
+        self.ended = Reply()
+        self.cause: RestartLimitError | None = None
+        """Why the root gave up, if it did."""
+        self.is_down = False
+        box = self.boxes[name] = SupervisorBox(name)
+        self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
+        self._unregister: Callable[[], None] = lambda: None
+        self.bus.subscribe(events.log)
+        _LIVING.add(self)
+
+    def __repr__(self) -> str:
+        return f"<System {self.root_path}>"
+
+    # -- beginning and end ---------------------------------------------------------------------------------
+
+    def start(self) -> Reply:
+        """Start the root; completed when all is up, or failed when nothing is left of a failed start."""
+        root = self.root
+        root.standing = Standing.STARTING
+        life = root.life = SupervisorLife(self, root.spec, root.mailbox, self)
+        ref = Ref(self, root.mailbox)
+        self._unregister = register_root(ref, ref.actor_urn)
+        life.start()
+        return self.started
+
+    def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
+        """What the root reports to its owner."""
+        if isinstance(message, Up):
+            self.root.standing = Standing.UP
+            self.root.came_up = True
+            self.root.up_since = self.now()
+            self.root.mailbox.incarnation = 1
+            self.publish(events.TreeStarted(self.root_path))
+            self.started.complete()
+        elif isinstance(message, Ended):
+            self._root_ended(message.exit)
+        return True
+
+    def stop(self) -> Reply:
+        """Stop the root; completed when nothing of the tree runs any more."""
+        life = self.root.life
+        if life is not None:
+            life.stop()
+        return self.ended
+
+    def kill(self) -> Reply:
+        """Kill all; completed when nothing runs any more but what was abandoned."""
+        life = self.root.life
+        if life is not None:
+            life.kill()
+        return self.ended
+
+    def _root_ended(self, exit_: Exit) -> None:
+        self.root.record_exit(exit_, self.now())
+        self.root.life, self.root.standing = None, Standing.DOWN
+        if isinstance(exit_.error, RestartLimitError):
+            self.cause = exit_.error
+        self.is_down = True
+        for box in list(self.boxes.values()):
+            if isinstance(box, Mailbox):
+                self._answer(box, box.close(Refusal.DOWN), Refusal.DOWN)
+        self.publish(events.TreeStopped(self.root_path, self.cause is not None))
+        in_background(f"{self.root_path}-close", lambda: self._close(exit_))
+
+    def _close(self, exit_: Exit) -> None:
+        """Let go of every thread, then tell who waits."""
+        self._unregister()
+        self.bus.flush(CLOSE_S)
+        self.timers.close(CLOSE_S)
+        self.loop.close(CLOSE_S)
+        self.pool.close(CLOSE_S)
+        _LIVING.discard(self)
+        if isinstance(exit_.error, StartError):
+            self.started.fail(exit_.error)
+        else:
+            self.started.fail(StartError(self.root_path, "was stopped while it started"))
+        self.ended.complete(exit_)
+
+    def forked(self) -> None:
+        """In the child of a fork: none of the threads is here, so the tree is down."""
+        self._books = threading.Lock()
+        self.is_down = True
+        for box in list(self.boxes.values()):
+            if isinstance(box, Mailbox):
+                box.lock = threading.Lock()
+                box.close(Refusal.DOWN)
+        self._unregister()
+        self.root.life = None
+        self.ended = Reply()
+        self.ended.complete(Exit(Reason.KILLED, what="forked"))
+
+    # -- where things run ----------------------------------------------------------------------------------
+
+    def dispatcher(self, where: Where) -> Dispatcher:
+        """The place of this kind."""
+        return self._dispatchers[where]
+
+    @property
+    def on_loop(self) -> bool:
+        """True on the event loop's own thread."""
+        return self.loop.is_here
+
+    @property
+    def in_handler(self) -> bool:
+        """True in code that a worker of this tree runs."""
+        current = CURRENT.get()
+        return current is not None and current.life.system is self
+
+    def supervise(self, life: SupervisorLife) -> Supervisor:
+        """A new incarnation of a supervisor."""
+        supervisor = self.supervisors[life.mailbox.path] = Supervisor(life)
+        return supervisor
+
+    # -- events and books ----------------------------------------------------------------------------------
+
+    def publish(self, event: events.Event) -> None:
+        """Something happened."""
+        self.bus.publish(event)
+
+    def dead_letter(self, box: Mailbox | None, body: Any, reason: Refusal, sender: str | None, path: str = "") -> None:
+        """Nobody will handle this message: count it and say so."""
+        with self._books:
+            self.dead_letters[reason] += 1
+            if box is not None:
+                box.dead += 1
+        where = box.path if box is not None else path
+        self.publish(events.DeadLetter(where, str(reason), type(body).__name__, sender))
+
+    def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None:
+        """A handler answered with an error, and lives."""
+        self.publish(events.RequestFailed(path, error, asked))
+
+    def hook_raised(self, path: str, hook: str, error: BaseException) -> None:
+        """A last hook raised on the way out of a crash."""
+        self.publish(events.ChildStopAbnormal(path, Reason.CRASHED, f"{hook} raised {type(error).__name__}"))
+
+    def recursion_refused(self, path: str, chain: tuple[Address, ...], hops: int = 0) -> None:
+        """A request or a tell was refused."""
+        self.publish(events.RecursionRefused(path, (*(address.path for address in chain), path), hops))
+
+    def abandoned(self, path: str) -> None:
+        """A life was left to itself."""
+        with self._books:
+            self.lives_abandoned[path] += 1
+            count = self.lives_abandoned[path]
+        self.publish(events.ChildAbandoned(path, count))
+
+    def came_back(self, path: str) -> None:
+        """The thread of an abandoned life has returned."""
+        with self._books:
+            self.lives_abandoned[path] -= 1
+            if not self.lives_abandoned[path]:
+                del self.lives_abandoned[path]
+
+    def internal_error(self, error: BaseException) -> None:
+        """A bug of ours: make it impossible to miss."""
+        self.publish(events.InternalError(self.root_path, error))
+
+    def _near_cap(self, threads: int, max_threads: int) -> None:
+        self.publish(events.PoolNearCap(self.root_path, threads, max_threads))
+
+    def _loop_blocked(self, path: str | None, blocked_s: float, stack: str) -> None:
+        self.publish(events.LoopBlocked(path or self.root_path, blocked_s, stack))
+
+    # -- messages that nobody takes ------------------------------------------------------------------------
+
+    def close(self, box: Mailbox, refusal: Refusal) -> None:
+        """A child stays down: answer all that waits in its mailbox, and in those of its subtree."""
+        if isinstance(box, SupervisorBox):
+            self._close_subtree(box.path, refusal)
+        self._answer(box, box.close(refusal), refusal)
+
+    def _close_subtree(self, path: str, refusal: Refusal) -> None:
+        supervisor = self.supervisors.get(path)
+        if supervisor is None:
+            return
+        for child in list(supervisor.roster):
+            if refusal is Refusal.FORGOTTEN:
+                supervisor.roster.strike(child)
+            self.close(child.mailbox, refusal)
+        if refusal is Refusal.FORGOTTEN:
+            del self.supervisors[path]
+
+    def _answer(self, box: Mailbox, left: list[Envelope], refusal: Refusal) -> None:
+        for envelope in left:
+            self._refuse_one(box.path, box, envelope, refusal)
+
+    def refused(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
+        """A message was not taken: its asker hears why, or it is a dead letter."""
+        self._refuse_one(path, box, envelope, refusal)
+
+    def overflowed(self, box: Mailbox | None, envelope: Envelope) -> None:
+        """A message had to go for a newer one."""
+        self._refuse_one(box.path if box is not None else "", box, envelope, Refusal.FULL)
+
+    def _refuse_one(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
+        body, reply, origin = envelope
+        if reply is not None:
+            capacity = box.bounds.capacity if box is not None else None
+            full = refusal is Refusal.FULL and capacity is not None
+            reply.fail(MailboxFullError(path, capacity or 0) if full else self.stopped_error(path, refusal))
+        elif not isinstance(box, SupervisorBox) or refusal is Refusal.SUPERVISOR:
+            self.dead_letter(box, body, refusal, origin.sender if origin is not None else None, path)
+
+    def stopped_error(self, path: str, refusal: Refusal) -> ActorStoppedError:
+        """Why an ask to this path fails at once."""
+        if self.is_down or refusal is Refusal.DOWN:
+            return self.down_error(path)
+        kind = ParkedError if refusal is Refusal.PARKED else ActorStoppedError
+        return kind(path, _WHY.get(refusal, str(refusal)))
+
+    def down_error(self, path: str) -> TreeDownError:
+        """The whole tree is down; with the reason, where its root gave up."""
+        error = TreeDownError(path, _WHY[Refusal.DOWN] + (": its root gave up" if self.cause is not None else ""))
+        error.__cause__ = self.cause
+        return error
+
+    def recursion_error(self) -> RecursionDetectedError:
+        """The tree was to be stopped by one of its own handlers, which would wait for itself."""
+        current = CURRENT.get()
+        path = current.life.mailbox.path if current is not None else self.root_path
+        return RecursionDetectedError((path, self.root_path, path))
+
+    def refuse_own_end(self, path: str) -> None:
+        """A worker must not wait for its own end.
+
+        Raises:
+            RecursionDetectedError: the worker that calls this is the child at ``path``, or below it.
+        """
+        current = CURRENT.get()
+        if current is None or current.life.system is not self:
+            return
+        own = current.life.mailbox
+        if f"{own.path}/".startswith(f"{path}/") or own.address.path == path:
+            raise RecursionDetectedError((own.path, path))
+
+    def refuse_on_loop(self, path: str) -> None:
+        """A blocking call must not hold up the loop on which it may have to be carried out.
+
+        Raises:
+            BlockingAskError: on the loop's own thread.
+        """
+        if self.on_loop:
+            raise BlockingAskError(path, "await asyncio.to_thread(tree.start_child, ...)")
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def actor_class(self, box: Mailbox | None) -> type[Any]:
+        """The class of the actors at a path."""
+        child = self.children.get(box.path) if box is not None else None
+        return getattr(child.spec.recipe, "actor_class", None) or Supervisor if child is not None else object
+
+    def near(self, path: str) -> tuple[str, ...]:
+        """Paths that may have been meant."""
+        return tuple(difflib.get_close_matches(path, list(self.boxes)[:_LOOK], n=5, cutoff=0.5))
+
+
+_LOOK = 2000
+_LIVING: weakref.WeakSet[System] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for system in list(_LIVING):
+        system.forked()
+
+
+def _leave() -> None:
+    """The interpreter ends and nobody has stopped these trees: give their on_stop hooks a moment."""
+    ends = [system.stop() for system in list(_LIVING) if not system.is_down]
+    for end in ends:
+        end.wait(EXIT_S)
+
+
+after_fork(_forked)
+atexit.register(_leave)

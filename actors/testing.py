@@ -1,0 +1,112 @@
+"""For tests, ours and users': time by hand, workers that fail on command, and proof that nothing happens any more.
+
+``settle(tree)`` is how a test proves that nothing (more) happened: a round trip through every mailbox, until nothing
+changes from one round to the next; never a sleep. The pytest fixture ``no_stray_actors`` fails a test that leaves a tree,
+an actor or a thread behind; import it into a ``conftest.py`` to use it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from actors.clock import monotonic
+from actors.errors import Failed
+from actors.reply import Reply
+from actors.supervision import Ping
+from actors.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actors.system import System
+    from trees import Tree
+
+
+class ManualClock:
+    """A clock that stands still until ``advance`` moves it; what is due then happens in the thread that moves it."""
+
+    manual = True
+
+    def __init__(self, start: float = 1000.0) -> None:
+        self._now = start
+        self._watchers: list[Callable[[], None]] = []
+
+    def now(self) -> float:
+        """Seconds."""
+        return self._now
+
+    def wall(self) -> float:
+        """Seconds since 1970, as if the clock had started then."""
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Move time forward. Timers that are due fire before this returns; what they set off may still go on."""
+        self._now += seconds
+        for moved in list(self._watchers):
+            moved()
+
+    def watch(self, moved: Callable[[], None]) -> Callable[[], None]:
+        """Have ``moved`` called at each advance; returns how to end that."""
+        self._watchers.append(moved)
+        return lambda: self._watchers.remove(moved) if moved in self._watchers else None
+
+
+def settle(tree: Tree, timeout_s: float = 10.0) -> None:
+    """Return when everything that was set off so far has been handled, and every event delivered.
+
+    A worker whose handler does not return, or a body that sends for ever, never settles.
+
+    Raises:
+        TimeoutError: something was still going on after ``timeout_s`` seconds.
+    """
+    system = tree._system  # noqa: SLF001 - a friend
+    end = monotonic() + timeout_s
+    before = -1
+    while True:
+        _round_trip(system, end)
+        now = system.activity()
+        if now == before:
+            return
+        before = now
+
+
+def _round_trip(system: System, end: float) -> None:
+    for path in list(system.supervisors):
+        _ping(system, path, end)
+    for path, child in list(system.children.items()):
+        life = child.life
+        if life is not None and not child.spec.is_supervisor and child.standing.value != "parked":
+            _until(child.mailbox.is_quiet, path, end)
+    for path in list(system.supervisors):
+        _ping(system, path, end)
+    if not system.bus.flush(max(0.0, end - monotonic())):
+        message = f"{system.root_path}: its events were not delivered in time"
+        raise TimeoutError(message)
+
+
+def _ping(system: System, path: str, end: float) -> None:
+    supervisor = system.supervisors.get(path)
+    if supervisor is None or supervisor.life.is_over:
+        return
+    pong = Reply()
+    if supervisor.life.mailbox.post(Ping(pong)):
+        while not pong.wait(0.05):
+            if supervisor.life.is_over:
+                return
+            _check(path, end)
+
+
+def _until(quiet: Callable[[], bool], path: str, end: float) -> None:
+    tick = Reply()
+    while not quiet():
+        _check(path, end)
+        tick.wait(0.001)
+
+
+def _check(path: str, end: float) -> None:
+    if monotonic() > end:
+        message = f"{path}: still busy; it did not settle in time"
+        raise TimeoutError(message)

@@ -1,0 +1,150 @@
+"""Workers: the class to derive from, and the workers made from plain functions.
+
+A supervisor asks a recipe (``actors.spec.WorkerRecipe``) for a new object per incarnation, and wants to know whether
+user code would run when it starts, stops or fails. Where none would, it need not leave its own thread for that.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeGuard
+
+import pykka
+
+from actors.base import Hardened, build, harden
+from actors.mailbox import Refusal
+from actors.spec import UNBOUNDED, Bounds, Where, WorkerRecipe
+
+
+class Worker(Hardened):
+    """A worker with state: derive from it, and declare it with ``WorkerSpec(id=..., actor=YourClass)``.
+
+    The hooks are Pykka's, each of them sync or ``async``: ``on_start``, ``on_receive(message)``, ``on_stop``,
+    ``on_failure(type, value, traceback)``. Methods can be called through ``ref.proxy()``.
+
+    One message is handled at a time. An exception born in a handler is a crash: the asker gets it, ``on_failure``
+    runs, and the supervisor builds a *new* object from the spec. After a normal or ordered end only ``on_stop`` runs;
+    after a kill neither. Build state in ``__init__`` or ``on_start``; ``super().__init__()`` need not be called.
+    """
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        # Not pykka.Actor.__init__: an Event, a UUID and an ActorRef per worker would be 1.3 KB that nobody reads.
+        pass
+
+    def __str__(self) -> str:
+        life = self._life
+        return f"{type(self).__name__} ({'no tree' if life is None else life.mailbox.path})"
+
+    def on_receive(self, message: Any) -> Any:
+        """Handle a message; what it returns is the reply. Not overridden: the message is a dead letter."""
+        life = self._life
+        if life is not None:
+            life.system.dead_letter(life.mailbox, message, Refusal.UNHANDLED, None)
+
+
+class FunctionWorker(Hardened):
+    """``handle=``: a function that takes one message at a time. It has no state, so incarnations share it."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._function = function
+        if args or kwargs:
+            self._function = lambda message: function(message, *args, **kwargs)
+
+    def _handler(self) -> Callable[[Any], Any]:
+        return self._function
+
+
+class BodyWorker(Hardened):
+    """``run=``: a function that is the worker's whole life."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._body: Callable[[], Any] = functools.partial(function, *args, **kwargs)
+
+
+# -- recipes -----------------------------------------------------------------------------------------------
+
+
+def actor_recipe(  # noqa: PLR0913 - the fields of a spec, by name
+    cls: type[Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    where: Where,
+    bounds: Bounds = UNBOUNDED,
+    expected: tuple[type[BaseException], ...] = (),
+    crash_on_ask_error: bool = False,
+) -> WorkerRecipe:
+    """The recipe for ``actor=``: a Worker, or a stock ``pykka.ThreadingActor``."""
+    hardened = harden(cls)
+    return WorkerRecipe(
+        make=lambda life: build(cls, life, args, kwargs),
+        where=where,
+        starts_plain=not overrides(hardened, "on_start") and hardened.__init__ is Worker.__init__ and not args,
+        stops_plain=not overrides(hardened, "on_stop"),
+        fails_plain=not overrides(hardened, "on_failure"),
+        bounds=bounds,
+        expected=expected,
+        crash_on_ask_error=crash_on_ask_error,
+        actor_class=cls,
+    )
+
+
+def handle_recipe(  # noqa: PLR0913 - the fields of a spec, by name
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    where: Where,
+    bounds: Bounds = UNBOUNDED,
+    expected: tuple[type[BaseException], ...] = (),
+    crash_on_ask_error: bool = False,
+) -> WorkerRecipe:
+    """The recipe for ``handle=``."""
+    worker = FunctionWorker(function, args, kwargs)
+    return WorkerRecipe(
+        make=lambda _: worker,
+        where=where,
+        starts_plain=True,
+        stops_plain=True,
+        fails_plain=True,
+        bounds=bounds,
+        expected=expected,
+        crash_on_ask_error=crash_on_ask_error,
+        actor_class=FunctionWorker,
+    )
+
+
+def body_recipe(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, where: Where
+) -> WorkerRecipe:
+    """The recipe for ``run=``."""
+    worker = BodyWorker(function, args, kwargs)
+    return WorkerRecipe(
+        make=lambda _: worker,
+        where=where,
+        is_body=True,
+        starts_plain=True,
+        stops_plain=True,
+        fails_plain=True,
+        actor_class=BodyWorker,
+    )
+
+
+# -- what trees.check asks ---------------------------------------------------------------------------------
+
+
+def is_actor_class(target: object) -> TypeGuard[type[Any]]:
+    """True for what ``actor=`` takes: a ``Worker`` or a ``pykka.ThreadingActor`` class."""
+    return inspect.isclass(target) and issubclass(target, (Worker, pykka.ThreadingActor))
+
+
+def is_stock(cls: type[Any]) -> bool:
+    """True for a Pykka actor that was not written for this library."""
+    return not issubclass(cls, Worker)
+
+
+def overrides(cls: type[Any], hook: str) -> bool:
+    """True where the class brings its own version of a hook."""
+    return getattr(cls, hook, None) not in {getattr(base, hook, None) for base in (pykka.Actor, Hardened, Worker)}

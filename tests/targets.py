@@ -1,0 +1,121 @@
+"""Actors and functions of every kind, for the tests that look at what stands behind a declaration. None is run."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pykka
+
+from actors.worker import Worker
+
+A_TEXT = "no code"
+
+
+class Plain(Worker):
+    def __init__(self, path: str = "", *, timeout_s: float = 1.0) -> None:
+        super().__init__()
+
+    def on_receive(self, message: Any) -> Any: ...
+
+    def total(self) -> int:
+        return 0
+
+    async def _helper(self) -> None: ...
+
+
+class Bare(Worker):
+    """Takes everything that Pykka's own ``__init__`` takes."""
+
+
+class Asynchronous(Worker):
+    async def on_receive(self, message: Any) -> Any: ...
+
+
+class AsyncMethod(Worker):
+    async def fetch(self) -> None: ...
+
+
+class Mixed(Worker):
+    async def on_start(self) -> None: ...  # type: ignore[override, unused-ignore]
+
+    def on_receive(self, message: Any) -> Any: ...
+
+
+class MixedByInheritance(Asynchronous):
+    def on_receive(self, message: Any) -> Any: ...
+
+    async def on_stop(self) -> None: ...  # type: ignore[override, unused-ignore]
+
+
+class Tamed(Asynchronous):
+    def on_receive(self, message: Any) -> Any: ...
+
+
+class Receiver:
+    def on_receive(self, message: Any) -> Any: ...
+
+
+class MixedByMixin(Receiver, Worker):
+    async def on_stop(self) -> None: ...  # type: ignore[override, unused-ignore]
+
+
+class Stock(pykka.ThreadingActor):
+    def __init__(self, path: str = "") -> None:
+        super().__init__()
+
+    async def fetch(self) -> None: ...
+
+
+class StockAsync(pykka.ThreadingActor):
+    async def on_receive(self, message: Any) -> Any: ...
+
+
+class Abstract(Worker, abc.ABC):
+    @abc.abstractmethod
+    def total(self) -> int: ...
+
+
+class OtherRuntime(pykka.Actor):
+    pass
+
+
+class Machine:
+    def __call__(self, message: Any) -> None: ...
+
+    async def method(self, message: Any) -> None: ...
+
+
+class AsyncMachine:
+    async def __call__(self, message: Any) -> None: ...
+
+
+class Unhashable(Machine):
+    __hash__ = None  # type: ignore[assignment]
+
+
+def body() -> None: ...
+
+
+def body_of(path: str, *, every_s: float) -> None: ...
+
+
+async def async_body() -> None: ...
+
+
+def generator() -> Iterator[int]:
+    yield 1
+
+
+async def async_generator() -> AsyncIterator[int]:
+    yield 1
+
+
+def handler(message: Any) -> None: ...
+
+
+def handler_of(message: Any, path: str, *, every_s: float = 1.0) -> None: ...
+
+
+async def async_handler(message: Any) -> None: ...

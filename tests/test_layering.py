@@ -1,0 +1,284 @@
+"""The order of the code, read off its imports with `ast`: who may import whom, and which file is the door to what.
+
+Each rule is a function from one file to what that file breaks; it is tried on every file of the library, and on a small
+planted breach, so that a rule that sees nothing is found out. To open a door for one more file, add it to the table
+with the reason.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 50
+WAIVED = "# Longer than the house's limit because"
+
+
+@dataclass(frozen=True)
+class Door:
+    """Some modules, and the only files that may import them."""
+
+    modules: frozenset[str]
+    """Top-level names: ``asyncio`` stands for ``asyncio.tasks`` too."""
+    files: dict[str, str]
+    """File, or folder with a slash at its end, and why it may."""
+
+
+DOORS = (
+    Door(
+        frozenset({"pykka"}),
+        {
+            "actors/base.py": "our actors are Pykka actors; the one place that touches Pykka's internals",
+            "actors/dispatch/": "a stock Pykka actor keeps a thread, and Pykka's loop, of its own",
+            "actors/errors.py": "ReplyTimeoutError and ActorStoppedError are Pykka's errors too",
+            "actors/mailbox.py": "Pykka sees it as an actor's inbox",
+            "actors/proxy.py": "a proxy keeps to the rules of Pykka's: traversable, proxy_field, proxy_method",
+            "actors/ref.py": "a Ref is a Pykka ActorRef",
+            "actors/reply.py": "a reply is a Pykka Future",
+            "actors/worker.py": "a Worker has the hooks of a Pykka actor",
+        },
+    ),
+    Door(
+        frozenset({"_thread", "asyncio", "concurrent", "multiprocessing", "queue", "threading"}),
+        {
+            "actors/base.py": "a Pykka actor is made by the thread that starts it",
+            "actors/life.py": "the crash boundary, where a thread or a task enters user code",
+            "actors/dispatch/": "where handlers run: threads and the event loop",
+            "actors/mailbox.py": "the lock of the lanes",
+            "actors/ref.py": "the async ways to tell and ask",
+            "actors/reply.py": "waits in a thread, and in any event loop",
+            "actors/testing.py": "lists the threads that a test left behind",
+        },
+    ),
+    Door(frozenset({"loguru"}), {"actors/events.py": "one subscriber of the event stream writes the log"}),
+    Door(frozenset({"datetime", "time"}), {"actors/clock.py": "everything else is given a Clock"}),
+    Door(frozenset({"random"}), {"actors/system.py": "makes the one seeded Random of a tree; the rest is given it"}),
+)
+"""One door for each dependency that is hard to test or may be replaced."""
+
+PURE = frozenset({"actors/limit.py", "actors/spec.py", "actors/strategy.py"})
+"""Files that only decide: nothing behind a door, and of the library only each other."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of the library."""
+
+    name: str
+    """Its path from the root, with slashes: ``actors/spec.py``."""
+    text: str
+
+    def nodes(self) -> Iterator[ast.AST]:
+        """Everything in it, also inside functions."""
+        return ast.walk(ast.parse(self.text, self.name))
+
+    def imports(self, *, when_run: bool = False) -> Iterator[tuple[int, str]]:
+        """Line and dotted name of everything it imports; ``from a import b`` gives ``a.b``.
+
+        ``when_run`` leaves out what stands under ``if TYPE_CHECKING:``, which only names types.
+        """
+        tree = _WithoutTypeChecking().visit(ast.parse(self.text, self.name)) if when_run else ast.parse(self.text)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                here = self.name.split("/")[: -node.level] if node.level else []
+                module = ".".join([*here, *([node.module] if node.module else [])])
+                yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+    def stands_in(self, files: dict[str, str]) -> bool:
+        """True where the table names this file, or a folder around it."""
+        return any(self.name == entry or (entry[-1] == "/" and self.name.startswith(entry)) for entry in files)
+
+
+class _WithoutTypeChecking(ast.NodeTransformer):
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        is_only_for_types = ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+        return node.orelse if is_only_for_types else self.generic_visit(node)
+
+
+def _top(dotted: str) -> str:
+    return dotted.partition(".")[0]
+
+
+# -- the rules: what a file breaks, one text a breach --------------------------------------------------------
+
+
+def imports_the_wrong_way(file: Source) -> list[str]:
+    """`trees` stands on `actors`, and neither knows the tests or the examples."""
+    wrong = {"tests", "examples"} | ({"trees"} if file.name.startswith("actors/") else set())
+    return [f"{file.name}:{line}: imports {name}" for line, name in file.imports() if _top(name) in wrong]
+
+
+def opens_a_door_of_others(file: Source) -> list[str]:
+    """What stands behind a door is imported by the files of that door only; its types may be named anywhere."""
+    return [
+        f"{file.name}:{line}: imports {name}; only these may: {', '.join(door.files)}"
+        for line, name in file.imports(when_run=True)
+        for door in DOORS
+        if _top(name) in door.modules and not file.stands_in(door.files)
+    ]
+
+
+def is_not_as_pure_as_it_says(file: Source) -> list[str]:
+    """A pure file imports nothing from behind a door, and nothing of the library but pure files."""
+    if file.name not in PURE:
+        return []
+    behind_doors = frozenset[str]().union(*(door.modules for door in DOORS))
+    pure_modules = {name.removesuffix(".py").replace("/", ".") for name in PURE}
+
+    def is_impure(name: str) -> bool:
+        if _top(name) in {"actors", "trees"}:
+            return name not in pure_modules and name.rpartition(".")[0] not in pure_modules
+        return _top(name) in behind_doors
+
+    return [f"{file.name}:{line}: imports {name}" for line, name in file.imports() if is_impure(name)]
+
+
+def draws_from_the_global_random(file: Source) -> list[str]:
+    """Randomness comes from a `random.Random` that somebody seeded, never from the module's own functions."""
+    used = [(line, name) for line, name in file.imports() if _top(name) == "random" and name != "random"]
+    used += [
+        (node.lineno, f"random.{node.attr}")
+        for node in file.nodes()
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random"
+    ]
+    return [f"{file.name}:{line}: uses {name}" for line, name in used if name != "random.Random"]
+
+
+def is_too_long(file: Source) -> list[str]:
+    """A file stays under 400 lines and a function under 50, docstrings included, or the top of the file says why."""
+    if re.search(rf"^{WAIVED} \S", _top_of(file), re.MULTILINE):
+        return []
+    lines = file.text.count("\n")
+    found = [f"{file.name}: {lines} lines, limit {MAX_FILE_LINES - 1}"] if lines >= MAX_FILE_LINES else []
+    for node in file.nodes():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length >= MAX_FUNCTION_LINES:
+                found.append(
+                    f"{file.name}:{node.lineno}: {node.name} has {length} lines, limit {MAX_FUNCTION_LINES - 1}"
+                )
+    return found
+
+
+def _top_of(file: Source) -> str:
+    """What stands above the first statement that is not the docstring."""
+    body = ast.parse(file.text).body
+    has_docstring = bool(body) and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+    rest = body[1:] if has_docstring else body
+    return "\n".join(file.text.splitlines()[: rest[0].lineno - 1 if rest else None])
+
+
+# -- the rules, tried --------------------------------------------------------------------------------------
+
+Rule = Callable[[Source], list[str]]
+
+LONG_FUNCTION = "def f():\n" + "    pass\n" * (MAX_FUNCTION_LINES - 1)
+BREACHES: list[tuple[Rule, str, str]] = [
+    (imports_the_wrong_way, "actors/ref.py", "import trees.tree"),
+    (imports_the_wrong_way, "actors/ref.py", "def f():\n    from trees import start"),
+    (imports_the_wrong_way, "trees/cli.py", "from tests.faults import soak"),
+    (opens_a_door_of_others, "actors/supervisor.py", "import pykka"),
+    (opens_a_door_of_others, "actors/supervisor.py", "from threading import Lock"),
+    (opens_a_door_of_others, "trees/tree.py", "import concurrent.futures"),
+    (opens_a_door_of_others, "actors/base.py", "from loguru import logger"),
+    (opens_a_door_of_others, "actors/limit.py", "from time import monotonic"),
+    (opens_a_door_of_others, "actors/limit.py", "if TYPE_CHECKING:\n    x = 1\nelse:\n    import time"),
+    (is_not_as_pure_as_it_says, "actors/spec.py", "import asyncio"),
+    (is_not_as_pure_as_it_says, "actors/spec.py", "from actors.mailbox import Mailbox"),
+    (is_not_as_pure_as_it_says, "actors/spec.py", "from . import mailbox"),
+    (is_not_as_pure_as_it_says, "actors/spec.py", "from actors import Worker"),
+    (draws_from_the_global_random, "actors/system.py", "import random\nrandom.random()"),
+    (draws_from_the_global_random, "actors/system.py", "from random import uniform"),
+    (is_too_long, "actors/ref.py", "x = 1\n" * MAX_FILE_LINES),
+    (is_too_long, "actors/ref.py", LONG_FUNCTION),
+    (is_too_long, "actors/ref.py", f"import re\n{WAIVED} it is not at the top\n{LONG_FUNCTION}"),
+    (is_too_long, "actors/ref.py", f"{WAIVED}\n{LONG_FUNCTION}"),
+]
+LEGAL: list[tuple[Rule, str, str]] = [
+    (imports_the_wrong_way, "trees/tree.py", "import actors"),
+    (opens_a_door_of_others, "actors/dispatch/loop.py", "import asyncio, pykka"),
+    (opens_a_door_of_others, "actors/supervisor.py", "from actors.clock import Clock"),
+    (opens_a_door_of_others, "actors/mailbox.py", "if TYPE_CHECKING:\n    from random import Random"),
+    (is_not_as_pure_as_it_says, "actors/strategy.py", "import math\nfrom actors.spec import Strategy"),
+    (is_not_as_pure_as_it_says, "actors/strategy.py", "from actors import spec\nfrom . import limit"),
+    (draws_from_the_global_random, "actors/system.py", "import random\nrandom.Random(7).random()"),
+    (is_too_long, "actors/ref.py", "x = 1\n" * (MAX_FILE_LINES - 1)),
+    (is_too_long, "actors/ref.py", LONG_FUNCTION.replace("    pass\n", "", 1)),
+    (is_too_long, "actors/ref.py", f'"""Doc."""\n\n{WAIVED} it must.\n\n{LONG_FUNCTION}'),
+]
+
+
+def _ids(rows: list[tuple[Rule, str, str]]) -> list[str]:
+    return [f"{rule.__name__}-{number}" for number, (rule, _, _) in enumerate(rows)]
+
+
+def library() -> list[Source]:
+    """Every file of the two packages that is there."""
+    paths = sorted(path for package in ("actors", "trees") for path in (ROOT / package).rglob("*.py"))
+    return [Source(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
+
+
+def _assert_kept(rule: Rule) -> None:
+    breaches = [breach for file in library() for breach in rule(file)]
+    assert not breaches, "\n".join(["", *breaches])
+
+
+def test_trees_imports_actors_and_never_the_other_way_round() -> None:
+    _assert_kept(imports_the_wrong_way)
+
+
+def test_each_dependency_is_imported_only_by_the_files_of_its_door() -> None:
+    _assert_kept(opens_a_door_of_others)
+
+
+def test_pure_files_import_no_threads_no_clock_no_pykka_and_only_pure_files() -> None:
+    _assert_kept(is_not_as_pure_as_it_says)
+
+
+def test_randomness_comes_from_a_seeded_random_that_was_passed_in() -> None:
+    _assert_kept(draws_from_the_global_random)
+
+
+def test_files_and_functions_are_short_or_their_file_says_why_not() -> None:
+    _assert_kept(is_too_long)
+
+
+def test_the_rules_are_tried_on_real_files() -> None:
+    assert {"actors/errors.py", "actors/spec.py"} <= {file.name for file in library()}
+
+
+@pytest.mark.parametrize(("rule", "name", "text"), BREACHES, ids=_ids(BREACHES))
+def test_a_rule_finds_a_planted_breach(rule: Rule, name: str, text: str) -> None:
+    (breach,) = rule(Source(name, text))
+
+    assert breach.startswith(name)
+
+
+@pytest.mark.parametrize(("rule", "name", "text"), LEGAL, ids=_ids(LEGAL))
+def test_a_rule_lets_pass_what_is_legal(rule: Rule, name: str, text: str) -> None:
+    assert rule(Source(name, text)) == []
+
+
+def test_no_file_names_a_package_index_or_a_folder_of_the_machine_it_was_written_on() -> None:
+    # Put together from pieces, so that this file does not name them either.
+    hosts = "|".join(("py" + r"pi\.org", "python" + "hosted", "registry" + r"\.npm" + "js"))
+    forbidden = re.compile(rf"{hosts}|(?<![\w.~-])/(?:work|root|home|Users)/\w")
+    folders = [path for name in (".ci", "actors", "examples", "tests", "trees") for path in (ROOT / name).rglob("*")]
+    files = [path for path in [*folders, *ROOT.glob("*")] if path.suffix in {"", ".md", ".py", ".toml"}]
+
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in files
+        if path.is_file()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if forbidden.search(line)
+    ]
+
+    assert not found, found

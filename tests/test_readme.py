@@ -1,0 +1,101 @@
+"""Runs every Python block of README.md, and checks that the two commands for a first visitor are there."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import readme
+
+_PAGE = """\
+Intro.
+```python
+shared = 1
+```
+<!-- test-command -->
+Text between.
+```sh
+run the tests
+```
+```python alone
+raise LookupError
+```
+```python
+assert shared == 1
+```
+"""
+
+
+def test_every_python_block_of_the_readme_runs(tmp_path: Path) -> None:
+    programs = readme.programs(readme.README.read_text(encoding="utf-8"))
+    failures = [output for program in programs if (output := _failure(program, tmp_path))]
+
+    assert programs, "the README shows no Python"
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize(
+    ("marker", "expected"), [("test-command", "python -m pytest"), ("main-command", "examples/scan.py")]
+)
+def test_the_readme_gives_its_commands_as_one_line_for_a_bare_machine(marker: str, expected: str) -> None:
+    command = readme.command(readme.README.read_text(encoding="utf-8"), marker)
+
+    assert command.startswith("python3 -m venv .venv && ")
+    assert command.endswith(expected)
+    assert "\n" not in command
+
+
+def test_blocks_share_their_names_unless_they_stand_alone() -> None:
+    shared, alone = readme.programs(_PAGE)
+
+    assert "shared = 1" in shared
+    assert "assert shared == 1" in shared
+    assert alone.strip() == "raise LookupError"
+
+
+def test_a_program_has_the_line_numbers_of_the_page() -> None:
+    page = _PAGE.splitlines()
+    shared, alone = (program.splitlines() for program in readme.programs(_PAGE))
+
+    assert shared.index("assert shared == 1") == page.index("assert shared == 1")
+    assert alone.index("raise LookupError") == page.index("raise LookupError")
+
+
+def test_a_failing_block_is_reported_with_its_line(tmp_path: Path) -> None:
+    _, alone = readme.programs(_PAGE)
+
+    assert "line 11" in _failure(alone, tmp_path)
+
+
+def test_an_unknown_kind_of_python_block_is_refused_rather_than_left_unrun() -> None:
+    with pytest.raises(ValueError, match=r"line 1: .* not 'python skip'"):
+        readme.programs("```python skip\n1\n```\n")
+
+
+def test_a_command_is_the_first_block_after_its_comment() -> None:
+    assert readme.command(_PAGE, "test-command") == "run the tests"
+
+
+def test_a_missing_command_is_an_error_that_names_its_comment() -> None:
+    with pytest.raises(LookupError, match="main-command"):
+        readme.command(_PAGE, "main-command")
+
+
+def _failure(program: str, folder: Path) -> str:
+    """Runs the program as a user would, in an empty folder; its output if it failed, else nothing."""
+    script = folder / "README.py"
+    script.write_text(program, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(readme.README.parent)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout or f"exit code {done.returncode}" if done.returncode else ""

@@ -1,0 +1,210 @@
+"""The rules that only the whole tree shows: everything that is wrong with it, at once, before anything runs.
+
+Comes in: a spec. Goes out: a ``Problem`` for each mistake, or one ``ConfigError`` with all of them. The user's
+modules are imported to look at what import strings name; nothing of theirs is called. This module must never import
+threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from actors.errors import ConfigError, DepthError, Problem
+from actors.worker import Worker, is_actor_class, is_stock
+from trees.config import Spec, SupervisorSpec, WorkerSpec, check_depth
+from trees.problems import kind, listed
+from trees.resolve import ResolveError, async_names, has_sync_on_receive, is_async, resolve, target_of
+
+_FIRST = object()
+"""Stands for the message, or for the object itself, when arguments are tried on a signature."""
+
+
+def check(spec: Spec, path: str = "", level: int = 1, auto_shutdown: str | None = None) -> list[Problem]:
+    """Every problem of ``spec`` and of what is below it; an empty list means that it can be built.
+
+    ``path``, ``level`` and ``auto_shutdown`` are for a child that is added to a running tree: its parent's full path,
+    the level it will stand on, and its parent's word; by default it is a root. Whether its id is free there is not
+    looked at. Starts nothing; imports what import strings name. Takes time in proportion to the specs.
+    """
+    return check_depth(spec, level, path) + list(_Checker().of(spec, path, auto_shutdown))
+
+
+def require_valid(spec: Spec, path: str = "", level: int = 1, auto_shutdown: str | None = None) -> None:
+    """The same, raised: one ``ConfigError`` with every problem, a ``DepthError`` if depth is all that is wrong."""
+    problems = check(spec, path, level, auto_shutdown)
+    if problems:
+        raise (DepthError if len(problems) == len(check_depth(spec, level, path)) else ConfigError)(tuple(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What stands behind ``actor``, ``run`` or ``handle``, looked at once for all the specs that use it."""
+
+    found: Any = None
+    flaws: tuple[tuple[str, str], ...] = ()
+    """What is wrong with it for every spec, as (what, hint); with flaws nothing else is worth a look."""
+    name: str = ""
+    """Of what is called with args and kwargs."""
+    signature: inspect.Signature | None = None
+    """Of the same; None where it cannot be told."""
+    coroutines: tuple[str, ...] = ()
+    """Its async names: the methods of an actor, or the function's own."""
+
+
+class _Checker:
+    """One check. It remembers targets, so that a hundred thousand workers of one class cost one look at it."""
+
+    def __init__(self) -> None:
+        self._targets: dict[tuple[str, object], _Target] = {}
+
+    def of(self, spec: Spec, above: str, auto_shutdown: str | None) -> Iterator[Problem]:
+        """The problems of a spec and of everything below it, in the order of the declaration."""
+        at = f"{above}/{spec.id}" if above else spec.id
+        if spec.significant:
+            yield from _significance(spec, at, auto_shutdown)
+        if isinstance(spec, WorkerSpec):
+            yield from self._worker(spec, at)
+            return
+        yield from _siblings(spec, at)
+        for child in spec.children:
+            yield from self.of(child, at, spec.auto_shutdown)
+
+    def _worker(self, spec: WorkerSpec, at: str) -> Iterator[Problem]:
+        which, value = target_of(spec)
+        # By identity, since callables need not be hashable; the spec keeps them alive.
+        key = (which, value if isinstance(value, str) else id(value))
+        target = self._targets.get(key)
+        if target is None:
+            target = self._targets[key] = _look(which, value)
+        if target.flaws:
+            for what, hint in target.flaws:
+                yield Problem(f"{at}.{which}", what, hint)
+            return
+        yield from _arguments(spec, at, which, target)
+        yield from _dispatch(spec, at, which, target)
+        if which == "run" and spec.mailbox.capacity is not None:
+            hint = "Leave mailbox out, or use handle= for a worker that takes messages."
+            yield Problem(f"{at}.mailbox", "a run= body has no mailbox to bound", hint)
+
+
+# -- among siblings -----------------------------------------------------------------------------------------
+
+
+def _siblings(spec: SupervisorSpec, at: str) -> Iterator[Problem]:
+    for child_id, times in Counter(child.id for child in spec.children).items():
+        if times > 1:
+            hint = "Siblings need different ids; for several of the same worker use pool=."
+            yield Problem(f"{at}/{child_id}", f"{times} children of {at!r} have this id", hint)
+    declared = sum(child.pool if isinstance(child, WorkerSpec) else 1 for child in spec.children)
+    if spec.max_children is not None and declared > spec.max_children:
+        what = f"{spec.max_children} is less than the {declared} children declared"
+        yield Problem(f"{at}.max_children", what, "Raise it; each member of a pool counts.")
+
+
+def _significance(spec: Spec, at: str, auto_shutdown: str | None) -> Iterator[Problem]:
+    """Rule 20 of the semantics."""
+    at = f"{at}.significant"
+    if auto_shutdown is None:
+        yield Problem(at, "the root cannot be significant", "Leave it out: nobody stands above the root.")
+        return
+    if auto_shutdown == "never":
+        hint = "Give the supervisor auto_shutdown='any_significant' or 'all_significant', or leave significant out."
+        yield Problem(at, "its supervisor has auto_shutdown='never'", hint)
+    if spec.restart == "permanent":
+        hint = "Make it 'transient' or 'temporary': only a child that may end for good can be significant."
+        yield Problem(at, "a permanent child cannot be significant", hint)
+
+
+# -- what a worker does -------------------------------------------------------------------------------------
+
+
+def _look(which: str, value: object) -> _Target:
+    """Find the target and judge it by itself."""
+    try:
+        found = resolve(value)
+    except ResolveError as error:
+        return _Target(flaws=((error.what, error.hint),))
+    if which == "actor":
+        flaw = _actor_flaw(found)
+        if flaw:
+            return _Target(found, (flaw,))
+        return _Target(found, (), f"{found.__name__}.__init__", _signature(found.__init__), tuple(async_names(found)))
+    flaw = _code_flaw(which, found)
+    if flaw:
+        return _Target(found, (flaw,))
+    name = getattr(found, "__name__", type(found).__name__)
+    return _Target(found, (), name, _signature(found), (name,) if is_async(found) else ())
+
+
+def _actor_flaw(found: Any) -> tuple[str, str] | None:
+    if not is_actor_class(found):
+        hint = "Name a subclass of actors.Worker or pykka.ThreadingActor; a function goes to run= or handle=."
+        return f"{kind(found)} is no actor class", hint
+    abstract: frozenset[str] = getattr(found, "__abstractmethods__", frozenset())
+    missing = sorted(abstract - getattr(Worker, "__abstractmethods__", frozenset()))
+    if missing:
+        return f"{kind(found)} is abstract", f"Define {listed(missing, last='and')}, or name a subclass that does."
+    return None
+
+
+def _code_flaw(which: str, found: Any) -> tuple[str, str] | None:
+    if not callable(found):
+        return f"{kind(found)} cannot be called", "Name a function, or an object with a __call__."
+    if is_actor_class(found):
+        return f"{kind(found)} is an actor class", "Write actor=: called as a function it would only make an object."
+    if which == "run" and (inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found)):
+        return "a generator function, so that calling it runs nothing", "Take the yield out of the body."
+    return None
+
+
+def _signature(call: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(call)
+    except (TypeError, ValueError):  # some builtins and extension types have none
+        return None
+
+
+def _arguments(spec: WorkerSpec, at: str, which: str, target: _Target) -> Iterator[Problem]:
+    """Whether the call that will be made can be made. Names of parameters get into the text, values never."""
+    if target.signature is None:
+        return
+    first = () if which == "run" else (_FIRST,)
+    try:
+        target.signature.bind(*first, *spec.args, **spec.kwargs)
+    except TypeError as error:
+        called = "It is called with the message first and" if which == "handle" else "It"
+        what = f"args and kwargs do not fit {target.name}: {error}"
+        yield Problem(f"{at}.{which}", what, f"{called} takes {_names(target.signature)}.")
+
+
+def _names(signature: inspect.Signature) -> str:
+    """The parameters without defaults and annotations, which may show values."""
+    parameters = signature.parameters.values()
+    return str(inspect.Signature([each.replace(annotation=each.empty, default=each.empty) for each in parameters]))
+
+
+def _dispatch(spec: WorkerSpec, at: str, which: str, target: _Target) -> Iterator[Problem]:
+    """Whether the code can run where the spec wants it, at most one problem."""
+    word, at_dispatch = spec.dispatch, f"{at}.dispatch"
+    coroutines = ", ".join(target.coroutines)
+    if which == "actor" and is_stock(target.found):
+        if coroutines:
+            what = f"a stock Pykka actor never awaits its async {coroutines}"
+            yield Problem(f"{at}.actor", what, "Subclass actors.Worker instead.")
+        elif word == "loop":
+            hint = "Leave dispatch out, or subclass actors.Worker with async methods."
+            yield Problem(at_dispatch, "a stock Pykka actor would hold up the event loop", hint)
+    elif coroutines and word in {"pool", "thread"}:
+        hint = "Leave dispatch out, or write 'loop'; a helper that is not to be called from outside starts with '_'."
+        yield Problem(at_dispatch, f"{word!r} cannot run what is async: {coroutines}", hint)
+    elif which == "run" and not coroutines and word in {"pool", "loop"}:
+        hint = "Leave dispatch out, or write 'thread'."
+        yield Problem(at_dispatch, f"{word!r} cannot run a sync body, which needs a thread of its own", hint)
+    elif which == "actor" and coroutines and word == "auto" and has_sync_on_receive(target.found):
+        hint = "Make on_receive async, or write dispatch='loop' if it never waits for anything."
+        what = f"a sync on_receive beside async {coroutines} would run on the event loop"
+        yield Problem(at_dispatch, what, hint)

@@ -1,0 +1,364 @@
+"""``start`` and ``Tree``: the handle that a host program holds.
+
+Comes in: a ``SupervisorSpec``. ``start`` checks the whole declaration, builds it, starts the root and returns a ``Tree``
+when every ``on_start`` has succeeded, or raises and leaves nothing running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from actors.calls import DeleteChild, RestartChild, StartChild, TerminateChild
+from actors.child import Child, ChildCounts, ChildInfo
+from actors.clock import Clock
+from actors.errors import ActorsError, ChildError, DepthError, UnknownPathError
+from actors.events import Event
+from actors.mailbox import PoolBox, Refusal, SupervisorBox
+from actors.ref import Ref, ref_of
+from actors.reply import Reply
+from actors.system import System
+from trees.build import build
+from trees.check import require_valid
+from trees.config import Spec, SupervisorSpec
+
+
+def start(
+    spec: SupervisorSpec,
+    *,
+    clock: Clock | None = None,
+    seed: int | None = None,
+    max_threads: int = 4096,
+    max_hops: int = 64,
+    console: bool = False,
+) -> Tree:
+    """Start a tree; returns when all of it is up.
+
+    Args:
+        spec: the root.
+        clock: what time is; a ``ManualClock`` in tests.
+        seed: of everything random (jitter, the choice of pool members); None: different each time.
+        max_threads: how many threads the pool may have.
+        max_hops: how many tells may follow from one another.
+        console: open a socket through which ``regrow dump`` shows this tree; for the owner of the process only.
+
+    Raises:
+        ConfigError: the declaration is wrong; ``.problems`` has every mistake, and nothing has run.
+        StartError: a child did not start; its cause chain names each level. Nothing is left running.
+    """
+    tree = _prepare(spec, clock, seed, max_threads, max_hops)
+    started = tree._system.start()  # noqa: SLF001 - its own module
+    try:
+        started.get()
+    except ActorsError:
+        raise
+    except BaseException:  # Ctrl-C while it starts
+        tree.stop()
+        raise
+    tree._open(console=console)  # noqa: SLF001
+    return tree
+
+
+def start_async(
+    spec: SupervisorSpec,
+    *,
+    clock: Clock | None = None,
+    seed: int | None = None,
+    max_threads: int = 4096,
+    max_hops: int = 64,
+    console: bool = False,
+) -> Starting:
+    """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``."""
+    return Starting(spec, {
+        "clock": clock, "seed": seed, "max_threads": max_threads, "max_hops": max_hops, "console": console,
+    })
+
+
+def _prepare(spec: SupervisorSpec, clock: Clock | None, seed: int | None, max_threads: int, max_hops: int) -> Tree:
+    require_valid(spec)
+    system = System(build(spec), clock=clock, seed=seed, max_threads=max_threads, max_hops=max_hops)
+    return Tree(spec, system)
+
+
+class Tree:
+    """A running tree: find workers, look at it, change it, end it. May be used from any thread.
+
+    As a context manager, sync or async, it is stopped on leaving, and a root that gave up cannot be missed: leaving
+    raises its ``RestartLimitError`` unless another exception is under way.
+    """
+
+    def __init__(self, spec: SupervisorSpec, system: System) -> None:
+        self.spec = spec
+        """The declaration that it was started from."""
+        self._system = system
+        self._close_console: Callable[[], None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Tree {self.spec.id} {'up' if self.is_alive else 'down'}>"
+
+    # -- finding -------------------------------------------------------------------------------------------
+
+    def ref(self, path: str) -> Ref:
+        """The address of a worker, a pool or a supervisor; it survives every restart.
+
+        Raises:
+            UnknownPathError: no child of this path is listed now.
+        """
+        return ref_of(self._system, path)
+
+    def child(self, path: str) -> ChildInfo:
+        """One child (or pool, as one) as it stands now; costs the same among ten and a hundred thousand.
+
+        Raises:
+            UnknownPathError: no child of this path is listed now.
+        """
+        child = self._system.children.get(path)
+        if child is not None:
+            return child.info(self._system)
+        box = self._system.boxes.get(path)
+        if not isinstance(box, PoolBox):
+            raise UnknownPathError(path, self._system.near(path))
+        members = [self._system.children[member.path] for member in list(box.members)]
+        return _pool_info(box, [member.info(self._system) for member in members], self._system)
+
+    def which_children(self, path: str) -> list[ChildInfo]:
+        """The children of a supervisor in start order (OTP's order is the reverse), pool members each.
+
+        Raises:
+            UnknownPathError: no supervisor of this path is listed now.
+        """
+        return [child.info(self._system) for child in self._children(path)]
+
+    def count_children(self, path: str) -> ChildCounts:
+        """How many children a supervisor has: listed, running now, and listed by kind, dead or alive.
+
+        Raises:
+            UnknownPathError: no supervisor of this path is listed now.
+        """
+        children = self._children(path)
+        supervisors = sum(child.spec.is_supervisor for child in children)
+        active = sum(child.state == "running" for child in children)
+        return ChildCounts(len(children), active, supervisors, len(children) - supervisors)
+
+    def _children(self, path: str) -> list[Child]:
+        supervisor = self._system.supervisors.get(path)
+        if supervisor is None:
+            raise UnknownPathError(path, self._system.near(path))
+        return list(supervisor.roster.children.values())
+
+    # -- changing ------------------------------------------------------------------------------------------
+
+    def start_child(self, path: str, spec: Spec) -> Ref:
+        """Add a child to the supervisor at ``path`` and start it; returns when it is up.
+
+        The spec is checked here, in the caller. A start that fails keeps nothing. What is added is gone when its
+        supervisor is restarted.
+
+        Raises:
+            ConfigError: the spec is wrong (``DepthError``: it would stand too deep).
+            ChildError: refused; ``.code`` is already_started, already_present or max_children.
+            StartError: it did not start.
+            UnknownPathError: no supervisor of this path is listed now.
+            TreeDownError: the whole tree is down.
+        """
+        supervisor = self._system.supervisors.get(path)
+        if supervisor is None:
+            raise UnknownPathError(path, self._system.near(path))
+        level = path.count("/") + 2
+        require_valid(spec, path, level, str(supervisor.recipe.auto_shutdown))
+        self._call(path, StartChild(build(spec)))
+        box = self._system.boxes.get(f"{path}/{spec.id}")
+        return Ref(self._system, box if box is not None else supervisor.roster.orphan(spec.id))
+
+    def terminate_child(self, path: str) -> None:
+        """Stop a child (or all members of a pool) for good; fine if it is down already. A temporary one is forgotten.
+
+        Raises:
+            ChildError: ``.code`` is not_found.
+            RecursionDetectedError: called by the child itself, which would wait for its own end.
+            TreeDownError: the whole tree is down.
+        """
+        self._system.refuse_own_end(path)
+        self._child_call(path, TerminateChild)
+
+    def restart_child(self, path: str) -> Ref:
+        """Start a child that is stopped or parked; returns when it is up. Not tried again where it fails.
+
+        Raises:
+            ChildError: ``.code`` is running, restarting or not_found.
+            StartError: it did not start, and stays stopped.
+            TreeDownError: the whole tree is down.
+        """
+        self._child_call(path, RestartChild)
+        return self.ref(path)
+
+    def delete_child(self, path: str) -> None:
+        """Take a child that is stopped or parked off the list.
+
+        Raises:
+            ChildError: ``.code`` is running, restarting or not_found.
+            TreeDownError: the whole tree is down.
+        """
+        self._child_call(path, DeleteChild)
+
+    def _child_call(self, path: str, call: type[TerminateChild | RestartChild | DeleteChild]) -> None:
+        parent, _, id_ = path.rpartition("/")
+        if not self._system.is_down and not isinstance(self._system.boxes.get(parent), SupervisorBox):
+            raise ChildError(path, "not_found")
+        self._call(parent, call(id_))
+
+    def _call(self, path: str, message: StartChild | TerminateChild | RestartChild | DeleteChild) -> None:
+        system = self._system
+        if system.is_down:
+            raise system.down_error(path or self.spec.id)
+        system.refuse_on_loop(path)
+        reply = Reply()
+        box = system.boxes.get(path)
+        if not isinstance(box, SupervisorBox) or not box.post(message, reply):
+            raise system.stopped_error(path, Refusal.STOPPED)
+        reply.get()
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def subscribe(self, callback: Callable[[Event], object]) -> Callable[[], None]:
+        """Have ``callback(event)`` called for everything that happens from now on, in order; returns how to end it.
+
+        It runs on a thread of the tree. One that raises is dropped; one that is too slow loses its oldest events.
+        """
+        return self._system.bus.subscribe(callback)
+
+    def _open(self, *, console: bool) -> None:
+        """The tree is up: open what was asked for."""
+
+    @property
+    def is_alive(self) -> bool:
+        """True until the root has ended."""
+        return not self._system.is_down
+
+    # -- ending --------------------------------------------------------------------------------------------
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Stop everything in reverse start order, each with its own limit; fine if it is down already.
+
+        Args:
+            timeout: seconds after which what is left is killed; None: as long as the children's own limits take.
+
+        Returns:
+            True if all ended in order, False if the rest had to be killed.
+
+        Raises:
+            RecursionDetectedError: called in a handler of this tree, which would wait for itself.
+        """
+        if self._system.in_handler:
+            raise self._system.recursion_error()
+        ended = self._system.stop()
+        in_order = ended.wait(timeout)
+        if not in_order:
+            self._system.kill().wait(_KILL_S)
+        self._shut_console()
+        return in_order
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the tree is down; True if it is, False after ``timeout`` seconds.
+
+        Raises:
+            RestartLimitError: the root gave up.
+            RecursionDetectedError: called in a handler of this tree, which would wait for itself.
+        """
+        if self._system.in_handler:
+            raise self._system.recursion_error()
+        ended = self._system.ended.wait(timeout)
+        if ended and self._system.cause is not None:
+            raise self._system.cause
+        return ended
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._raise_cause(error)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        if self._system.in_handler:
+            raise self._system.recursion_error()
+        await self._system.stop()
+        self._shut_console()
+        self._raise_cause(error)
+
+    def _raise_cause(self, error: BaseException | None) -> None:
+        if error is None and self._system.cause is not None:
+            raise self._system.cause
+
+    def _shut_console(self) -> None:
+        close, self._close_console = self._close_console, None
+        if close is not None:
+            close()
+
+
+_KILL_S = 5.0
+"""How long a kill may take: cancelled coroutines have a short grace, threads are abandoned at once."""
+
+
+class Starting:
+    """A tree that is being started: await it for the ``Tree``, or enter it with ``async with``."""
+
+    def __init__(self, spec: SupervisorSpec, options: dict[str, Any]) -> None:
+        self._spec = spec
+        self._options = options
+        self._tree: Tree | None = None
+
+    def __await__(self) -> Generator[Any, None, Tree]:
+        return self._start().__await__()
+
+    async def __aenter__(self) -> Tree:
+        self._tree = await self._start()
+        return self._tree
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        if self._tree is not None:
+            await self._tree.__aexit__(kind, error, frames)
+
+    async def _start(self) -> Tree:
+        options = dict(self._options)
+        console = options.pop("console")
+        tree = _prepare(self._spec, **options)
+        try:
+            await tree._system.start()  # noqa: SLF001 - its own module
+        except ActorsError:
+            raise
+        except BaseException:  # cancelled while it starts
+            tree._system.stop()  # noqa: SLF001
+            raise
+        tree._open(console=console)  # noqa: SLF001
+        return tree
+
+
+def _pool_info(box: PoolBox, members: list[ChildInfo], system: System) -> ChildInfo:
+    """A pool as one child: the state that most says what is wrong, sums, and the newest exit."""
+    order: tuple[Literal["parked", "stopped", "restarting", "running"], ...] = (
+        "parked", "stopped", "restarting", "running",
+    )
+    states = {member.state for member in members}
+    exits = [member.last_exit for member in members if member.last_exit is not None]
+    return ChildInfo(
+        id=box.path.rpartition("/")[2],
+        path=box.path,
+        kind="worker",
+        state=next((state for state in order if state in states), "stopped"),
+        incarnation=max((member.incarnation for member in members), default=0),
+        restarts=sum(member.restarts for member in members),
+        restart=members[0].restart if members else "permanent",
+        last_exit=max(exits, key=lambda exit_: exit_.at, default=None),
+        ref=Ref(system, box),
+    )
