@@ -39,7 +39,7 @@ class Hardened(pykka.Actor):
     # -- what Pykka's Actor.__init__ sets; the setters drop what it brings --------------------------------------
 
     @property
-    def actor_urn(self) -> str:  # type: ignore[override]
+    def actor_urn(self) -> str:
         """The URN is made of the path: it survives restarts, as the Ref does."""
         return f"urn:regrow:{_life_of(self).mailbox.path}"
 
@@ -47,7 +47,7 @@ class Hardened(pykka.Actor):
     def actor_urn(self, _: str) -> None: ...
 
     @property
-    def actor_inbox(self) -> Any:  # type: ignore[override]
+    def actor_inbox(self) -> Any:
         """What a stock ``pykka.ActorRef`` puts envelopes into."""
         return PykkaInbox(_life_of(self).mailbox)
 
@@ -55,7 +55,7 @@ class Hardened(pykka.Actor):
     def actor_inbox(self, _: Any) -> None: ...
 
     @property
-    def actor_stopped(self) -> Any:  # type: ignore[override]
+    def actor_stopped(self) -> Any:
         """Set once this incarnation was asked to end: reads like a ``threading.Event``."""
         return StopFlag(_life_of(self))
 
@@ -63,7 +63,7 @@ class Hardened(pykka.Actor):
     def actor_stopped(self, _: Any) -> None: ...
 
     @property
-    def _actor_ref(self) -> Ref:  # type: ignore[override]
+    def _actor_ref(self) -> Any:
         life = _life_of(self)
         return Ref(life.system, life.mailbox)
 
@@ -124,7 +124,7 @@ def build(cls: type[Any], life: Life, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 @functools.cache
-def harden(cls: type[Any]) -> type[Any]:
+def harden(cls: Any) -> Any:
     """The class itself if it is ours, else the subclass of it that is."""
     if issubclass(cls, Hardened):
         return cls

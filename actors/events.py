@@ -191,10 +191,13 @@ class Bus:
     def __init__(self, pool: Pool, root: str) -> None:
         self._pool = pool
         self._root = root
+        self.published = 0
+        """How many events so far, at least."""
         self._subscriptions: tuple[Subscription, ...] = ()  # replaced as a whole: publishing needs no lock
 
     def publish(self, event: Event) -> None:
         """Hand an event to every subscriber's queue. Never blocks."""
+        self.published += 1
         for subscription in self._subscriptions:
             subscription.put(event)
 

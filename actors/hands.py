@@ -84,7 +84,7 @@ class Hands:
         if life is None or seconds == math.inf:
             return
         box = self._box
-        child.timer = self._system.timers.call_at(self._system.now() + seconds, lambda: box.post(Late(life)) and None)
+        child.timer = self._system.timers.call_at(self._system.now() + seconds, lambda: box.post(Late(life)))
 
     def out_of_time(self, child: Child) -> Exit | None:
         """It took too long: cancel or abandon it; abandon what was cancelled before. Its Exit if it is over now."""

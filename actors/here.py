@@ -51,7 +51,7 @@ def _wait(life: Life, timeout_s: float) -> None:
         return
     woken = Reply()
     signal.add_done_callback(woken.complete)
-    timer = life.system.timers.call_at(clock.now() + timeout_s, lambda: woken.complete() and None)
+    timer = life.system.timers.call_at(clock.now() + timeout_s, woken.complete)
     woken.wait(None)
     timer.cancel()
 

@@ -209,15 +209,19 @@ class Life:
 
     def request_stop(self, reason: Reason) -> Reply:
         """Anybody else asks it to end: itself (NORMAL) or a Ref (SHUTDOWN). Completed when it is over."""
+        over = self.when_over()
+        if self._order(reason):
+            self.wake()
+        return over
+
+    def when_over(self) -> Reply:
+        """Completed when it is over."""
         with self.mailbox.lock:
             if self._ended is None:
                 self._ended = Reply()
-            ended = self._ended
-            over = self.phase is Phase.OVER
+            ended, over = self._ended, self.phase is Phase.OVER
         if over:
             ended.complete()
-        elif self._order(reason):
-            self.wake()
         return ended
 
     def _order(self, reason: Reason) -> bool:
@@ -517,7 +521,8 @@ class Life:
                 box.abandoned += 1
                 # The old thread iterates over the same batch: this empties it under its feet, in one step.
                 box.batch = iter(list(box.batch))
-            signals = (self._stopped, self._ended)
+            signals = (self._stopped, self._ended, *(box.waiters or ()))
+            box.waiters = None
         for signal in signals:
             if signal is not None:
                 signal.complete()

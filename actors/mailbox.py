@@ -83,6 +83,7 @@ class Mailbox:
         "pool",
         "queue",
         "refusal",
+        "runs",
         "waiters",
     )
 
@@ -100,7 +101,9 @@ class Mailbox:
         self.plain = bounds.capacity is None
         """True when a put needs no look at anything: open and without bound."""
         self.waiters: deque[Reply] | None = None
-        """Senders that wait for room in a full mailbox, the first one first."""
+        """Senders that wait for room in a full mailbox, the first one first; tests that wait until it is quiet."""
+        self.runs = 0
+        """How often a life came for messages: unchanged means that nothing was handled meanwhile."""
         self.incarnation = 0
         """Starts that succeeded, over restarts of the supervisor too. Written by the supervisor only."""
         self.dead = 0
@@ -194,17 +197,33 @@ class Mailbox:
             if not self.queue:
                 self.idle = life
                 self.batch = _NOTHING
+                self.runs += 1
                 life.running_on = None
-                return None
-            if isinstance(self.queue, list):
+                woken, self.waiters = self.waiters, None
+                batch = None
+            elif isinstance(self.queue, list):
                 self.batch, self.queue = iter(self.queue), []
                 return self.batch
-            # Bounded: one at a time, so that what was taken and not handled never escapes the bound.
-            self.batch = iter((self.queue.popleft(),))
-            room = self.waiters.popleft() if self.waiters else None
-        if room is not None:
-            room.complete()
-        return self.batch
+            else:
+                # Bounded: one at a time, so that what was taken and not handled never escapes the bound.
+                batch = self.batch = iter((self.queue.popleft(),))
+                woken = deque((self.waiters.popleft(),)) if self.waiters else None
+        for waiter in woken or ():
+            waiter.complete()
+        return batch
+
+    def when_quiet(self) -> Reply:
+        """Completed once its life is idle, or there is none: nothing is being handled."""
+        quiet = Reply()
+        with self.lock:
+            busy = self.life is not None and self.idle is None and self.refusal is None
+            if busy:
+                if self.waiters is None:
+                    self.waiters = deque()
+                self.waiters.append(quiet)
+        if not busy:
+            quiet.complete()
+        return quiet
 
     def give_back(self, life: Life, envelope: Envelope) -> None:
         """The life had taken this envelope and must not handle it: it goes back to the front."""

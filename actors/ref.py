@@ -89,7 +89,7 @@ class Ref(pykka.ActorRef[Any]):
         if verdict is not None:
             await self._put_again_async(envelope, verdict)
 
-    def ask(self, message: Any, *, timeout: float | None = 5.0, block: bool = True) -> Any:  # type: ignore[override]
+    def ask(self, message: Any, *, timeout: float | None = 5.0, block: bool = True) -> Any:
         """Send a message and wait for the reply.
 
         Args:

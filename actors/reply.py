@@ -45,7 +45,7 @@ class Reply(pykka.Future[Any]):
         self._value: Any = _PENDING
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
-        self._callbacks: list[Callable[[], None]] | None = None
+        self._callbacks: list[Callable[[], object]] | None = None
         self._mailbox = mailbox
         self._asker = asker
         self._timeout_s = timeout_s
@@ -71,8 +71,8 @@ class Reply(pykka.Future[Any]):
 
     def set_exception(self, exc_info: Any = None) -> None:
         """Pykka's name for ``fail``: takes an ``exc_info`` triple, or the exception being handled."""
-        kind, error, _ = exc_info if exc_info is not None else sys.exc_info()
-        self._finish(None, error if error is not None else kind())
+        _, error, _ = exc_info if exc_info is not None else sys.exc_info()
+        self._finish(None, error if error is not None else Exception("set_exception without an exception"))
 
     def _finish(self, value: Any, error: BaseException | None) -> bool:
         with self._lock:
@@ -129,7 +129,7 @@ class Reply(pykka.Future[Any]):
             gate.release()  # the next waiter's turn
         return opened or self._value is not _PENDING
 
-    def add_done_callback(self, callback: Callable[[], None]) -> None:
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
         """Call ``callback()`` once there is an outcome, in the thread that brings it (now, if there is one)."""
         with self._lock:
             if self._value is _PENDING:

@@ -149,7 +149,7 @@ class Supervisor:
     def _wait_for(self, plan: Plan, due: float) -> None:
         if plan.timer is None:
             box = self.life.mailbox
-            plan.timer = self.system.timers.call_at(due, lambda: box.post(GoOn(plan)) and None)
+            plan.timer = self.system.timers.call_at(due, lambda: box.post(GoOn(plan)))
 
     def _start_for(self, plan: Plan, child: Child) -> None:
         if child.plan is not plan or not child.is_down:

@@ -351,6 +351,11 @@ class System:
         child = self.children.get(box.path) if box is not None else None
         return getattr(child.spec.recipe, "actor_class", None) or Supervisor if child is not None else object
 
+    def activity(self) -> int:
+        """Changes whenever a worker has handled something or anything has happened. For ``actors.testing.settle``."""
+        boxes = [box for box in list(self.boxes.values()) if type(box) is Mailbox]
+        return self.bus.published + sum(box.runs for box in boxes)
+
     def near(self, path: str) -> tuple[str, ...]:
         """Paths that may have been meant."""
         return tuple(difflib.get_close_matches(path, list(self.boxes)[:_LOOK], n=5, cutoff=0.5))

@@ -7,20 +7,14 @@ an actor or a thread behind; import it into a ``conftest.py`` to use it.
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.clock import monotonic
-from actors.errors import Failed
 from actors.reply import Reply
 from actors.supervision import Ping
-from actors.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from actors.system import System
     from trees import Tree
 
@@ -77,9 +71,8 @@ def _round_trip(system: System, end: float) -> None:
     for path in list(system.supervisors):
         _ping(system, path, end)
     for path, child in list(system.children.items()):
-        life = child.life
-        if life is not None and not child.spec.is_supervisor and child.standing.value != "parked":
-            _until(child.mailbox.is_quiet, path, end)
+        if not child.spec.is_supervisor:
+            _wait(child.mailbox.when_quiet(), path, end)
     for path in list(system.supervisors):
         _ping(system, path, end)
     if not system.bus.flush(max(0.0, end - monotonic())):
@@ -93,20 +86,12 @@ def _ping(system: System, path: str, end: float) -> None:
         return
     pong = Reply()
     if supervisor.life.mailbox.post(Ping(pong)):
-        while not pong.wait(0.05):
-            if supervisor.life.is_over:
-                return
-            _check(path, end)
+        over = supervisor.life.when_over()
+        over.add_done_callback(pong.complete)
+        _wait(pong, path, end)
 
 
-def _until(quiet: Callable[[], bool], path: str, end: float) -> None:
-    tick = Reply()
-    while not quiet():
-        _check(path, end)
-        tick.wait(0.001)
-
-
-def _check(path: str, end: float) -> None:
-    if monotonic() > end:
+def _wait(reply: Reply, path: str, end: float) -> None:
+    if not reply.wait(max(0.0, end - monotonic())):
         message = f"{path}: still busy; it did not settle in time"
         raise TimeoutError(message)

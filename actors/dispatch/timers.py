@@ -25,8 +25,8 @@ class Timer:
 
     __slots__ = ("callback",)
 
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback: Callable[[], None] | None = callback
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.callback: Callable[[], object] | None = callback
 
     def cancel(self) -> None:
         """It will not happen, unless it is happening just now."""
@@ -48,7 +48,7 @@ class Timers:
         self._closed = False
         self._unwatch = clock.watch(self.fire_due)
 
-    def call_at(self, due: float, callback: Callable[[], None]) -> Timer:
+    def call_at(self, due: float, callback: Callable[[], object]) -> Timer:
         """Call ``callback()`` at ``due``, in seconds of the clock."""
         timer = Timer(callback)
         with self._wake:
