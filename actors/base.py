@@ -123,12 +123,17 @@ def build(cls: type[Any], life: Life, args: tuple[Any, ...], kwargs: dict[str, A
     return actor
 
 
-@functools.cache
-def harden(cls: Any) -> Any:
-    """The class itself if it is ours, else the subclass of it that is."""
+def harden(cls: type[Any]) -> type[Any]:
+    """The class itself if it is ours, else the one subclass of it that is."""
     if issubclass(cls, Hardened):
         return cls
-    return type(cls.__name__, (Hardened, cls), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
+    if cls not in _HARDENED:
+        names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+        _HARDENED[cls] = type(cls.__name__, (Hardened, cls), names)
+    return _HARDENED[cls]
+
+
+_HARDENED: dict[type[Any], type[Any]] = {}
 
 
 class PykkaInbox:

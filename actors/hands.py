@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from actors.child import Child, Standing
 from actors.events import ChildExited, ChildStarted, ChildStopAbnormal
-from actors.life import Life
+from actors.boundary import WorkerLife
 from actors.roster import natural_refusal
 from actors.spec import Reason, Restart
 from actors.supervision import SupervisorLife
 
 if TYPE_CHECKING:
-    from actors.life import Exit
+    from actors.life import Exit, Life
     from actors.mailbox import SupervisorBox
     from actors.system import System
 
@@ -47,7 +47,7 @@ class Hands:
         natural = natural_refusal(spec)
         if mailbox.refusal is not natural:
             mailbox.open(natural)
-        kind = SupervisorLife if spec.is_supervisor else Life
+        kind = SupervisorLife if spec.is_supervisor else WorkerLife
         life = child.life = kind(self._system, spec, mailbox, self._box)
         child.standing = Standing.STARTING
         child.came_up = child.timed_out = False

@@ -79,7 +79,7 @@ class SupervisorLife(Life):
 
     def wake(self) -> None:
         """Have it run on the pool, in the urgent lane."""
-        self.system.pool.schedule(self)
+        self.system.pool.submit(self)
 
     def run(self) -> bool:
         """Hear all that waits."""

@@ -11,16 +11,16 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from actors.life import Life
+    from actors.boundary import WorkerLife
 
 
 class Dispatcher(Protocol):
     """What a life needs of the place where it runs."""
 
-    def schedule(self, life: Life) -> None:
+    def schedule(self, life: WorkerLife) -> None:
         """Run ``life.drive()`` soon. The caller holds the life's claim. Never blocks."""
 
-    def cancel(self, life: Life) -> None:
+    def cancel(self, life: WorkerLife) -> None:
         """Cancel what the life is awaiting, where that is possible. Never blocks."""
 
 

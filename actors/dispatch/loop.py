@@ -22,7 +22,7 @@ from actors.clock import monotonic
 from actors.reply import Reply
 
 if TYPE_CHECKING:
-    from actors.life import Life
+    from actors.boundary import WorkerLife
 
 BLOCK_S = 0.25
 """How long a handler may hold up the loop before it is reported."""
@@ -42,7 +42,7 @@ class Loop:
         self._blocked = blocked
         self._failed = failed
         self._lock = threading.Lock()
-        self._ready: list[Life] = []
+        self._ready: list[WorkerLife] = []
         self._woken = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -59,7 +59,7 @@ class Loop:
 
     # -- scheduling ----------------------------------------------------------------------------------------
 
-    def schedule(self, life: Life) -> None:
+    def schedule(self, life: WorkerLife) -> None:
         """Run the life as a task of the loop soon."""
         with self._lock:
             if self._closed:
@@ -71,7 +71,7 @@ class Loop:
             loop = self._loop or self._start()
         loop.call_soon_threadsafe(self._run_ready)
 
-    def cancel(self, life: Life) -> None:
+    def cancel(self, life: WorkerLife) -> None:
         """Cancel what the life is awaiting; without effect when it is not running."""
         self.call(lambda: life.task.cancel() if life.task is not None else None)
 
@@ -89,7 +89,7 @@ class Loop:
         for life in ready:
             self._run(life)
 
-    def _run(self, life: Life) -> None:
+    def _run(self, life: WorkerLife) -> None:
         loop = asyncio.get_running_loop()
         task = loop.create_task(life.drive(), name=life.mailbox.path, context=life.context_for_run())
         life.task = task
@@ -98,7 +98,7 @@ class Loop:
             self._busy.set()
         task.add_done_callback(lambda task: self._done(life, task))
 
-    def _done(self, life: Life, task: asyncio.Task[bool]) -> None:
+    def _done(self, life: WorkerLife, task: asyncio.Task[bool]) -> None:
         self._tasks.discard(task)
         if not self._tasks:
             self._busy.clear()

@@ -33,7 +33,6 @@ from actors.dispatch import HERE
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from actors.life import Life
 
 BASE = 8
 """Threads that are not blocked, up to which the pool grows at once."""
@@ -92,11 +91,11 @@ class Pool:
 
     # -- submitting ----------------------------------------------------------------------------------------
 
-    def schedule(self, life: Life) -> None:
+    def schedule(self, life: Job) -> None:
         """Run the life soon."""
         self.submit(life)
 
-    def cancel(self, life: Life) -> None:
+    def cancel(self, life: Job) -> None:
         """A thread cannot be cancelled: its supervisor abandons it."""
 
     def submit(self, job: Job) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from actors.life import Life
+    from actors.boundary import WorkerLife
 
 _numbers = itertools.count()
 
@@ -21,7 +21,7 @@ class Threads:
     def __init__(self, *, failed: Callable[[BaseException], None]) -> None:
         self._failed = failed
 
-    def schedule(self, life: Life) -> None:
+    def schedule(self, life: WorkerLife) -> None:
         """Start the life's thread, or wake it. The claim protocol makes sure that it is not woken twice."""
         gate = life.gate
         if gate is not None:
@@ -35,10 +35,10 @@ class Threads:
         except RuntimeError as error:
             life.never_ran(error)
 
-    def cancel(self, life: Life) -> None:
+    def cancel(self, life: WorkerLife) -> None:
         """A thread cannot be cancelled: its supervisor abandons it."""
 
-    def _main(self, life: Life, gate: threading.Semaphore) -> None:
+    def _main(self, life: WorkerLife, gate: threading.Semaphore) -> None:
         try:
             while True:
                 more = life.run()
