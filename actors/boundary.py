@@ -23,18 +23,25 @@ import threading
 import traceback
 from itertools import islice
 from types import CoroutineType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.dispatch import soon
 from actors.errors import Failed, Ignore, WorkerCrashedError
 from actors.life import Ended, Ending, Exit, Life, Phase, Up
-from actors.mailbox import Refusal
+from actors.mailbox import NOTHING, Refusal
 from actors.messages import CURRENT, Current
 from actors.reply import Reply
 from actors.spec import Reason, Where, WorkerRecipe
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actors.messages import Envelope
+
 QUOTA = 256
-"""Messages handled in one run, before others get their turn."""
+"""Messages handled in one go, before others get their turn."""
+ROUNDS = 4
+"""How often a thread looks for more, before others get their turn."""
 
 
 class WorkerLife(Life):
@@ -124,58 +131,69 @@ class WorkerLife(Life):
 
     def run(self) -> bool:
         """Drive it on the calling thread; True when there is more to do."""
-        context = self.context_for_run()
-        step = self.drive()
-        try:
-            context.run(step.send, None)
-        except StopIteration as done:
-            return bool(done.value)
-        raise RuntimeError(f"{self!r} was suspended on a thread")  # unreachable: see _settled
-
-    async def drive(self) -> bool:
-        """The crash boundary: run what is to be run; True when there may be more."""
-        with self.mailbox.lock:
-            if self.phase is Phase.OVER:
+        for _ in range(ROUNDS):
+            work = self.next_work()
+            if work is None:
                 return False
-            self.running_on = threading.get_ident()
-        more = False
-        try:
-            more = await self._drive()
-        finally:
-            if more or self.abandoned:
-                self._leave(more=more)
-        return more
+            starting = self.phase is Phase.STARTING
+            step = self.drive(work)
+            try:
+                self.context_for_run().run(step.send, None)
+            except StopIteration as done:
+                if not done.value:
+                    return False
+            if starting:
+                return True  # its supervisor goes first, perhaps on this very thread
+        return True
 
-    def _leave(self, *, more: bool) -> None:
+    def next_work(self) -> Iterator[Envelope] | None:
+        """What the holder of the claim is to ``drive``; None when that is nothing, and the claim is given up.
+
+        Not a part of ``drive``: the next run may begin on another thread before this one has left the worker's
+        context, and a context cannot be entered twice.
+        """
+        if self.phase is not Phase.STARTING:
+            return self.mailbox.take(self)
         with self.mailbox.lock:
-            if more:
-                self.running_on = None
+            if self.is_over:
+                return None
+            self.running_on = threading.get_ident()
+        return NOTHING
+
+    async def drive(self, work: Iterator[Envelope]) -> bool:
+        """The crash boundary: run what is to be run; False when the life is over, else look for more work."""
+        try:
+            return await self._drive(work)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """No user code runs any more, so a kill has nothing to abandon. An abandoned thread has come back."""
+        with self.mailbox.lock:
+            self.running_on = None
             abandoned, self.abandoned = self.abandoned, False
             self.mailbox.abandoned -= abandoned
         if abandoned:
             self.system.came_back(self.mailbox.path)
 
-    async def _drive(self) -> bool:
+    async def _drive(self, work: Iterator[Envelope]) -> bool:
         if self.phase is Phase.STARTING:
             if not await self._begin():
                 return False
             if self.recipe.is_body:
                 await self._live()
                 return False
-            if self.recipe.where is Where.POOL:
-                return True  # its supervisor goes first, perhaps on this very thread
-        batch = self.mailbox.take(self)
-        if batch is not None:
-            if not await self._work(batch):
-                return False
-            if self.order is None:
-                return True
-        elif self.order is None or self.mailbox.life is not self:
+        elif not await self._work(work):
             return False
+        if self.order is None:
+            return True
         await self._obey()
         return False
 
     async def _begin(self) -> bool:
+        if self.order is not None:  # before any user code ran
+            self._tell_end(Exit(self.order))
+            return False
         error: BaseException | None = None
         try:
             self.actor = self.recipe.make(self)
@@ -202,7 +220,7 @@ class WorkerLife(Life):
         self._report(Up(self))
         return True
 
-    async def _work(self, batch: Any) -> bool:
+    async def _work(self, batch: Iterator[Envelope]) -> bool:
         """Handle messages; False when the life is over."""
         handle, now, home = self.actor._handler(), self.system.now, self.home  # noqa: SLF001 - a friend
         for envelope in islice(batch, QUOTA):

@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import Iterator
 from enum import StrEnum
 from operator import length_hint
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from actors.reply import Reply
@@ -63,7 +64,8 @@ class Refusal(StrEnum):
 Verdict: TypeAlias = "Refusal | Reply | Envelope | None"
 """What became of a message that was put: see ``Mailbox.put``."""
 
-_NOTHING: Final[Iterator[Envelope]] = iter(())
+NOTHING: Final[Iterator[Envelope]] = iter(())
+"""No messages."""
 
 
 class Mailbox:
@@ -93,7 +95,7 @@ class Mailbox:
         self.bounds = bounds
         self.pool = pool
         self.queue: list[Envelope] | deque[Envelope] = [] if bounds.capacity is None else deque()
-        self.batch: Iterator[Envelope] = _NOTHING
+        self.batch: Iterator[Envelope] = NOTHING
         self.life: Life | None = None
         self.idle: Life | None = None
         """The attached life when it has nothing to do and must be woken, else None."""
@@ -188,15 +190,22 @@ class Mailbox:
             self.plain = refusal is None and self.bounds.capacity is None
 
     def take(self, life: Life) -> Iterator[Envelope] | None:
-        """What waits; None when nothing does (the life is now idle) or there is an order (it keeps its claim)."""
+        """What waits, for the life that holds the claim.
+
+        None: leave; there is nothing and the life is now idle, or it is over. With an order given there is nothing to
+        handle, but the claim is kept: ``NOTHING``.
+        """
         with self.lock:
-            if life.order is not None or self.life is not life:
+            if self.life is not life:
                 return None
+            life.running_on = get_ident()
+            if life.order is not None:
+                return NOTHING
             if length_hint(self.batch):
                 return self.batch
             if not self.queue:
                 self.idle = life
-                self.batch = _NOTHING
+                self.batch = NOTHING
                 self.runs += 1
                 life.running_on = None
                 woken, self.waiters = self.waiters, None
@@ -241,7 +250,7 @@ class Mailbox:
             self.refusal = refusal
             self.plain = False
             left = [*self.batch, *self.queue]
-            self.batch = _NOTHING
+            self.batch = NOTHING
             self.queue.clear()
             waiters, self.waiters = self.waiters, None
         for room in waiters or ():

@@ -90,8 +90,11 @@ class Loop:
             self._run(life)
 
     def _run(self, life: WorkerLife) -> None:
+        work = life.next_work()
+        if work is None:
+            return
         loop = asyncio.get_running_loop()
-        task = loop.create_task(life.drive(), name=life.mailbox.path, context=life.context_for_run())
+        task = loop.create_task(life.drive(work), name=life.mailbox.path, context=life.context_for_run())
         life.task = task
         self._tasks.add(task)  # the loop itself holds tasks only weakly
         if not self._busy.is_set():
@@ -110,7 +113,7 @@ class Loop:
         elif (error := task.exception()) is not None:
             self._failed(error)
         elif task.result():
-            self.schedule(life)
+            self._run(life)
 
     # -- the thread ----------------------------------------------------------------------------------------
 

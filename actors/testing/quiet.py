@@ -1,13 +1,7 @@
-"""For tests, ours and users': time by hand, workers that fail on command, and proof that nothing happens any more.
-
-``settle(tree)`` is how a test proves that nothing (more) happened: a round trip through every mailbox, until nothing
-changes from one round to the next; never a sleep. The pytest fixture ``no_stray_actors`` fails a test that leaves a tree,
-an actor or a thread behind; import it into a ``conftest.py`` to use it.
-"""
+"""Proof that nothing happens any more: a round trip through every mailbox, never a sleep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from actors.clock import monotonic
@@ -17,35 +11,6 @@ from actors.supervision import Ping
 if TYPE_CHECKING:
     from actors.system import System
     from trees import Tree
-
-
-class ManualClock:
-    """A clock that stands still until ``advance`` moves it; what is due then happens in the thread that moves it."""
-
-    manual = True
-
-    def __init__(self, start: float = 1000.0) -> None:
-        self._now = start
-        self._watchers: list[Callable[[], None]] = []
-
-    def now(self) -> float:
-        """Seconds."""
-        return self._now
-
-    def wall(self) -> float:
-        """Seconds since 1970, as if the clock had started then."""
-        return self._now
-
-    def advance(self, seconds: float) -> None:
-        """Move time forward. Timers that are due fire before this returns; what they set off may still go on."""
-        self._now += seconds
-        for moved in list(self._watchers):
-            moved()
-
-    def watch(self, moved: Callable[[], None]) -> Callable[[], None]:
-        """Have ``moved`` called at each advance; returns how to end that."""
-        self._watchers.append(moved)
-        return lambda: self._watchers.remove(moved) if moved in self._watchers else None
 
 
 def settle(tree: Tree, timeout_s: float = 10.0) -> None:

@@ -1,0 +1,44 @@
+"""For tests, ours and users': time by hand, workers that fail on command, and proof that nothing is left or goes on.
+
+* ``ManualClock``: ``start(TREE, clock=clock)``, then ``clock.advance(60)``: backoffs, limits and periods pass at once.
+* ``FaultyWorker`` and ``AsyncFaultyWorker``: put them where your own workers will be and rehearse what breaks. ``Fault``
+  says how often, ``Hang`` holds a worker up until it is released.
+* ``settle(tree)``: returns when all that was set off has been handled. So "nothing happened" is proved by a later
+  reply, never by a sleep.
+* ``no_stray_actors``: a pytest fixture that fails a test which leaves a tree, an actor or a thread behind. Import it into
+  a ``conftest.py``. ``leaving_nothing_behind()`` is the same as a context manager, for those without pytest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.testing.clock import ManualClock
+from actors.testing.faulty import AsyncFaultyWorker, Fault, FaultyWorker, Hang
+from actors.testing.quiet import settle
+from actors.testing.stray import leaving_nothing_behind
+
+if TYPE_CHECKING:
+    from actors.testing.fixture import no_stray_actors
+
+
+def __getattr__(name: str) -> Any:
+    """The fixture needs pytest, which need not be installed for the rest."""
+    if name != "no_stray_actors":
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    from actors.testing.fixture import no_stray_actors
+
+    return no_stray_actors
+
+
+__all__ = [
+    "AsyncFaultyWorker",
+    "Fault",
+    "FaultyWorker",
+    "Hang",
+    "ManualClock",
+    "leaving_nothing_behind",
+    "no_stray_actors",
+    "settle",
+]
