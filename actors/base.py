@@ -24,7 +24,6 @@ from actors.spec import Reason
 
 if TYPE_CHECKING:
     from actors.life import Life
-    from actors.mailbox import Mailbox
 
 _PYKKA_MESSAGES = frozenset(
     {messages.ProxyCall, messages.ProxyGetAttr, messages.ProxySetAttr, messages._ActorStop}  # noqa: SLF001
@@ -49,7 +48,7 @@ class Hardened(pykka.Actor):
     @property
     def actor_inbox(self) -> Any:
         """What a stock ``pykka.ActorRef`` puts envelopes into."""
-        return PykkaInbox(_life_of(self).mailbox)
+        return PykkaInbox(self._actor_ref)
 
     @actor_inbox.setter
     def actor_inbox(self, _: Any) -> None: ...
@@ -139,19 +138,16 @@ _HARDENED: dict[type[Any], type[Any]] = {}
 class PykkaInbox:
     """A mailbox with the face of a Pykka inbox, for code that holds a stock ``pykka.ActorRef``."""
 
-    def __init__(self, mailbox: Mailbox) -> None:
-        self._mailbox = mailbox
+    def __init__(self, ref: Ref) -> None:
+        self._ref = ref
 
     def put(self, envelope: Any, /) -> None:
-        """Take a Pykka envelope; one that cannot be taken fails its future at once."""
-        refused = self._mailbox.put((envelope.message, envelope.reply_to, None))
-        if refused is not None and envelope.reply_to is not None:
-            error = pykka.ActorDeadError(f"{self._mailbox.path} takes no messages")
-            envelope.reply_to.set_exception((type(error), error, None))
+        """Take a Pykka envelope; what cannot be taken fails its future at once, or is a dead letter."""
+        self._ref.deliver((envelope.message, envelope.reply_to, None))
 
     def empty(self) -> bool:
         """True when nothing waits."""
-        return self._mailbox.depth == 0
+        return self._ref.depth == 0
 
 
 class StopFlag:
@@ -208,5 +204,3 @@ def register_root(ref: Ref, urn: str) -> Callable[[], None]:
     root = RootRef(ref, urn)
     pykka.ActorRegistry.register(root)
     return functools.partial(pykka.ActorRegistry.unregister, root)
-
-

@@ -1,11 +1,12 @@
 """The crash boundary: a worker's life, and all its user code.
 
 ``drive`` is one coroutine that builds the actor, handles messages and runs the last hook. On the event loop it is a
-task; on a thread it is stepped once and never suspends, because there nothing is awaited. So there is one boundary, not
-one for each place, and every way a worker can end goes through it: an exception of any kind, a return, an order, a kill.
+task; on a thread it is stepped once and never suspends, because there nothing is awaited. So there is one boundary,
+not one for each place, and every way a worker can end goes through it: an exception of any kind, a return, an order,
+a kill.
 
-A thread that comes back from user code after its life was ended finds ``OVER`` and goes away without a trace. The races,
-and who wins (tests/test_life_races.py forces both orders of each):
+A thread that comes back from user code after its life was ended finds ``OVER`` and goes away without a trace. The
+races, and who wins (tests/test_life_races.py forces both orders of each):
 
 * *kill against a handler that just returns*: if the thread ends first, the exit is what the handler made of it, and the
   kill finds OVER; if the kill is first, the thread finds OVER.
@@ -220,7 +221,7 @@ class WorkerLife(Life):
         self._report(Up(self))
         return True
 
-    async def _work(self, batch: Iterator[Envelope]) -> bool:
+    async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901 - the hot path, in one piece
         """Handle messages; False when the life is over."""
         handle, now, home = self.actor._handler(), self.system.now, self.home  # noqa: SLF001 - a friend
         for envelope in islice(batch, QUOTA):

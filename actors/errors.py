@@ -249,9 +249,7 @@ class RestartLimitError(ActorsError):
     ``__cause__`` is what the last child died of, where that is known.
     """
 
-    def __init__(  # noqa: PLR0913 - an error carries its facts as fields
-        self, path: str, restarts: int, limit: int, period_s: float, child: str, last: str
-    ) -> None:
+    def __init__(self, path: str, restarts: int, limit: int, period_s: float, child: str, last: str) -> None:
         super().__init__(path, restarts, limit, period_s, child, last)
         self.path = path
         self.restarts = restarts

@@ -218,7 +218,8 @@ class Bus:
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was published is delivered; False when a subscriber is too slow for that."""
         marks = [mark for subscription in self._subscriptions if (mark := subscription.mark()) is not None]
-        return all([mark.wait(timeout_s) for mark in marks])
+        delivered = [mark.wait(timeout_s) for mark in marks]  # wait for each, also after one was too slow
+        return all(delivered)
 
 
 class Subscription:

@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from actors.boundary import WorkerLife
 from actors.child import Child, Standing
 from actors.events import ChildExited, ChildStarted, ChildStopAbnormal
-from actors.boundary import WorkerLife
 from actors.roster import natural_refusal
 from actors.spec import Reason, Restart
 from actors.supervision import SupervisorLife

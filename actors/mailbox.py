@@ -273,6 +273,11 @@ class PoolBox:
     def __repr__(self) -> str:
         return f"<PoolBox {self.path} {len(self.members)} members>"
 
+    @property
+    def depth(self) -> int:
+        """Messages that wait for any member."""
+        return sum(member.depth for member in list(self.members))
+
     def remove(self, member: Mailbox) -> None:
         """Take a member out, at the same cost in a pool of ten and of ten thousand: the last takes its place."""
         if not self._index:

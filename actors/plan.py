@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from actors.errors import StartError
 from actors.child import Standing
+from actors.errors import StartError
 from actors.spec import Restart
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class StopCall(Plan):
         """It stays down; a temporary one is forgotten."""
         supervisor.stay_down(child)
 
-    def done(self, supervisor: Supervisor) -> None:  # noqa: ARG002 - the same for every kind
+    def done(self, supervisor: Supervisor) -> None:
         """Answer the caller."""
         self.reply.complete()
 
@@ -187,6 +187,7 @@ class StartCall(Plan):
 
     def done(self, supervisor: Supervisor) -> None:
         """Answer the caller."""
+        supervisor.starting.discard(self)
         if self.failure is None:
             self.reply.complete()
             return

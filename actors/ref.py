@@ -113,7 +113,7 @@ class Ref(pykka.ActorRef[Any]):
             self._put_again(envelope, verdict)
         return reply.get() if block else reply
 
-    async def ask_async(self, message: Any, *, timeout: float | None = 5.0) -> Any:
+    async def ask_async(self, message: Any, *, timeout: float | None = 5.0) -> Any:  # noqa: ASYNC109 - as ask
         """As ``ask``, from any event loop and without holding it up."""
         reply, envelope = self._request(message, timeout)
         verdict = None if envelope is None else self._put(envelope)
@@ -132,6 +132,11 @@ class Ref(pykka.ActorRef[Any]):
         box = self._current_box()
         return box is not None and box.life is not None
 
+    @property
+    def depth(self) -> int:
+        """Messages that wait there now."""
+        return self._box.depth
+
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
         """Ask the worker to end after the message it handles: an exit ``shutdown``.
 
@@ -147,16 +152,13 @@ class Ref(pykka.ActorRef[Any]):
         """
         current = CURRENT.get()
         if block and current is not None:
-            if self._is_tree_root and current.life.system is self._system:
-                raise _noted(RecursionDetectedError((current.life.mailbox.path, self.path)))
+            self._system.refuse_own_end(self.path)
             self._extended_chain(current)
         boxes = self._box.members if isinstance(self._box, PoolBox) else (self._current_box(),)
         lives = [box.life for box in boxes if box is not None and box.life is not None]
         own = current is not None and current.life in lives
         ends = [life.request_stop(Reason.NORMAL if own else Reason.SHUTDOWN) for life in lives]
-        done = Reply(timeout_s=timeout)
-        if isinstance(self._box, Mailbox):
-            done._mailbox = self._box  # noqa: SLF001 - for the text of its timeout
+        done = Reply(self._box, timeout_s=timeout)
         _complete_with(done, ends, value=bool(lives))
         return done.get() if block else done
 
@@ -201,9 +203,8 @@ class Ref(pykka.ActorRef[Any]):
                 inherited = current.origin.deadline
                 if inherited is not None and (deadline is None or inherited < deadline):
                     deadline = inherited
-        box = self._box if isinstance(self._box, Mailbox) else None
         timeout_s = None if deadline is None else deadline - now
-        reply = Reply(box, sender, timeout_s)
+        reply = Reply(self._box, sender, timeout_s)
         if timeout_s is not None and timeout_s <= 0:
             reply.fail(reply.late())
             return reply, None
@@ -218,6 +219,12 @@ class Ref(pykka.ActorRef[Any]):
             self._system.recursion_refused(self.path, chain)
             raise _noted(RecursionDetectedError((*(address.path for address in chain), self.path)))
         return chain
+
+    def deliver(self, envelope: Envelope) -> None:
+        """Put an envelope that was built elsewhere."""
+        verdict = self._put(envelope)
+        if verdict is not None:
+            self._put_again(envelope, verdict)
 
     # -- putting envelopes ---------------------------------------------------------------------------------
 
@@ -296,10 +303,6 @@ class Ref(pykka.ActorRef[Any]):
         box = self._any_box()
         life = box.life if box is not None else None
         return life is not None and getattr(life.spec.recipe, "where", None) is Where.LOOP
-
-    @property
-    def _is_tree_root(self) -> bool:
-        return self.path == self._system.root_path
 
 
 def ref_of(system: System, path: str) -> Ref:

@@ -27,7 +27,7 @@ from actors.messages import CURRENT
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from actors.mailbox import Mailbox
+    from actors.messages import Address
 
 _PENDING = object()
 
@@ -38,7 +38,7 @@ class Reply(pykka.Future[Any]):
     _get_hook = None
     _get_hook_result: Any = _PENDING
 
-    def __init__(self, mailbox: Mailbox | None = None, asker: str | None = None, timeout_s: float | None = None) -> None:
+    def __init__(self, target: Address | None = None, asker: str | None = None, timeout_s: float | None = None) -> None:
         # pykka.Future.__init__ is not called: it only sets the two class attributes above, per instance.
         self._lock = threading.Lock()
         self._gate: threading.Lock | None = None
@@ -46,7 +46,7 @@ class Reply(pykka.Future[Any]):
         self._error: BaseException | None = None
         self._traceback: TracebackType | None = None
         self._callbacks: list[Callable[[], object]] | None = None
-        self._mailbox = mailbox
+        self._target = target
         self._asker = asker
         self._timeout_s = timeout_s
         self._expires = None if timeout_s is None else monotonic() + timeout_s
@@ -193,8 +193,8 @@ class Reply(pykka.Future[Any]):
 
     def late(self, timeout: float | None = None) -> ReplyTimeoutError:
         """The error of a wait that was too long, as the present handler's own."""
-        path = self._mailbox.path if self._mailbox is not None else "?"
-        waiting = self._mailbox.depth if self._mailbox is not None else 0
+        path = self._target.path if self._target is not None else "?"
+        waiting = self._target.depth if self._target is not None else 0
         limit = self._timeout_s if timeout is None or self._timeout_s is None else min(timeout, self._timeout_s)
         error = ReplyTimeoutError(path, self._asker, timeout if limit is None else limit, waiting)  # type: ignore[arg-type]
         current = CURRENT.get()

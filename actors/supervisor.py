@@ -152,8 +152,8 @@ class Supervisor:
             plan.timer = self.system.timers.call_at(due, lambda: box.post(GoOn(plan)))
 
     def _start_for(self, plan: Plan, child: Child) -> None:
-        if child.plan is not plan or not child.is_down:
-            return  # it was taken out of the plan
+        if child.plan is not plan or not child.is_down or self.shutdown is not None:
+            return  # it was taken out of the plan, or nothing is to be started any more
         child.due = None
         plan.busy.add(child)
         if self.hands.start(child):
@@ -170,6 +170,9 @@ class Supervisor:
 
     def _stop_for(self, plan: Plan, child: Child) -> None:
         self.take_over(child, plan)
+        if child.standing is Standing.PARKED:
+            child.plan = None
+            return
         if child.is_down:
             self._is_stopped(child, plan)
             return
@@ -211,12 +214,10 @@ class Supervisor:
         if standing is Standing.STOPPING:
             if plan is not None:
                 self._is_stopped(child, plan)
+            if child.dynamic and child.mailbox.incarnation == 0:
+                self.forget(child)  # start_child had added it, and raises: nothing of it is kept
         elif standing is Standing.STARTING:
-            child.plan = None
-            if exit_.ignored:
-                self.stay_down(child)
-            elif plan is not None:
-                plan.start_failed(self, child, exit_)
+            self._did_not_start(child, exit_)
         elif plan is None and self.shutdown is None:
             if self.first is not None:
                 self._deferred.append((child, exit_))
@@ -224,6 +225,13 @@ class Supervisor:
                 self._ended_by_itself(child, exit_)
         # else: it ended just before its turn to be stopped. It is part of that restart, or of the shutdown.
         return plans
+
+    def _did_not_start(self, child: Child, exit_: Exit) -> None:
+        plan, child.plan = child.plan, None
+        if exit_.ignored:
+            self.stay_down(child)
+        elif plan is not None and not plan.over:
+            plan.start_failed(self, child, exit_)
 
     def _ended_by_itself(self, child: Child, exit_: Exit) -> None:
         verdict = strategy.decide(child.spec.restart, exit_.reason)
@@ -252,6 +260,8 @@ class Supervisor:
 
     def restart(self, child: Child, exit_: Exit) -> None:
         """Count one restart attempt of a child, and make it, or give up."""
+        if self.shutdown is not None:
+            return
         now = self.system.now()
         window = self._window_of(child)
         if not window.admit(now):
@@ -282,9 +292,9 @@ class Supervisor:
         if self.recipe.strategy is Strategy.ONE_FOR_ONE:
             plan = RestartPlan(culprit, [], [culprit], due)
         else:
-            touched = {child.id: child for child in strategy.scope(
-                self.recipe.strategy, self.roster.newest_first(), culprit
-            )}
+            touched = {
+                child.id: child for child in strategy.scope(self.recipe.strategy, self.roster.newest_first(), culprit)
+            }
             old, members = self.group, list(touched.values())
             if old is not None and not old.over:
                 missing = [child for child in old.pending() if child.id not in touched]
@@ -321,9 +331,7 @@ class Supervisor:
         error.__cause__ = exit_.error
         child.plan = child.due = None
         root = self.path == self.system.root_path
-        self.system.publish(
-            SupervisorGaveUp(self.path, child.path, restarts, limit.max_restarts, limit.period_s, root)
-        )
+        self.system.publish(SupervisorGaveUp(self.path, child.path, restarts, limit.max_restarts, limit.period_s, root))
         self.shut_down(Exit(Reason.SHUTDOWN, error, what="gave up"))
 
     # -- beginning and end ---------------------------------------------------------------------------------

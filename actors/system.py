@@ -63,7 +63,7 @@ _WHY: dict[Refusal, str] = {
 class System:
     """The shared ground of one running tree."""
 
-    def __init__(  # noqa: PLR0913 - what a host may choose, by name
+    def __init__(
         self,
         spec: ChildSpec,
         *,
@@ -75,7 +75,7 @@ class System:
         name = self.root_path = spec.id
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.now = self.clock.now
-        self.random = random.Random(seed)
+        self.random = random.Random(seed)  # noqa: S311 - for jitter, not for secrets
         self.max_hops = max_hops
         self.pool = Pool(name, max_threads, near_cap=self._near_cap, failed=self.internal_error)
         self.bus = events.Bus(self.pool, name)

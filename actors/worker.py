@@ -66,7 +66,7 @@ class BodyWorker(Hardened):
 # -- recipes -----------------------------------------------------------------------------------------------
 
 
-def actor_recipe(  # noqa: PLR0913 - the fields of a spec, by name
+def actor_recipe(
     cls: type[Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -91,7 +91,7 @@ def actor_recipe(  # noqa: PLR0913 - the fields of a spec, by name
     )
 
 
-def handle_recipe(  # noqa: PLR0913 - the fields of a spec, by name
+def handle_recipe(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],

@@ -10,7 +10,16 @@ import math
 from typing import Any
 
 from actors import spec as core
-from actors.spec import AutoShutdown, Bounds, ChildSpec, Overflow, RestartLimit, Strategy, SupervisorRecipe, WorkerRecipe
+from actors.spec import (
+    AutoShutdown,
+    Bounds,
+    ChildSpec,
+    Overflow,
+    RestartLimit,
+    Strategy,
+    SupervisorRecipe,
+    WorkerRecipe,
+)
 from actors.worker import actor_recipe, body_recipe, handle_recipe
 from trees.config import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
 from trees.resolve import resolve, target_of, where

@@ -1,7 +1,7 @@
 """``start`` and ``Tree``: the handle that a host program holds.
 
-Comes in: a ``SupervisorSpec``. ``start`` checks the whole declaration, builds it, starts the root and returns a ``Tree``
-when every ``on_start`` has succeeded, or raises and leaves nothing running.
+Comes in: a ``SupervisorSpec``. ``start`` checks the whole declaration, builds it, starts the root and returns a
+``Tree`` when every ``on_start`` has succeeded, or raises and leaves nothing running.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from actors.calls import DeleteChild, RestartChild, StartChild, TerminateChild
 from actors.child import Child, ChildCounts, ChildInfo
 from actors.clock import Clock
-from actors.errors import ActorsError, ChildError, DepthError, UnknownPathError
+from actors.errors import ActorsError, ChildError, UnknownPathError
 from actors.events import Event
 from actors.mailbox import PoolBox, Refusal, SupervisorBox
 from actors.ref import Ref, ref_of
@@ -70,9 +70,16 @@ def start_async(
     console: bool = False,
 ) -> Starting:
     """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``."""
-    return Starting(spec, {
-        "clock": clock, "seed": seed, "max_threads": max_threads, "max_hops": max_hops, "console": console,
-    })
+    return Starting(
+        spec,
+        {
+            "clock": clock,
+            "seed": seed,
+            "max_threads": max_threads,
+            "max_hops": max_hops,
+            "console": console,
+        },
+    )
 
 
 def _prepare(spec: SupervisorSpec, clock: Clock | None, seed: int | None, max_threads: int, max_hops: int) -> Tree:
@@ -347,7 +354,10 @@ class Starting:
 def _pool_info(box: PoolBox, members: list[ChildInfo], system: System) -> ChildInfo:
     """A pool as one child: the state that most says what is wrong, sums, and the newest exit."""
     order: tuple[Literal["parked", "stopped", "restarting", "running"], ...] = (
-        "parked", "stopped", "restarting", "running",
+        "parked",
+        "stopped",
+        "restarting",
+        "running",
     )
     states = {member.state for member in members}
     exits = [member.last_exit for member in members if member.last_exit is not None]

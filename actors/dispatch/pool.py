@@ -31,7 +31,7 @@ from actors.clock import cpu_s, monotonic
 from actors.dispatch import HERE
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    pass
 
 
 BASE = 8
@@ -327,7 +327,7 @@ class PoolThread(threading.Thread):
         if self._depth == 1:
             self.pool.block()
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._depth -= 1
         if self._depth == 0:
             self.pool.unblock()

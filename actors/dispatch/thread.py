@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import threading
 import traceback
@@ -58,8 +59,6 @@ def stack_of(ident: int) -> str:
 
 def after_fork(callback: Callable[[], None]) -> None:
     """Have ``callback`` called in the child of every fork: there its tree has no threads."""
-    import os
-
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=callback)
 

@@ -1,12 +1,12 @@
 """For tests, ours and users': time by hand, workers that fail on command, and proof that nothing is left or goes on.
 
 * ``ManualClock``: ``start(TREE, clock=clock)``, then ``clock.advance(60)``: backoffs, limits and periods pass at once.
-* ``FaultyWorker`` and ``AsyncFaultyWorker``: put them where your own workers will be and rehearse what breaks. ``Fault``
-  says how often, ``Hang`` holds a worker up until it is released.
+* ``FaultyWorker`` and ``AsyncFaultyWorker``: put them where your own workers will be and rehearse what breaks.
+  ``Fault`` says how often, ``Hang`` holds a worker up until it is released.
 * ``settle(tree)``: returns when all that was set off has been handled. So "nothing happened" is proved by a later
   reply, never by a sleep.
-* ``no_stray_actors``: a pytest fixture that fails a test which leaves a tree, an actor or a thread behind. Import it into
-  a ``conftest.py``. ``leaving_nothing_behind()`` is the same as a context manager, for those without pytest.
+* ``no_stray_actors``: a pytest fixture that fails a test which leaves a tree, an actor or a thread behind. Import it
+  into a ``conftest.py``. ``leaving_nothing_behind()`` is the same as a context manager, for those without pytest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
     if name != "no_stray_actors":
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    from actors.testing.fixture import no_stray_actors
+    from actors.testing.fixture import no_stray_actors  # noqa: PLC0415 - only where it is used
 
     return no_stray_actors
 

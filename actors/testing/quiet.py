@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from actors.clock import monotonic
 from actors.reply import Reply
@@ -10,10 +10,15 @@ from actors.supervision import Ping
 
 if TYPE_CHECKING:
     from actors.system import System
-    from trees import Tree
 
 
-def settle(tree: Tree, timeout_s: float = 10.0) -> None:
+class Settled(Protocol):
+    """A ``trees.Tree``; ``actors`` knows no trees."""
+
+    _system: System
+
+
+def settle(tree: Settled, timeout_s: float = 10.0) -> None:
     """Return when everything that was set off so far has been handled, and every event delivered.
 
     A worker whose handler does not return, or a body that sends for ever, never settles.

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import pykka
 
-from actors import system
 from actors.clock import monotonic
 
 PATIENCE_S = 5.0
@@ -27,32 +26,25 @@ def leaving_nothing_behind(patience_s: float = PATIENCE_S) -> Iterator[None]:
     Raises:
         AssertionError: with one line for each thing that was left. Not raised where the block itself raises.
     """
-    threads, actors = set(threading.enumerate()), set(_actors())
+    threads, actors = set(threading.enumerate()), _actors()
     yield
-    left = [f"actor {actor}" for actor in _end_actors(actors)]
+    left = _end_actors(actors)
     left += [f"thread {thread.name!r}" for thread in _outliving(threads, patience_s)]
     if left:
         message = "left behind: " + "; ".join(left)
         raise AssertionError(message)
 
 
-def _actors() -> list[pykka.ActorRef[pykka.Actor]]:
-    """Every actor that Pykka knows, and so every tree: its root is one of them until all of it is down."""
-    return pykka.ActorRegistry.get_all()
+def _actors() -> set[pykka.ActorRef[pykka.Actor]]:
+    """Every actor that Pykka knows and that runs: so every tree, whose root is one of them."""
+    return {actor for actor in pykka.ActorRegistry.get_all() if actor.is_alive()}
 
 
 def _end_actors(before: set[pykka.ActorRef[pykka.Actor]]) -> list[str]:
-    new = [actor for actor in _actors() if actor not in before]
-    # A tree that went down by itself is still closing: not left behind, only slow.
-    closing = [tree.ended for tree in system.living() if tree.is_down]
-    end = monotonic() + PATIENCE_S
-    for ended in closing:
-        ended.wait(max(0.0, end - monotonic()))
-    left = [actor for actor in new if actor in _actors()]
-    names = [str(actor) for actor in left]
+    left = _actors() - before
     for actor in left:
         actor.stop(block=False)
-    return names
+    return sorted(str(actor) for actor in left)
 
 
 def _outliving(before: set[threading.Thread], patience_s: float) -> list[threading.Thread]:

@@ -1,0 +1,288 @@
+"""The main job on real input: scan a folder of Python source with a tree that loses nothing but what broke it.
+
+    python examples/scan.py                      the standard library of the running interpreter
+    python examples/scan.py --input path=DIR     another folder
+    regrow check examples/scan.py                draws the tree without starting it
+    regrow run examples/scan.py --input path=DIR
+
+A reader feeds four parsers. A parser takes no precautions: a file that it cannot read, decode or parse crashes it, the
+reader hears why, and the supervisor starts another one for the next file. So every file that was found is seen: what a
+crash loses is the one message, nothing else. This is checked at the end; the exit code is 1 where it does not hold.
+
+Needs the extra "cli" (for rich). Results go to a file of JSON lines, whose name is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import sys
+import sysconfig
+import tempfile
+import uuid
+import warnings
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from loguru import logger
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+import actors
+from actors import Reply, Worker
+from trees import SupervisorSpec, Tree, WorkerSpec, start
+
+PARSERS = 4
+IN_FLIGHT = 2 * PARSERS
+"""Files that are with the parsers at once: one being parsed and one waiting for each."""
+RESULTS = Path(tempfile.gettempdir()) / f"scan-{uuid.uuid4().hex[:12]}.jsonl"
+SHOWN = 20
+"""Broken files that the table names; the others are in RESULTS."""
+BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
+"""Where the syntax tree keeps statements. Functions and classes are nowhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What became of one file."""
+
+    file: str
+    lines: int = 0
+    functions: int = 0
+    classes: int = 0
+    crash: str = ""
+    """Why its parser crashed; empty for a file that was parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What became of all files so far."""
+
+    files: int = 0
+    lines: int = 0
+    functions: int = 0
+    classes: int = 0
+    broken: tuple[Record, ...] = ()
+
+    def plus(self, record: Record) -> Totals:
+        """The totals with one more file."""
+        return Totals(
+            self.files + 1,
+            self.lines + record.lines,
+            self.functions + record.functions,
+            self.classes + record.classes,
+            (*self.broken, record) if record.crash else self.broken,
+        )
+
+
+# -- the workers -------------------------------------------------------------------------------------------
+
+
+def parse(file: str) -> Record:
+    """Count what is in a file. Whatever goes wrong leaves the handler, and that is a crash of this parser."""
+    source = Path(file).read_bytes()
+    lines, functions, classes = len(source.splitlines()), 0, 0
+    todo: list[Any] = [ast.parse(source, file)]
+    while todo:
+        node = todo.pop()
+        functions += isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        classes += isinstance(node, ast.ClassDef)
+        for block in BLOCKS:
+            todo.extend(getattr(node, block, ()))
+    return Record(file, lines, functions, classes)
+
+
+class Reader(Worker):
+    """Takes a folder, gives its files to the parsers and their answers to the tally; replies with the totals."""
+
+    def on_receive(self, folder: str) -> Totals:
+        """Scan a folder. A parser's crash reaches us as the error of our own ask, and costs us nothing else."""
+        self._parsers, self._tally = actors.ref("scan/parsing/parse"), actors.ref("scan/results/tally")
+        asked: deque[tuple[str, Reply]] = deque()
+        for file in python_files(folder):
+            if actors.stopping():  # Ctrl-C: what is in flight is enough
+                break
+            # No timeout of its own: a big file on a busy machine may take what it takes.
+            asked.append((file, self._parsers.ask(file, timeout=None, block=False)))
+            if len(asked) == IN_FLIGHT:
+                self._pass_on(*asked.popleft())
+        while asked:
+            self._pass_on(*asked.popleft())
+        # Messages from one sender to one target arrive in order: this is answered when all the tells were handled.
+        totals: Totals = self._tally.ask("totals", timeout=None)
+        return totals
+
+    def _pass_on(self, file: str, answer: Reply) -> None:
+        try:
+            record = answer.get()
+        except Exception as error:  # noqa: BLE001 - exactly what crashed the parser
+            record = Record(file, crash=f"{type(error).__name__}: {error}")
+        self._tally.tell(record)
+
+
+class Writer(Worker):
+    """Owns the file of results."""
+
+    def on_start(self) -> None:
+        """Go on where the incarnation before this one ended."""
+        self._file = RESULTS.open("a", encoding="utf-8", buffering=1)  # a line is on the disk before it is counted
+
+    def on_receive(self, record: Record) -> None:
+        """Write one line."""
+        self._file.write(json.dumps(asdict(record)) + "\n")
+
+    def on_stop(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def on_failure(self, *_: object) -> None:
+        """Close the file after a crash, too: on_stop does not run then."""
+        self._file.close()
+
+
+class Tally(Worker):
+    """Counts what the writer has written. It and the writer restart together, so that the two always agree."""
+
+    def on_start(self) -> None:
+        """A new incarnation has no state of the old one: it counts again what is in the file."""
+        self._writer = actors.ref("scan/results/writer")
+        self._totals = Totals()
+        for line in RESULTS.read_text(encoding="utf-8").splitlines():
+            self._totals = self._totals.plus(Record(**json.loads(line)))
+
+    def on_receive(self, message: Record | Literal["totals"]) -> Totals | None:
+        """Count a record, or say how far we are."""
+        if message == "totals":
+            return self._totals
+        self._writer.ask(message)
+        self._totals = self._totals.plus(message)
+        return None
+
+
+TREE = SupervisorSpec(
+    id="scan",
+    children=[
+        SupervisorSpec(
+            id="results",
+            strategy="one_for_all",
+            children=[WorkerSpec(id="writer", actor=Writer), WorkerSpec(id="tally", actor=Tally)],
+        ),
+        SupervisorSpec(
+            id="parsing",
+            # The default limit, 3 restarts in 5 s, is for workers that should not crash: the fourth broken file in a row
+            # would take the tree down. Here a crash says something of the file and nothing of the parser, so the budget is
+            # one restart for each file of a big folder that is broken throughout. on_exhausted="park" would be wrong: a
+            # parked parser leaves the same files to fewer parsers. (A service that expects bad input would rather say
+            # expected=(SyntaxError, ...): then they are failed requests, and nothing is restarted at all.)
+            max_restarts=100_000,
+            period_s=60.0,
+            children=[WorkerSpec(id="parse", handle=parse, pool=PARSERS, description="crashes on what it cannot parse")],
+        ),
+        WorkerSpec(id="reader", actor=Reader),
+    ],
+)
+
+
+# -- the host ----------------------------------------------------------------------------------------------
+
+
+def python_files(folder: str) -> Iterator[str]:
+    """Every Python file below a folder, in a stable order; of an installation only what is its own."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(set(folders) - {"__pycache__", "site-packages", "dist-packages"})
+        yield from (str(Path(place, name)) for name in sorted(names) if name.endswith(".py"))
+
+
+def main(tree: Tree, path: str = sysconfig.get_path("stdlib")) -> int:
+    """Scan a folder with a running tree and print what there was; 1 if a file was lost, 2 if there was none."""
+    # Each crash is logged with its traceback, at WARNING. Here crashes are results, and the table shows them.
+    logger.disable("actors")
+    found = sum(1 for _ in python_files(path))
+    if not found:
+        print(f"{path}: no Python files there", file=sys.stderr)
+        return 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the compiler thinks of old files' escapes
+        scan = tree.ref("scan/reader").ask(path, timeout=None, block=False)
+        follow(tree, scan, found)
+        totals: Totals = scan.get()
+    show(totals, found, path)
+    if totals.files != found:
+        print(f"LOST: {found} files were found, but only {totals.files} seen", file=sys.stderr)
+        return 1
+    return 0
+
+
+def follow(tree: Tree, scan: Reply, found: int) -> None:
+    """Show how far the scan is, until it is done: as a bar on a terminal, else as a line every two seconds."""
+    console, tally = Console(), tree.ref("scan/results/tally")
+    if not console.is_terminal:
+        while not scan.wait(2.0):
+            so_far: Totals = tally.ask("totals", timeout=None)
+            print(f"{so_far.files} of {found} files, {len(so_far.broken)} crashed a parser", flush=True)
+        return
+    crashed = TextColumn("{task.fields[broken]} crashed a parser")
+    with Progress(BarColumn(), MofNCompleteColumn(), crashed, TimeElapsedColumn(), console=console) as progress:
+        bar = progress.add_task("", total=found, broken=0)
+        while not scan.wait(0.1):
+            so_far = tally.ask("totals", timeout=None)
+            progress.update(bar, completed=so_far.files, broken=len(so_far.broken))
+        progress.update(bar, completed=found)
+
+
+def show(totals: Totals, found: int, path: str) -> None:
+    """Print the result."""
+    table = Table("", "count", title=f"Python source in {path}", title_justify="left")
+    table.columns[1].justify = "right"
+    for what, count in (
+        ("files found", found),
+        ("files seen", totals.files),
+        ("lines", totals.lines),
+        ("functions", totals.functions),
+        ("classes", totals.classes),
+        ("files that crashed a parser", len(totals.broken)),
+    ):
+        table.add_row(what, f"{count:,}")
+    console = Console()
+    console.print(table)
+    if totals.broken:
+        console.print(broken_files(totals, path))
+    print(f"All of it, a line for each file: {RESULTS}")
+
+
+def broken_files(totals: Totals, path: str) -> Table:
+    """The files that crashed a parser, and why."""
+    table = Table("crashed a parser", "why")
+    for record in totals.broken[:SHOWN]:
+        name = os.path.relpath(record.file, path)
+        table.add_row(*(Text(text.encode("utf-8", "backslashreplace").decode()) for text in (name, record.crash)))
+    if len(totals.broken) > SHOWN:
+        table.add_row(f"... and {len(totals.broken) - SHOWN} more", "")
+    return table
+
+
+def run() -> int:
+    """As a program: start the tree, scan, show the tree as it is then."""
+    parser = argparse.ArgumentParser(description="Scan a folder of Python source with a supervised tree.")
+    parser.add_argument("--input", action="append", default=[], metavar="path=DIR", help="what to scan")
+    given = dict(pair.partition("=")[::2] for pair in parser.parse_args().input)
+    if given.keys() - {"path"}:
+        parser.error("the only input is path=DIR")
+    with start(TREE) as tree:
+        code = main(tree, **given)
+        print(tree.dump())
+    return code
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(run())
+    except KeyboardInterrupt:
+        sys.exit("stopped by Ctrl-C")

@@ -1,0 +1,46 @@
+"""`python -m tests.bench core [--quick] [--only NAME]`: the table. Ends with 1 where a floor was not reached."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+
+from tests.bench import crowd, lives, memory, messages
+from tests.bench.table import BELOW, FULL, QUICK, Row, Size, lines
+
+SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
+    "core": {
+        "tell": messages.tell,
+        "ask": messages.ask,
+        "ask_async": messages.ask_async,
+        "start": lives.starting,
+        "memory": memory.memory,
+        "crash": lives.crash,
+        "one_for_all": lives.group,
+        "crowd": crowd.crowd,
+    }
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Ours against raw Pykka, in one run.")
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--quick", action="store_true", help="only show that everything runs; the figures say nothing")
+    parser.add_argument("--only", metavar="NAME", choices=sorted(set().union(*SUITES.values())), help="one benchmark")
+    chosen = parser.parse_args()
+    size = QUICK if chosen.quick else FULL
+    below = False
+    for line in lines(_rows(chosen.suite, chosen.only, size)):
+        print(line, flush=True)
+        below = below or line.endswith(BELOW)
+    print(f"\nMedians of {size.pairs} pairs, ours and raw in turn. ratio: how many times less ours costs.")
+    return int(below and not chosen.quick)
+
+
+def _rows(suite: str, only: str | None, size: Size) -> Iterator[Row]:
+    for name, bench in SUITES[suite].items():
+        if only in {None, name}:
+            yield from bench(size)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""Measuring in pairs, and the rows of the table."""
+
+import gc
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+Measure = Callable[[], float]
+"""Runs something once; what it cost (less is better)."""
+Show = Callable[[float], str]
+
+WISH, OK, BELOW, UNJUDGED = "wish", "ok", "BELOW", ""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run."""
+
+    pairs: int
+    """Pairs of ours and raw, for the median."""
+    tells: int
+    asks: int
+    crashes: int
+    children: int
+    """For the start."""
+    resident: int
+    """Children whose memory is measured; a tenth as many raw actors, because each has a thread."""
+    group: int
+    """Children of one_for_all."""
+    crowd: tuple[int, int, int]
+    """Children in one tree, for the flatness of the cost and, the last, for the big tree."""
+    asked: int
+    """How many of the big tree are asked."""
+
+
+FULL = Size(7, 200_000, 2_000, 500, 3_000, 10_000, 100, (1_000, 10_000, 100_000), 1_000)
+QUICK = Size(2, 1_000, 50, 10, 30, 200, 5, (20, 40, 80), 10)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table, as text."""
+
+    name: str
+    ours: str
+    raw: str = ""
+    ratio: str = ""
+    floor: str = ""
+    wish: str = ""
+    verdict: str = UNJUDGED
+
+    def cells(self) -> tuple[str, ...]:
+        return (self.name, self.ours, self.raw, self.ratio, self.floor, self.wish, self.verdict)
+
+
+def compare(  # noqa: PLR0913 - the cells of a row, by name
+    name: str,
+    ours: Measure,
+    raw: Measure,
+    *,
+    pairs: int,
+    show: Show,
+    floor: float | None = None,
+    wish: float | None = None,
+) -> Row:
+    """How many times less ours costs than raw: the median over pairs that ran one after the other."""
+    costs = [(_measured(ours), _measured(raw)) for _ in range(pairs)]
+    ratios = sorted(theirs / own for own, theirs in costs)
+    median = statistics.median(ratios)
+    return Row(
+        name,
+        show(statistics.median(own for own, _ in costs)),
+        show(statistics.median(theirs for _, theirs in costs)),
+        f"{median:.1f}x ({ratios[0]:.1f}..{ratios[-1]:.1f})",
+        _at_least(floor),
+        _at_least(wish),
+        UNJUDGED if floor is None else _verdict(floor <= median, met=wish is not None and wish <= median),
+    )
+
+
+def limit(  # noqa: PLR0913 - the cells of a row, by name
+    name: str, cost: float, *, show: Show, floor: float | None = None, wish: float | None = None, raw: str = ""
+) -> Row:
+    """One figure that may be at most so much."""
+    return Row(
+        name,
+        show(cost),
+        raw,
+        floor="" if floor is None else f"<= {show(floor)}",
+        wish="" if wish is None else f"<= {show(wish)}",
+        verdict=UNJUDGED if floor is None else _verdict(cost <= floor, met=wish is not None and cost <= wish),
+    )
+
+
+def _measured(measure: Measure) -> float:
+    gc.collect()
+    return measure()
+
+
+def _at_least(ratio: float | None) -> str:
+    return "" if ratio is None else f">= {ratio:g}x"
+
+
+def _verdict(enough: bool, *, met: bool) -> str:  # noqa: FBT001 - the two answers of one judgement
+    if not enough:
+        return BELOW
+    return WISH if met else OK
+
+
+def micros(seconds: float) -> str:
+    """Seconds, shown as microseconds."""
+    return f"{seconds * 1e6:.1f} us" if seconds < 1e-4 else f"{seconds * 1e6:,.0f} us"
+
+
+def seconds(value: float) -> str:
+    """Seconds."""
+    return f"{value:.2f} s"
+
+
+def kibi(size_bytes: float) -> str:
+    """Bytes, shown as KiB."""
+    return f"{size_bytes / 1024:.2f} KiB"
+
+
+def times(factor: float) -> str:
+    """A plain factor."""
+    return f"{factor:.1f}x"
+
+
+def count(number: float) -> str:
+    """A whole number."""
+    return f"{number:,.0f}"
+
+
+HEAD = Row("", "ours", "raw Pykka", "ratio (min..max)", "floor", "wish", "")
+WIDTHS = (44, 13, 13, 22, 10, 10, 5)
+
+
+def lines(rows: Iterable[Row]) -> Iterator[str]:
+    """The table, line by line as the rows come."""
+    yield _line(HEAD)
+    yield "-" * (sum(WIDTHS) + 2 * (len(WIDTHS) - 1))
+    for row in rows:
+        yield _line(row)
+
+
+def _line(row: Row) -> str:
+    name, *others = row.cells()
+    cells = [name.ljust(WIDTHS[0]), *(cell.rjust(width) for cell, width in zip(others, WIDTHS[1:], strict=True))]
+    return "  ".join(cells).rstrip()

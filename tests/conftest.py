@@ -1,0 +1,26 @@
+"""What holds for every test: nothing is left behind, and what was logged is shown with a test that fails."""
+
+from __future__ import annotations
+
+import faulthandler
+import sys
+
+import pytest
+from loguru import logger
+
+from actors.testing import no_stray_actors
+
+__all__ = ["no_stray_actors"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(no_stray_actors: None) -> None:
+    """Every test is checked for stray trees, actors and threads."""
+
+
+def pytest_configure() -> None:
+    """Log to whatever is stderr at that moment, so that pytest shows a test's own lines; stacks on a hard crash."""
+    if not faulthandler.is_enabled():
+        faulthandler.enable()
+    logger.remove()
+    logger.add(lambda line: sys.stderr.write(line), level="DEBUG", format="{level: <8} {message}", diagnose=False)
