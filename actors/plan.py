@@ -117,7 +117,7 @@ class RestartPlan(Plan):
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
         """One more attempt, which counts; the culprit is now this child."""
-        supervisor.restart(child, exit_)
+        supervisor.restarts.attempt(child, exit_)
 
     def came_up(self, supervisor: Supervisor, child: Child) -> None:
         """Counted where it is shown."""
@@ -130,7 +130,7 @@ class RestartPlan(Plan):
 
     def done(self, supervisor: Supervisor) -> None:
         """All are up again."""
-        supervisor.restarted(self)
+        supervisor.restarts.done(self)
 
 
 class Shutdown(Plan):

@@ -1,10 +1,9 @@
-"""The supervisor: hears an exit, asks strategy and limit, carries it out.
+"""The supervisor: hears what happens to its children, and carries out what is to be done about it.
 
 It is an actor like a worker: one message at a time, from a mailbox, on the pool. It never runs user code, never blocks
 and never does I/O: slow starts and stops happen in the children, which tell it when they are done, so it answers at all
 times. What it hears (``_HEARS``) is a closed list. What it does to one child goes through ``Hands``; what it is doing
-with several is a ``Plan``; which children a restart touches is asked of ``strategy``, whether it may restart of
-``limit``.
+with several is a ``Plan``; restarts are decided in ``Restarts``.
 
 The life of a supervisor::
 
@@ -22,16 +21,15 @@ from typing import Any, Final
 
 from actors import strategy
 from actors.child import Child, Standing
-from actors.errors import RestartLimitError, StartError
-from actors.events import ChildParked, ChildRestarting, SupervisorGaveUp
+from actors.errors import StartError
 from actors.hands import Hands, Late
 from actors.life import Ended, Ending, Exit, Up
-from actors.limit import RestartWindow
 from actors.mailbox import Refusal
-from actors.plan import STEPS, FirstPass, Plan, RestartPlan, Shutdown, StartCall
+from actors.plan import STEPS, FirstPass, Plan, Shutdown, StartCall
 from actors.reply import Reply
+from actors.restarts import Restarts
 from actors.roster import Roster
-from actors.spec import Reason, Restart, Strategy, SupervisorRecipe
+from actors.spec import Reason, Restart, SupervisorRecipe
 from actors.strategy import Verdict
 from actors.supervision import GoOn, KillOrder, Ping, StopOrder, SupervisorLife
 
@@ -48,11 +46,9 @@ class Supervisor:
         self.path = life.mailbox.path
         self.roster = Roster(self.system, self.path)
         self.hands = Hands(self.system, life.mailbox)
-        self.window = RestartWindow(recipe.limit)
+        self.restarts = Restarts(self)
         self.begun = False
         self.first: FirstPass | None = None
-        self.group: RestartPlan | None = None
-        """The one restart under way, where a restart touches a group."""
         self.shutdown: Shutdown | None = None
         self.starting: set[StartCall] = set()
         """Child calls that wait for a start."""
@@ -236,7 +232,7 @@ class Supervisor:
     def _ended_by_itself(self, child: Child, exit_: Exit) -> None:
         verdict = strategy.decide(child.spec.restart, exit_.reason)
         if verdict is Verdict.RESTART:
-            self.restart(child, exit_)
+            self.restarts.attempt(child, exit_)
             return
         significant = child.spec.significant
         self.stay_down(child)
@@ -255,84 +251,6 @@ class Supervisor:
         """Nothing of the child stays."""
         self.roster.strike(child)
         self.system.close(child.mailbox, Refusal.FORGOTTEN)
-
-    # -- restarting ----------------------------------------------------------------------------------------
-
-    def restart(self, child: Child, exit_: Exit) -> None:
-        """Count one restart attempt of a child, and make it, or give up."""
-        if self.shutdown is not None:
-            return
-        now = self.system.now()
-        window = self._window_of(child)
-        if not window.admit(now):
-            if child.spec.park:
-                self._park(child, window.count(now))
-            else:
-                self._give_up(child, exit_, window.count(now))
-            return
-        backoff = child.spec.backoff
-        quiet_s = backoff.reset_after_s if backoff is not None else self.recipe.limit.period_s
-        if child.came_up and child.up_since is not None and now - child.up_since >= quiet_s:
-            child.consecutive = 0
-        child.consecutive += 1
-        delay_s = backoff.delay_s(child.consecutive, self.system.random) if backoff is not None else 0.0
-        self.system.publish(ChildRestarting(child.path, child.consecutive, delay_s))
-        child.due = now + delay_s if delay_s > 0 else None
-        self._plan_restart(child, now + delay_s)
-
-    def _window_of(self, child: Child) -> RestartWindow:
-        if not child.spec.park:
-            return self.window
-        if child.window is None:
-            child.window = RestartWindow(self.recipe.limit)
-        return child.window
-
-    def _plan_restart(self, culprit: Child, due: float) -> None:
-        """Stop whom the strategy names, wait, start them. A restart under way becomes part of it."""
-        if self.recipe.strategy is Strategy.ONE_FOR_ONE:
-            plan = RestartPlan(culprit, [], [culprit], due)
-        else:
-            touched = {
-                child.id: child for child in strategy.scope(self.recipe.strategy, self.roster.newest_first(), culprit)
-            }
-            old, members = self.group, list(touched.values())
-            if old is not None and not old.over:
-                missing = [child for child in old.pending() if child.id not in touched]
-                members = sorted([*members, *missing], key=lambda child: child.seq) if missing else members
-                due = max(due, old.due or due)
-                old.cancel()
-            members = [child for child in members if self._may_restart(child)]
-            stops = [child for child in members if not child.is_down]
-            starts = [child for child in members if child.spec.restart is not Restart.TEMPORARY]
-            batches = strategy.stop_batches(stops, parallel=self.recipe.parallel_stop)
-            plan = self.group = RestartPlan(culprit, batches, starts, due)
-        self.advance(plan)
-
-    def _may_restart(self, child: Child) -> bool:
-        """Parked children are left parked; a child call that is starting one goes on by itself."""
-        return child.standing is not Standing.PARKED and not isinstance(child.plan, StartCall)
-
-    def restarted(self, plan: RestartPlan) -> None:
-        """A restart is done."""
-        if self.group is plan:
-            self.group = None
-
-    def _park(self, child: Child, restarts: int) -> None:
-        child.standing = Standing.PARKED
-        child.plan = child.due = None
-        self.system.close(child.mailbox, Refusal.PARKED)
-        self.system.publish(ChildParked(child.path, restarts))
-
-    def _give_up(self, child: Child, exit_: Exit, restarts: int) -> None:
-        limit = self.recipe.limit
-        error = RestartLimitError(
-            self.path, restarts, limit.max_restarts, limit.period_s, child.id, exit_.detail or str(exit_.reason)
-        )
-        error.__cause__ = exit_.error
-        child.plan = child.due = None
-        root = self.path == self.system.root_path
-        self.system.publish(SupervisorGaveUp(self.path, child.path, restarts, limit.max_restarts, limit.period_s, root))
-        self.shut_down(Exit(Reason.SHUTDOWN, error, what="gave up"))
 
     # -- beginning and end ---------------------------------------------------------------------------------
 
@@ -355,12 +273,12 @@ class Supervisor:
             if kill:
                 self._kill_the_rest(self.shutdown)
             return
-        for plan in (self.first, self.group, *self.starting):
+        for plan in (self.first, self.restarts.group, *self.starting):
             if plan is not None:
                 plan.cancel()
         for call in self.starting:
             call.reply.fail(StartError(self.path, "was stopped while a child of it started"))
-        self.first = self.group = None
+        self.first = self.restarts.group = None
         self.starting.clear()
         batches = strategy.stop_batches(self.roster, parallel=kill or self.recipe.parallel_stop)
         self.shutdown = Shutdown(batches, exit_, kill=kill)

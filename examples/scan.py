@@ -102,9 +102,12 @@ def parse(file: str) -> Record:
 class Reader(Worker):
     """Takes a folder, gives its files to the parsers and their answers to the tally; replies with the totals."""
 
+    def on_start(self) -> None:
+        """A Ref names a path, not an object: it is good for every incarnation of its target."""
+        self._parsers, self._tally = actors.ref("scan/parsing/parse"), actors.ref("scan/results/tally")
+
     def on_receive(self, folder: str) -> Totals:
         """Scan a folder. A parser's crash reaches us as the error of our own ask, and costs us nothing else."""
-        self._parsers, self._tally = actors.ref("scan/parsing/parse"), actors.ref("scan/results/tally")
         asked: deque[tuple[str, Reply]] = deque()
         for file in python_files(folder):
             if actors.stopping():  # Ctrl-C: what is in flight is enough
@@ -176,14 +179,14 @@ TREE = SupervisorSpec(
         ),
         SupervisorSpec(
             id="parsing",
-            # The default limit, 3 restarts in 5 s, is for workers that should not crash: the fourth broken file in a row
-            # would take the tree down. Here a crash says something of the file and nothing of the parser, so the budget is
-            # one restart for each file of a big folder that is broken throughout. on_exhausted="park" would be wrong: a
-            # parked parser leaves the same files to fewer parsers. (A service that expects bad input would rather say
-            # expected=(SyntaxError, ...): then they are failed requests, and nothing is restarted at all.)
+            # The default limit, 3 restarts in 5 s, is for workers that should not crash: the fourth broken file in a
+            # row would take the tree down. Here a crash says something of the file and nothing of the parser, so the
+            # budget is one restart for each file of a big folder that is broken throughout. on_exhausted="park" would
+            # be wrong: a parked parser leaves the same files to fewer parsers. (A service that expects bad input says
+            # expected=(SyntaxError, ...) instead: those are failed requests then, and nothing is restarted at all.)
             max_restarts=100_000,
             period_s=60.0,
-            children=[WorkerSpec(id="parse", handle=parse, pool=PARSERS, description="crashes on what it cannot parse")],
+            children=[WorkerSpec(id="parse", handle=parse, pool=PARSERS)],
         ),
         WorkerSpec(id="reader", actor=Reader),
     ],
@@ -239,7 +242,8 @@ def follow(tree: Tree, scan: Reply, found: int) -> None:
 
 def show(totals: Totals, found: int, path: str) -> None:
     """Print the result."""
-    table = Table("", "count", title=f"Python source in {path}", title_justify="left")
+    print(f"\nPython source in {path}")
+    table = Table("", "count")
     table.columns[1].justify = "right"
     for what, count in (
         ("files found", found),
@@ -260,6 +264,7 @@ def show(totals: Totals, found: int, path: str) -> None:
 def broken_files(totals: Totals, path: str) -> Table:
     """The files that crashed a parser, and why."""
     table = Table("crashed a parser", "why")
+    table.columns[0].overflow = "fold"
     for record in totals.broken[:SHOWN]:
         name = os.path.relpath(record.file, path)
         table.add_row(*(Text(text.encode("utf-8", "backslashreplace").decode()) for text in (name, record.crash)))

@@ -40,6 +40,8 @@ class Child:
     restarts: int = 0
     consecutive: int = 0
     up_since: float = 0.0
+    due: float = 0.0
+    """When its own backoff ends."""
     window: list[float] = field(default_factory=list)
     last_exit: str | None = None
     inside: Sup | None = None
@@ -63,11 +65,14 @@ class Sup:
 
 @dataclass(eq=False)
 class Try:
-    """A restart: whom it still has to start, in order, and from when on."""
+    """A restart: whom it still has to start, in order."""
 
-    culprit: Child
     pending: list[Child]
-    due: float
+
+    @property
+    def due(self) -> float:
+        """A group with a child in backoff waits as a group."""
+        return max((child.due for child in self.pending), default=0.0)
 
 
 class Model:
@@ -149,15 +154,14 @@ class Model:
         """Rules 9, 17: stop it, whatever it is doing, and cancel what was to restart it."""
         if child.state == "running":
             self._take_down(child, "shutdown")
-        for pending in list(sup.tries):
+        for pending in sup.tries:
             if child in pending.pending:
                 pending.pending.remove(child)
-                if child is pending.culprit:
-                    pending.due = self.now  # the rest goes on at once without it
+                child.due = 0.0
         if child.state != "parked":
             self._stay_down(sup, child)
-        for pending in [each for each in sup.tries if each.due <= self.now or not each.pending]:
-            self._go_on(sup, pending)
+        for pending in [each for each in sup.tries if each.due <= self.now]:
+            self._go_on(sup, pending)  # the rest goes on at once without it
         return "ok"
 
     def restart_child(self, sup: Sup, child: Child) -> str:
@@ -231,7 +235,7 @@ class Model:
         self._note_end(child, reason)
 
     def _note_end(self, child: Child, reason: str) -> None:
-        child.state, child.last_exit = "stopped", reason
+        child.state, child.last_exit, child.due = "stopped", reason, 0.0
         self.exits.append((child.path, reason, True))
         if child.decl.backoff is not None and self.now - child.up_since >= child.decl.backoff[3]:
             child.consecutive = 0  # rule 14
@@ -299,10 +303,11 @@ class Model:
         if child.decl.backoff is not None:
             first, factor, longest, _ = child.decl.backoff
             delay = min(first * factor ** (child.consecutive - 1), longest)
-        self._try(sup, child, self.now + delay)
+        child.due = self.now + delay
+        self._try(sup, child)
         return True
 
-    def _try(self, sup: Sup, culprit: Child, due: float) -> None:
+    def _try(self, sup: Sup, culprit: Child) -> None:
         """Rules 6, 8, 14: who is touched; a group that waits already becomes part of this one."""
         if sup.decl.strategy == "one_for_one":
             members = [culprit]
@@ -311,7 +316,6 @@ class Model:
             touched = sup.children[first:]
             for old in sup.tries:
                 touched += [child for child in old.pending if child not in touched]
-                due = max(due, old.due)
             sup.tries.clear()
             members = [child for child in sup.children if child in touched and child.state != "parked"]
         for child in reversed(list(members)):
@@ -322,9 +326,9 @@ class Model:
                     members.remove(child)
         for child in members:
             child.state = "restarting"
-        pending = Try(culprit, members, due)
+        pending = Try(members)
         sup.tries.append(pending)
-        if due <= self.now:
+        if pending.due <= self.now:
             self._go_on(sup, pending)
 
     def _go_on(self, sup: Sup, pending: Try) -> None:

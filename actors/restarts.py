@@ -1,0 +1,117 @@
+"""Restarts: whether one may be made, what it touches, and what follows when it may not.
+
+Every automatic restart attempt comes through ``attempt``: the first after an exit, and each further one after a start
+that failed. It is counted when it is decided, before its backoff; so giving up never waits. The figures are asked of
+``limit``, the scope of ``strategy``, the delay of the child's ``Backoff``; the result is a ``RestartPlan``.
+
+Where a restart touches a group there is one restart at a time: an exit outside of it enlarges it, a start that fails in
+it begins it anew with that child as the culprit, and both replace the plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors import strategy
+from actors.child import Child, Standing
+from actors.errors import RestartLimitError
+from actors.events import ChildParked, ChildRestarting, SupervisorGaveUp
+from actors.life import Exit
+from actors.limit import RestartWindow
+from actors.mailbox import Refusal
+from actors.plan import RestartPlan, StartCall
+from actors.spec import Reason, Restart, Strategy
+
+if TYPE_CHECKING:
+    from actors.supervisor import Supervisor
+
+
+class Restarts:
+    """The restarts of one supervisor."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._system = supervisor.system
+        self._recipe = supervisor.recipe
+        self.window = RestartWindow(supervisor.recipe.limit)
+        """Shared by all children that do not park."""
+        self.group: RestartPlan | None = None
+        """The one restart under way, where a restart touches a group."""
+
+    def attempt(self, child: Child, exit_: Exit) -> None:
+        """Count one restart attempt of a child, and make it; or park the child, or give up."""
+        if self._supervisor.shutdown is not None:
+            return
+        now = self._system.now()
+        window = self._window_of(child)
+        if not window.admit(now):
+            child.plan = child.due = None
+            if child.spec.park:
+                self._park(child, window.count(now))
+            else:
+                self._give_up(child, exit_, window.count(now))
+            return
+        delay_s = self._delay_s(child, now)
+        self._system.publish(ChildRestarting(child.path, child.consecutive, delay_s))
+        child.due = now + delay_s if delay_s > 0 else None
+        plan = self._plan(child, now + delay_s)
+        self._supervisor.advance(plan)
+
+    def done(self, plan: RestartPlan) -> None:
+        """All that the plan had to start is up."""
+        if self.group is plan:
+            self.group = None
+
+    def _window_of(self, child: Child) -> RestartWindow:
+        if not child.spec.park:
+            return self.window
+        if child.window is None:
+            child.window = RestartWindow(self._recipe.limit)
+        return child.window
+
+    def _delay_s(self, child: Child, now: float) -> float:
+        """The backoff of the next restart in a row; a child that stayed up long enough begins a new row."""
+        backoff = child.spec.backoff
+        quiet_s = backoff.reset_after_s if backoff is not None else self._recipe.limit.period_s
+        if child.came_up and child.up_since is not None and now - child.up_since >= quiet_s:
+            child.consecutive = 0
+        child.consecutive += 1
+        return backoff.delay_s(child.consecutive, self._system.random) if backoff is not None else 0.0
+
+    def _plan(self, culprit: Child, due: float) -> RestartPlan:
+        """Stop whom the strategy names, wait, start them; what a restart under way had still to start is joined."""
+        if self._recipe.strategy is Strategy.ONE_FOR_ONE:
+            return RestartPlan(culprit, [], [culprit], due)
+        members = strategy.scope(self._recipe.strategy, self._supervisor.roster.newest_first(), culprit)
+        old = self.group
+        if old is not None and not old.over:
+            touched = set(members)
+            missing = [child for child in old.pending() if child not in touched]
+            members = sorted([*members, *missing], key=lambda child: child.seq) if missing else members
+            due = max(due, old.due or due)
+            old.cancel()
+        members = [child for child in members if self._may_restart(child)]
+        stops = [child for child in members if not child.is_down]
+        starts = [child for child in members if child.spec.restart is not Restart.TEMPORARY]
+        batches = strategy.stop_batches(stops, parallel=self._recipe.parallel_stop)
+        self.group = RestartPlan(culprit, batches, starts, due)
+        return self.group
+
+    def _may_restart(self, child: Child) -> bool:
+        """Parked children are left parked; a child call that is starting one goes on by itself."""
+        return child.standing is not Standing.PARKED and not isinstance(child.plan, StartCall)
+
+    def _park(self, child: Child, restarts: int) -> None:
+        child.standing = Standing.PARKED
+        self._system.close(child.mailbox, Refusal.PARKED)
+        self._system.publish(ChildParked(child.path, restarts))
+
+    def _give_up(self, child: Child, exit_: Exit, restarts: int) -> None:
+        path, limit = self._supervisor.path, self._recipe.limit
+        last = exit_.detail or str(exit_.reason)
+        error = RestartLimitError(path, restarts, limit.max_restarts, limit.period_s, child.id, last)
+        error.__cause__ = exit_.error
+        root = path == self._system.root_path
+        event = SupervisorGaveUp(path, child.path, restarts, limit.max_restarts, limit.period_s, root)
+        self._system.publish(event)
+        self._supervisor.shut_down(Exit(Reason.SHUTDOWN, error, what="gave up"))
