@@ -172,12 +172,11 @@ class StopFlag:
 class RootRef(pykka.ActorRef[Any]):
     """What Pykka's registry holds of a tree: so that ``pykka.ActorRegistry.stop_all()`` stops it in order."""
 
-    actor_class = Hardened
-
-    def __init__(self, ref: Ref, urn: str) -> None:
-        # Not pykka.ActorRef.__init__: there is no actor object behind it.
+    def __init__(self, ref: Ref, actor_class: type[Hardened]) -> None:
+        # Not pykka.ActorRef.__init__: it would bind this to one actor object.
         self._ref = ref
-        self.actor_urn = urn
+        self.actor_class = actor_class
+        self.actor_urn = ref.actor_urn
 
     def __str__(self) -> str:
         return f"the tree {self._ref.path}"
@@ -199,8 +198,8 @@ class RootRef(pykka.ActorRef[Any]):
         return self._ref.stop(block=block, timeout=timeout)
 
 
-def register_root(ref: Ref, urn: str) -> Callable[[], None]:
+def register_root(ref: Ref, actor_class: type[Hardened]) -> Callable[[], None]:
     """Make the root known to Pykka's registry; returns how to take it out again."""
-    root = RootRef(ref, urn)
+    root = RootRef(ref, actor_class)
     pykka.ActorRegistry.register(root)
     return functools.partial(pykka.ActorRegistry.unregister, root)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from actors import strategy
+from actors.base import Hardened
 from actors.child import Child, Standing
 from actors.errors import StartError
 from actors.hands import Hands, Late
@@ -34,13 +35,13 @@ from actors.strategy import Verdict
 from actors.supervision import GoOn, KillOrder, Ping, StopOrder, SupervisorLife
 
 
-class Supervisor:
+class Supervisor(Hardened):
     """One incarnation of a supervisor."""
 
     def __init__(self, life: SupervisorLife) -> None:
         recipe = life.spec.recipe
         assert isinstance(recipe, SupervisorRecipe)  # noqa: S101 - ours to get right, not a user's mistake
-        self.life = life
+        self._life = self.life = life
         self.recipe = recipe
         self.system = life.system
         self.path = life.mailbox.path

@@ -119,8 +119,7 @@ class System:
         root = self.root
         root.standing = Standing.STARTING
         life = root.life = SupervisorLife(self, root.spec, root.mailbox, self)
-        ref = Ref(self, root.mailbox)
-        self._unregister = register_root(ref, ref.actor_urn)
+        self._unregister = register_root(Ref(self, root.mailbox), Supervisor)
         life.start()
         return self.started
 

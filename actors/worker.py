@@ -37,6 +37,17 @@ class Worker(Hardened):
         life = self._life
         return f"{type(self).__name__} ({'no tree' if life is None else life.mailbox.path})"
 
+    # "-> Any", where Pykka says "-> None": so that a subclass may make them async.
+
+    def on_start(self) -> Any:
+        """Set up, after ``__init__``; the worker is up when it has returned. What it raises is a failed start."""
+
+    def on_stop(self) -> Any:
+        """Clean up, after a normal or an ordered end; not after a crash or a kill."""
+
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> Any:
+        """Clean up after a crash. The asker has its answer already; the object is thrown away afterwards."""
+
     def on_receive(self, message: Any) -> Any:
         """Handle a message; what it returns is the reply. Not overridden: the message is a dead letter."""
         life = self._life
@@ -81,7 +92,7 @@ def actor_recipe(
     return WorkerRecipe(
         make=lambda life: build(cls, life, args, kwargs),
         where=where,
-        starts_plain=not overrides(hardened, "on_start") and hardened.__init__ is Worker.__init__ and not args,
+        starts_plain=not overrides(hardened, "on_start") and _builds_plain(hardened),
         stops_plain=not overrides(hardened, "on_stop"),
         fails_plain=not overrides(hardened, "on_failure"),
         bounds=bounds,
@@ -143,6 +154,11 @@ def is_actor_class(target: object) -> TypeGuard[type[Any]]:
 def is_stock(cls: type[Any]) -> bool:
     """True for a Pykka actor that was not written for this library."""
     return not issubclass(cls, Worker)
+
+
+def _builds_plain(cls: type[Any]) -> bool:
+    """True where making an object runs none of the user's code."""
+    return cls.__init__ is Worker.__init__ and not any("__new__" in vars(base) for base in cls.__mro__[:-1])
 
 
 def overrides(cls: type[Any], hook: str) -> bool:

@@ -23,4 +23,8 @@ def pytest_configure() -> None:
     if not faulthandler.is_enabled():
         faulthandler.enable()
     logger.remove()
-    logger.add(lambda line: sys.stderr.write(line), level="DEBUG", format="{level: <8} {message}", diagnose=False)
+    logger.add(_write, level="DEBUG", format="{level: <8} {message}", diagnose=False)
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(line)

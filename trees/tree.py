@@ -126,8 +126,8 @@ class Tree:
         box = self._system.boxes.get(path)
         if not isinstance(box, PoolBox):
             raise UnknownPathError(path, self._system.near(path))
-        members = [self._system.children[member.path] for member in list(box.members)]
-        return _pool_info(box, [member.info(self._system) for member in members], self._system)
+        found = [self._system.children.get(member.path) for member in list(box.members)]
+        return _pool_info(box, [member.info(self._system) for member in found if member is not None], self._system)
 
     def which_children(self, path: str) -> list[ChildInfo]:
         """The children of a supervisor in start order (OTP's order is the reverse), pool members each.

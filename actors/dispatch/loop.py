@@ -69,7 +69,7 @@ class Loop:
                 return
             self._woken = True
             loop = self._loop or self._start()
-        loop.call_soon_threadsafe(self._run_ready)
+        self._call_on(loop, self._run_ready)
 
     def cancel(self, life: WorkerLife) -> None:
         """Cancel what the life is awaiting; without effect when it is not running."""
@@ -80,7 +80,15 @@ class Loop:
         with self._lock:
             loop = None if self._closed else self._loop
         if loop is not None:
+            self._call_on(loop, function)
+
+    @staticmethod
+    def _call_on(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
+        try:
             loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            # It was closed just now, with the tree: there is nothing left that this could set off.
+            return
 
     def _run_ready(self) -> None:
         with self._lock:

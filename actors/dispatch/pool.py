@@ -115,7 +115,7 @@ class Pool:
     def _find_thread(self, *, urgent: bool) -> PoolThread | None:
         """With the lock held: a thread for one more job, or None where the job must wait for one to get free."""
         if self._parked:
-            return self._parked.pop()
+            return self._unpark()
         unblocked = len(self._threads) - self._blocked
         if unblocked < BASE and len(self._threads) < self.max_threads:
             return self._new_thread()
@@ -130,6 +130,15 @@ class Pool:
             self._ticker = threading.Thread(target=self._grow_slowly, name=f"{self.name}-tick", daemon=True)
             self._ticker.start()
         return None
+
+    def _park(self, thread: PoolThread) -> None:
+        thread.parked = True
+        self._parked.append(thread)
+
+    def _unpark(self) -> PoolThread:
+        thread = self._parked.pop()
+        thread.parked = False
+        return thread
 
     def _new_thread(self, *, reserve: bool = False) -> PoolThread | None:
         thread = PoolThread(self, f"{self.name}-{next(self._numbers)}", reserve=reserve)
@@ -175,7 +184,7 @@ class Pool:
             with self._lock:
                 if len(self._threads) >= self.max_threads:
                     break
-                thread = self._parked.pop() if self._parked else self._new_thread()
+                thread = self._unpark() if self._parked else self._new_thread()
             if thread is not None:
                 thread.wake()
         self._report_cap()
@@ -207,6 +216,9 @@ class Pool:
         """A job for this thread; None when there is none and the thread is now parked."""
         with self._lock:
             thread.promised = False
+            if thread.parked:  # woken for nothing: it must not stand among the parked while it works, or twice
+                self._parked.remove(thread)
+                thread.parked = False
             if self._urgent:
                 return self._urgent.popleft()
             if thread.reserve:
@@ -215,14 +227,14 @@ class Pool:
             if self._jobs:
                 self._taken += 1
                 return self._jobs.popleft()
-            self._parked.append(thread)
+            self._park(thread)
             return None
 
     def again(self, job: Job) -> None:
         """The job has more to do: behind those that wait."""
         with self._lock:
             (self._urgent if job.urgent else self._jobs).append(job)
-            thread = self._parked.pop() if self._parked and len(self._jobs) + len(self._urgent) > 1 else None
+            thread = self._unpark() if self._parked and len(self._jobs) + len(self._urgent) > 1 else None
         if thread is not None:
             thread.wake()
 
@@ -232,7 +244,7 @@ class Pool:
             if thread.reserve:
                 if not self._closed:
                     return False
-            elif thread in self._parked:
+            elif thread.parked:
                 self._parked.remove(thread)
             elif not self._closed:
                 return False  # it has just been picked for a job
@@ -266,7 +278,8 @@ class Pool:
             threads = [*self._threads]
             if self._reserve is not None:
                 threads.append(self._reserve)
-            self._parked.clear()
+            while self._parked:
+                self._unpark()
         self._closing.set()
         self._tick.set()
         for thread in threads:
@@ -292,9 +305,12 @@ class PoolThread(threading.Thread):
         """True while it runs code that cannot block, so that it will look for a job soon. Its own thread only."""
         self.promised = False
         """True when it has kept a job for itself. Guarded by the pool's lock."""
+        self.parked = False
+        """True while it stands among the parked. Guarded by the pool's lock."""
         self.in_user_code = False
         self._depth = 0
-        self._gate = threading.Semaphore(0)
+        self._gate = threading.Lock()  # a semaphore would be 10 us slower: it is made of Python code
+        self._gate.acquire()
 
     def may_keep(self, job: Job) -> bool:
         """With the pool's lock held: True when this thread will look for a job soon and has none in mind yet."""
@@ -302,7 +318,10 @@ class PoolThread(threading.Thread):
 
     def wake(self) -> None:
         """Have it look for jobs (again)."""
-        self._gate.release()
+        try:
+            self._gate.release()
+        except RuntimeError:
+            return  # woken twice before it looked: once is enough, it takes all that waits
 
     def run(self) -> None:
         """Take jobs until there have been none for a while."""
