@@ -30,7 +30,20 @@ _PYKKA_MESSAGES = frozenset(
 )
 
 
-class Hardened(pykka.Actor):
+if TYPE_CHECKING:
+
+    class _Actor:
+        """``pykka.Actor`` as type checkers are to see it: its own hooks are ``-> None``, which no async one can be."""
+
+        @property
+        def actor_ref(self) -> Ref: ...
+        def on_receive(self, message: Any) -> Any: ...
+        def _handle_receive(self, message: Any) -> Any: ...
+else:
+    _Actor = pykka.Actor
+
+
+class Hardened(_Actor):
     """A Pykka actor whose life is in our hands."""
 
     _life: Life | None = None

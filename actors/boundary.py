@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.dispatch import soon
 from actors.errors import Failed, Ignore, WorkerCrashedError
-from actors.life import Ended, Ending, Exit, Life, Phase, Up
+from actors.life import Ending, Exit, Life, Phase, Up
 from actors.mailbox import NOTHING, Refusal
 from actors.messages import CURRENT, Current
 from actors.reply import Reply
@@ -144,7 +144,10 @@ class WorkerLife(Life):
                 if not done.value:
                     return False
             if starting:
-                return True  # its supervisor goes first, perhaps on this very thread
+                more = self.mailbox.take(self) is not None
+                if more:
+                    self._leave()  # later: its supervisor goes first, perhaps on this very thread
+                return more
         return True
 
     def next_work(self) -> Iterator[Envelope] | None:
@@ -175,7 +178,7 @@ class WorkerLife(Life):
             abandoned, self.abandoned = self.abandoned, False
             self.mailbox.abandoned -= abandoned
         if abandoned:
-            self.system.came_back(self.mailbox.path)
+            self.system.came_back(self)
 
     async def _drive(self, work: Iterator[Envelope]) -> bool:
         if self.phase is Phase.STARTING:
@@ -183,8 +186,8 @@ class WorkerLife(Life):
                 return False
             if self.recipe.is_body:
                 await self._live()
-                return False
-        elif not await self._work(work):
+            return not self.recipe.is_body
+        if not await self._work(work):
             return False
         if self.order is None:
             return True
@@ -218,19 +221,20 @@ class WorkerLife(Life):
         if ordered:
             await self._obey()
             return False
-        self._report(Up(self))
+        with soon():  # what follows on this thread cannot block: it may keep the supervisor's job for itself
+            self.owner.post(Up(self))
         return True
 
     async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901 - the hot path, in one piece
         """Handle messages; False when the life is over."""
         handle, now, home = self.actor._handler(), self.system.now, self.home  # noqa: SLF001 - a friend
         for envelope in islice(batch, QUOTA):
+            self.since = now()  # first: whoever reads current and then this never gets the time of an older message
             self.current = envelope
             if self.order is not None:
                 self.mailbox.give_back(self, envelope)
                 return True
             body, reply, origin = envelope
-            self.since = now()
             if origin is not None:
                 if origin.deadline is not None and origin.deadline < self.since:
                     self.system.dead_letter(self.mailbox, body, Refusal.EXPIRED, origin.sender)
@@ -363,14 +367,7 @@ class WorkerLife(Life):
         """End, and tell the owner if nobody else has ended it before."""
         if self.order is Reason.KILLED and exit_.reason is not Reason.KILLED:
             exit_ = Exit(Reason.KILLED, what=exit_.what)
-        ended = self._end(exit_)
-        if ended is not None:
-            self._report(Ended(self, ended))
-
-    def _report(self, message: Up | Ended) -> None:
-        # What follows on this thread cannot block: it may keep the supervisor's job for itself (no thread switch).
-        with soon():
-            self.owner.post(message)
+        self._end(exit_, tell=True)
 
 
 def _clear(frames: TracebackType | None) -> None:

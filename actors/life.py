@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from actors.dispatch import soon
 from actors.errors import ActorStoppedError
 from actors.reply import Reply
 from actors.spec import ChildSpec, Reason
@@ -233,8 +234,8 @@ class Life:
             self.mailbox.idle = None
         return idle
 
-    def _end(self, exit_: Exit, *, abandon: bool = False) -> Exit | None:
-        """The one test-and-set of the end; None when it was over already."""
+    def _end(self, exit_: Exit, *, abandon: bool = False, tell: bool = False) -> Exit | None:
+        """The one test-and-set of the end; None when it was over already. ``tell`` reports it to the owner."""
         box = self.mailbox
         with box.lock:
             if self.phase is Phase.OVER:
@@ -245,6 +246,7 @@ class Life:
                 box.life = None
             self._take_idleness()
             current, self.current = self.current, None
+            abandon = abandon and self.running_on is not None  # it may have come back just before this
             if abandon:
                 self.abandoned = True
                 box.abandoned += 1
@@ -252,15 +254,18 @@ class Life:
                 box.batch = iter(list(box.batch))
             signals = (self._stopped, self._ended, *(box.waiters or ()))
             box.waiters = None
-        for signal in signals:
-            if signal is not None:
-                signal.complete()
         if current is not None:
             if current[1] is not None:
                 current[1].fail(ActorStoppedError(box.path, "ended while it handled this message"))
             exit_ = Exit(exit_.reason, exit_.error, exit_.what, 1, exit_.ignored)
         if abandon:
-            self.system.abandoned(box.path)
+            self.system.abandoned(self)
         else:
             self.actor = self.home = self._context = None
+        if tell:
+            with soon():  # this thread cannot block any more: it may keep the supervisor's job for itself
+                self.owner.post(Ended(self, exit_))
+        for signal in signals:  # after the report: whoever waited for the end finds that the supervisor knows of it
+            if signal is not None:
+                signal.complete()
         return exit_

@@ -125,8 +125,13 @@ class RestartPlan(Plan):
 
     def lose(self, supervisor: Supervisor, child: Child) -> None:
         """The rest goes on at once: also without the backoff, if that was the child's own."""
-        if child is self.culprit:
-            self.due = None
+        if child.due is None:
+            return
+        child.due = None
+        self.due = max((other.due for other in self.pending() if other.due is not None), default=None)
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
 
     def done(self, supervisor: Supervisor) -> None:
         """All are up again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.life import Ended, Exit, Life, Phase, Up
+from actors.life import Exit, Life, Phase, Up
 from actors.reply import Reply
 from actors.spec import Reason
 
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StopOrder:
-    """Stop your children, then end."""
+    """Stop your children, then end. An order to one incarnation says nothing to the next one."""
+
+    life: Life
 
 
 @dataclass(frozen=True, slots=True)
 class KillOrder:
     """Kill your children, then end."""
+
+    life: Life
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +66,11 @@ class SupervisorLife(Life):
 
     def stop(self) -> None:
         """Order it to stop its subtree."""
-        self.mailbox.post_first(StopOrder())
+        self.mailbox.post_first(StopOrder(self))
 
     def kill(self, what: str = "") -> None:  # noqa: ARG002 - its children tell what happened
         """Order it to kill its subtree. It is never abandoned: it always answers."""
-        self.mailbox.post_first(KillOrder())
+        self.mailbox.post_first(KillOrder(self))
 
     def abandon(self, what: str = "") -> None:
         """It always answers: it ends when the last of its children has."""
@@ -89,6 +93,8 @@ class SupervisorLife(Life):
             while (batch := self.mailbox.take(self)) is not None:
                 for message, reply, _ in batch:
                     self.actor.hear(message, reply)
+                    if self.is_over:
+                        return False  # the rest of the batch is the next incarnation's
         except BaseException as error:
             # A bug of ours. The subtree is in an unknown state: kill it, and let the next level up start it anew.
             self.system.internal_error(error)
@@ -114,6 +120,4 @@ class SupervisorLife(Life):
 
     def finish(self, exit_: Exit) -> None:
         """The last child is down: the end."""
-        ended = self._end(exit_)
-        if ended is not None:
-            self.owner.post(Ended(self, ended))
+        self._end(exit_, tell=True)

@@ -102,11 +102,13 @@ class Supervisor(Hardened):
         if child is not None:
             self._advance_all(self._ended(child, ended.exit))
 
-    def _hear_stop(self, _: StopOrder) -> None:
-        self.shut_down(Exit(Reason.SHUTDOWN))
+    def _hear_stop(self, order: StopOrder) -> None:
+        if order.life is self.life:
+            self.shut_down(Exit(Reason.SHUTDOWN))
 
-    def _hear_kill(self, _: KillOrder) -> None:
-        self.shut_down(Exit(Reason.KILLED), kill=True)
+    def _hear_kill(self, order: KillOrder) -> None:
+        if order.life is self.life:
+            self.shut_down(Exit(Reason.KILLED), kill=True)
 
     def _hear_go_on(self, go_on: GoOn) -> None:
         go_on.plan.timer = None

@@ -35,7 +35,7 @@ from actors.errors import (
     StartError,
     TreeDownError,
 )
-from actors.life import Ended, Exit, Up
+from actors.life import Ended, Exit, Life, Up
 from actors.mailbox import Mailbox, PoolBox, Refusal, SupervisorBox
 from actors.messages import CURRENT, Address, Envelope
 from actors.ref import Ref
@@ -98,6 +98,8 @@ class System:
         """Dead letters so far, by reason."""
         self.lives_abandoned: Counter[str] = Counter()
         """Threads and tasks that were left to themselves and still run, by path."""
+        self.strays: set[Life] = set()
+        """The same, each by itself."""
         self.started = Reply()
         self.ended = Reply()
         self.cause: RestartLimitError | None = None
@@ -117,6 +119,14 @@ class System:
     def start(self) -> Reply:
         """Start the root; completed when all is up, or failed when nothing is left of a failed start."""
         root = self.root
+        try:
+            self.pool.open()
+        except RuntimeError as error:
+            failure = StartError(self.root_path, "the machine gives it no thread", "Raise the limit of threads.")
+            failure.__cause__ = error
+            self.is_down = True
+            self._close(Exit(Reason.CRASHED, failure))
+            return self.started
         root.standing = Standing.STARTING
         life = root.life = SupervisorLife(self, root.spec, root.mailbox, self)
         self._unregister = register_root(Ref(self, root.mailbox), Supervisor)
@@ -238,19 +248,26 @@ class System:
         """A request or a tell was refused."""
         self.publish(events.RecursionRefused(path, (*(address.path for address in chain), path), hops))
 
-    def abandoned(self, path: str) -> None:
+    def abandoned(self, life: Life) -> None:
         """A life was left to itself."""
+        path = life.mailbox.path
         with self._books:
-            self.lives_abandoned[path] += 1
-            count = self.lives_abandoned[path]
+            if life.abandoned:  # else it came back before this
+                self.strays.add(life)
+            count = self._count_stray(path, 1)
         self.publish(events.ChildAbandoned(path, count))
 
-    def came_back(self, path: str) -> None:
+    def came_back(self, life: Life) -> None:
         """The thread of an abandoned life has returned."""
         with self._books:
-            self.lives_abandoned[path] -= 1
-            if not self.lives_abandoned[path]:
-                del self.lives_abandoned[path]
+            self.strays.discard(life)
+            self._count_stray(life.mailbox.path, -1)
+
+    def _count_stray(self, path: str, by: int) -> int:
+        count = self.lives_abandoned[path] = self.lives_abandoned[path] + by
+        if not count:
+            del self.lives_abandoned[path]
+        return count
 
     def internal_error(self, error: BaseException) -> None:
         """A bug of ours: make it impossible to miss."""

@@ -100,11 +100,11 @@ def parse(file: str) -> Record:
 
 
 class Reader(Worker):
-    """Takes a folder, gives its files to the parsers and their answers to the tally; replies with the totals."""
+    """Takes a folder, gives its files to the parsers and what they say to the writer; replies with the totals."""
 
     def on_start(self) -> None:
         """A Ref names a path, not an object: it is good for every incarnation of its target."""
-        self._parsers, self._tally = actors.ref("scan/parsing/parse"), actors.ref("scan/results/tally")
+        self._parsers, self._writer = actors.ref("scan/parsing/parse"), actors.ref("scan/results/writer")
 
     def on_receive(self, folder: str) -> Totals:
         """Scan a folder. A parser's crash reaches us as the error of our own ask, and costs us nothing else."""
@@ -118,8 +118,7 @@ class Reader(Worker):
                 self._pass_on(*asked.popleft())
         while asked:
             self._pass_on(*asked.popleft())
-        # Messages from one sender to one target arrive in order: this is answered when all the tells were handled.
-        totals: Totals = self._tally.ask("totals", timeout=None)
+        totals: Totals = actors.ref("scan/results/tally").ask("totals", timeout=None)
         return totals
 
     def _pass_on(self, file: str, answer: Reply) -> None:
@@ -127,7 +126,32 @@ class Reader(Worker):
             record = answer.get()
         except Exception as error:  # noqa: BLE001 - exactly what crashed the parser
             record = Record(file, crash=f"{type(error).__name__}: {error}")
-        self._tally.tell(record)
+        self._writer.ask(record, timeout=None)
+
+
+class Tally(Worker):
+    """Counts what the writer has written. The two restart together, so that the totals are always those of the file."""
+
+    def on_start(self) -> None:
+        """A new incarnation has no state of the old one: it counts again what is in the file."""
+        self._totals = Totals()
+        self._seen: set[str] = set()
+        if RESULTS.exists():
+            for line in RESULTS.read_text(encoding="utf-8").splitlines():
+                self._count(Record(**json.loads(line)))
+
+    def on_receive(self, message: Record | Literal["totals"]) -> Totals | None:
+        """Count a record, or say how far we are."""
+        if message == "totals":
+            return self._totals
+        self._count(message)
+        return None
+
+    def _count(self, record: Record) -> None:
+        # The mailbox survives a crash: what it holds may have been counted from the file.
+        if record.file not in self._seen:
+            self._seen.add(record.file)
+            self._totals = self._totals.plus(record)
 
 
 class Writer(Worker):
@@ -135,11 +159,13 @@ class Writer(Worker):
 
     def on_start(self) -> None:
         """Go on where the incarnation before this one ended."""
-        self._file = RESULTS.open("a", encoding="utf-8", buffering=1)  # a line is on the disk before it is counted
+        self._tally = actors.ref("scan/results/tally")
+        self._file = RESULTS.open("a", encoding="utf-8", buffering=1)  # a line is in the file before it is counted
 
     def on_receive(self, record: Record) -> None:
-        """Write one line."""
+        """Write one line, and have it counted."""
         self._file.write(json.dumps(asdict(record)) + "\n")
+        self._tally.tell(record)
 
     def on_stop(self) -> None:
         """Close the file."""
@@ -150,32 +176,13 @@ class Writer(Worker):
         self._file.close()
 
 
-class Tally(Worker):
-    """Counts what the writer has written. It and the writer restart together, so that the two always agree."""
-
-    def on_start(self) -> None:
-        """A new incarnation has no state of the old one: it counts again what is in the file."""
-        self._writer = actors.ref("scan/results/writer")
-        self._totals = Totals()
-        for line in RESULTS.read_text(encoding="utf-8").splitlines():
-            self._totals = self._totals.plus(Record(**json.loads(line)))
-
-    def on_receive(self, message: Record | Literal["totals"]) -> Totals | None:
-        """Count a record, or say how far we are."""
-        if message == "totals":
-            return self._totals
-        self._writer.ask(message)
-        self._totals = self._totals.plus(message)
-        return None
-
-
 TREE = SupervisorSpec(
     id="scan",
     children=[
         SupervisorSpec(
             id="results",
             strategy="one_for_all",
-            children=[WorkerSpec(id="writer", actor=Writer), WorkerSpec(id="tally", actor=Tally)],
+            children=[WorkerSpec(id="tally", actor=Tally), WorkerSpec(id="writer", actor=Writer)],
         ),
         SupervisorSpec(
             id="parsing",

@@ -362,7 +362,7 @@ def test_a_base_exception_in_on_failure_neither_hangs_asks_nor_stops_the_restart
         raise SystemExit
 
     with tree_of(worker("w", kind_with(kind, on_failure=on_failure))) as tree:
-        ref = tree.ref("t/w")
+        seen, ref = Witness(tree), tree.ref("t/w")
         ref.tell(gate)
         gate.wait_reached()
         ref.tell(crash)
@@ -370,7 +370,7 @@ def test_a_base_exception_in_on_failure_neither_hangs_asks_nor_stops_the_restart
         gate.open.set()
 
         assert waiting.get() == "next"
-        assert tree.child("t/w").incarnation == 2
+        seen.wait(ChildStarted, incarnation=2)
 
 
 @BOTH

@@ -28,8 +28,10 @@ from tests.hardening import (
     Gate,
     Ours,
     Witness,
+    eventually,
     in_thread,
     kind_with,
+    life_of,
     obey_async,
     switching_fast,
     tree_of,
@@ -77,6 +79,7 @@ def test_an_ask_that_was_queued_before_the_stop_is_answered_by_the_stop(kind):
         gate.wait_reached()
         waiting = ref.ask("behind", timeout=None, block=False)
         stopped = in_thread(lambda: tree.terminate_child("t/w"))
+        eventually(lambda: life_of(tree, "t/w").must_stop)
         gate.open.set()
         stopped()
 
@@ -351,11 +354,11 @@ def test_the_records_that_all_share_cannot_be_changed():
     with tree_of(worker("w")) as tree:
         seen = Witness(tree)
         tree.terminate_child("t/w")
-        records = [seen.wait(ChildExited), tree.child("t/w"), tree.count_children("t")]
+        records = {"path": seen.wait(ChildExited), "state": tree.child("t/w"), "specs": tree.count_children("t")}
 
-        for record in records:
+        for field, record in records.items():
             with pytest.raises(AttributeError):
-                record.path = "changed"
+                setattr(record, field, "changed")
 
 
 @BOTH
@@ -384,7 +387,7 @@ def test_a_late_error_of_an_ask_that_others_failed_is_an_ordinary_crash(kind):
         raise ValueError
 
     with tree_of(worker("w", kind)) as tree:
-        ref = tree.ref("t/w")
+        seen, ref = Witness(tree), tree.ref("t/w")
         reply = ref.ask(late_crash, timeout=None, block=False)
         gate.wait_reached()
         reply.set_exception((KeyError, KeyError("from outside"), None))
@@ -393,7 +396,7 @@ def test_a_late_error_of_an_ask_that_others_failed_is_an_ordinary_crash(kind):
         assert ref.ask("next") == "next"
         with pytest.raises(KeyError):
             reply.get()
-        assert tree.child("t/w").incarnation == 2
+        seen.wait(ChildStarted, incarnation=2)
 
 
 def test_an_abandoned_handlers_late_reply_is_dropped():

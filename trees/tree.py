@@ -6,14 +6,13 @@ Comes in: a ``SupervisorSpec``. ``start`` checks the whole declaration, builds i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self, TextIO
 
 from actors.calls import DeleteChild, RestartChild, StartChild, TerminateChild
 from actors.child import Child, ChildCounts, ChildInfo
-from actors.clock import Clock
-from actors.errors import ActorsError, ChildError, UnknownPathError
+from actors.errors import ChildError, UnknownPathError
 from actors.events import Event
 from actors.mailbox import PoolBox, Refusal, SupervisorBox
 from actors.ref import Ref, ref_of
@@ -22,70 +21,11 @@ from actors.system import System
 from trees.build import build
 from trees.check import require_valid
 from trees.config import Spec, SupervisorSpec
-
-
-def start(
-    spec: SupervisorSpec,
-    *,
-    clock: Clock | None = None,
-    seed: int | None = None,
-    max_threads: int = 4096,
-    max_hops: int = 64,
-    console: bool = False,
-) -> Tree:
-    """Start a tree; returns when all of it is up.
-
-    Args:
-        spec: the root.
-        clock: what time is; a ``ManualClock`` in tests.
-        seed: of everything random (jitter, the choice of pool members); None: different each time.
-        max_threads: how many threads the pool may have.
-        max_hops: how many tells may follow from one another.
-        console: open a socket through which ``regrow dump`` shows this tree; for the owner of the process only.
-
-    Raises:
-        ConfigError: the declaration is wrong; ``.problems`` has every mistake, and nothing has run.
-        StartError: a child did not start; its cause chain names each level. Nothing is left running.
-    """
-    tree = _prepare(spec, clock, seed, max_threads, max_hops)
-    started = tree._system.start()  # noqa: SLF001 - its own module
-    try:
-        started.get()
-    except ActorsError:
-        raise
-    except BaseException:  # Ctrl-C while it starts
-        tree.stop()
-        raise
-    tree._open(console=console)  # noqa: SLF001
-    return tree
-
-
-def start_async(
-    spec: SupervisorSpec,
-    *,
-    clock: Clock | None = None,
-    seed: int | None = None,
-    max_threads: int = 4096,
-    max_hops: int = 64,
-    console: bool = False,
-) -> Starting:
-    """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``."""
-    return Starting(
-        spec,
-        {
-            "clock": clock,
-            "seed": seed,
-            "max_threads": max_threads,
-            "max_hops": max_hops,
-            "console": console,
-        },
-    )
-
-
-def _prepare(spec: SupervisorSpec, clock: Clock | None, seed: int | None, max_threads: int, max_hops: int) -> Tree:
-    require_valid(spec)
-    system = System(build(spec), clock=clock, seed=seed, max_threads=max_threads, max_hops=max_hops)
-    return Tree(spec, system)
+from trees.console import Console
+from trees.dump import Format, render
+from trees.look import take
+from trees.signals import SIGUSR1, on_signal
+from trees.snapshot import TreeSnapshot
 
 
 class Tree:
@@ -235,8 +175,57 @@ class Tree:
         """
         return self._system.bus.subscribe(callback)
 
-    def _open(self, *, console: bool) -> None:
-        """The tree is up: open what was asked for."""
+    def snapshot(self, path: str | None = None, *, stacks: bool = False) -> TreeSnapshot:
+        """The whole tree as it stands now, or the child or pool at ``path`` with what is below it, as plain records.
+
+        It is read from outside, so it never waits: also for a tree that starts, hangs, stops or is down.
+
+        Args:
+            path: None: the root.
+            stacks: also where the code of busy and of abandoned workers stands.
+
+        Raises:
+            UnknownPathError: nothing of this path is listed now.
+        """
+        return take(self._system, path, stacks=stacks)
+
+    def dump(
+        self, path: str | None = None, format: Format = "text", *, stacks: bool = False, verbose: bool = False
+    ) -> str:
+        """The same, to be looked at: ``"text"``, ``"json"`` (all there is to know) or ``"mermaid"``.
+
+        The text of a tree that has settled is always the same, so a test may compare it. It folds pools, unless one is
+        asked for by its path.
+
+        Args:
+            path: None: the root.
+            format: what it becomes.
+            stacks: also where the code of busy and of abandoned workers stands.
+            verbose: text also tells times: ages, when a backoff ends, what is being handled and for how long.
+
+        Raises:
+            UnknownPathError: nothing of this path is listed now.
+            DumpFormatError: no such format.
+        """
+        return render(take(self._system, path, stacks=stacks, fold=format != "json"), format, verbose=verbose)
+
+    def dump_on_signal(self, signum: int = SIGUSR1, file: TextIO | None = None) -> Callable[[], None]:
+        """Write a verbose dump with stacks at each such signal (``kill -USR1 PID``); returns how to undo that.
+
+        Args:
+            signum: which signal.
+            file: where to; None: stderr, as it is at that moment.
+
+        Raises:
+            ValueError: not called in the main thread, where Python wants it.
+        """
+        return on_signal(signum, lambda: self.dump(stacks=True, verbose=True), file)
+
+    def _open(self, console: Console) -> None:
+        """Show this tree through a console, until it ends."""
+        self._close_console = console.close
+        self._system.ended.add_done_callback(console.close)
+        console.serve(lambda asked: self.dump(asked.path, asked.format, stacks=asked.stacks, verbose=asked.verbose))
 
     @property
     def is_alive(self) -> bool:
@@ -313,42 +302,6 @@ class Tree:
 
 _KILL_S = 5.0
 """How long a kill may take: cancelled coroutines have a short grace, threads are abandoned at once."""
-
-
-class Starting:
-    """A tree that is being started: await it for the ``Tree``, or enter it with ``async with``."""
-
-    def __init__(self, spec: SupervisorSpec, options: dict[str, Any]) -> None:
-        self._spec = spec
-        self._options = options
-        self._tree: Tree | None = None
-
-    def __await__(self) -> Generator[Any, None, Tree]:
-        return self._start().__await__()
-
-    async def __aenter__(self) -> Tree:
-        self._tree = await self._start()
-        return self._tree
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
-    ) -> None:
-        if self._tree is not None:
-            await self._tree.__aexit__(kind, error, frames)
-
-    async def _start(self) -> Tree:
-        options = dict(self._options)
-        console = options.pop("console")
-        tree = _prepare(self._spec, **options)
-        try:
-            await tree._system.start()  # noqa: SLF001 - its own module
-        except ActorsError:
-            raise
-        except BaseException:  # cancelled while it starts
-            tree._system.stop()  # noqa: SLF001
-            raise
-        tree._open(console=console)  # noqa: SLF001
-        return tree
 
 
 def _pool_info(box: PoolBox, members: list[ChildInfo], system: System) -> ChildInfo:

@@ -113,6 +113,8 @@ class Loop:
         self._tasks.discard(task)
         if not self._tasks:
             self._busy.clear()
+            if self._closed:
+                self._busy.set()  # the end of the loop overtook this: its watchdog must see it
         if life.task is task:
             life.task = None
         if task.cancelled():

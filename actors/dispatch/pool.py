@@ -83,6 +83,8 @@ class Pool:
         self._blocked = 0
         self._taken = 0
         self._near = False
+        self._refusal: RuntimeError | None = None
+        """Why the last new thread could not be started, until that has been reported."""
         self._closed = False
         self._ticker: threading.Thread | None = None
         self._tick = threading.Event()
@@ -111,6 +113,16 @@ class Pool:
             thread.wake()
         elif not job.urgent:
             self._tick.set()
+        self._report_refusal()
+
+    def open(self) -> None:
+        """Start the reserve, so that supervisors have a thread also when the machine gives no more.
+
+        Raises:
+            RuntimeError: it gives not even this one.
+        """
+        self._reserve = PoolThread(self, f"{self.name}-reserve", reserve=True)
+        self._reserve.start()
 
     def _find_thread(self, *, urgent: bool) -> PoolThread | None:
         """With the lock held: a thread for one more job, or None where the job must wait for one to get free."""
@@ -118,17 +130,15 @@ class Pool:
             return self._unpark()
         unblocked = len(self._threads) - self._blocked
         if unblocked < BASE and len(self._threads) < self.max_threads:
-            return self._new_thread()
-        if urgent:
-            if self._reserve is None:
-                self._reserve = self._new_thread(reserve=True)
-                return self._reserve
-            if self._reserve_parked:
-                self._reserve_parked = False
-                return self._reserve
+            thread = self._new_thread()
+            if thread is not None:
+                return thread
+        if self._reserve_parked and (urgent or not self._threads):
+            self._reserve_parked = False
+            return self._reserve
         if self._ticker is None and not self._closed:
-            self._ticker = threading.Thread(target=self._grow_slowly, name=f"{self.name}-tick", daemon=True)
-            self._ticker.start()
+            ticker = threading.Thread(target=self._grow_slowly, name=f"{self.name}-tick", daemon=True)
+            self._ticker = ticker if self._starts(ticker) else None
         return None
 
     def _park(self, thread: PoolThread) -> None:
@@ -140,18 +150,30 @@ class Pool:
         thread.parked = False
         return thread
 
-    def _new_thread(self, *, reserve: bool = False) -> PoolThread | None:
-        thread = PoolThread(self, f"{self.name}-{next(self._numbers)}", reserve=reserve)
-        if not reserve:
-            self._threads.add(thread)
+    def _new_thread(self) -> PoolThread | None:
+        thread = PoolThread(self, f"{self.name}-{next(self._numbers)}", reserve=False)
+        self._threads.add(thread)
+        if self._starts(thread):
+            return thread
+        self._threads.discard(thread)
+        return None
+
+    def _starts(self, thread: threading.Thread) -> bool:
+        """With the lock held: start a thread. Where the machine gives no more, those that are there serve all."""
         try:
             thread.start()
         except RuntimeError as error:
-            # The machine gives no more threads: what waits is served by those that are there.
-            self._threads.discard(thread)
-            self._failed(error)
-            return None
-        return thread
+            self._refusal = error
+            return False
+        return True
+
+    def _report_refusal(self) -> None:
+        """Without the lock: say that the machine gave no thread; saying it may itself submit a job."""
+        if self._refusal is not None:
+            with self._lock:
+                refusal, self._refusal = self._refusal, None
+            if refusal is not None:
+                self._failed(refusal)
 
     # -- growing -------------------------------------------------------------------------------------------
 
@@ -194,6 +216,7 @@ class Pool:
         if near and not self._near:
             self._near_cap(len(self._threads), self.max_threads)
         self._near = near
+        self._report_refusal()
 
     def block(self) -> None:
         """The calling pool thread is about to wait: another takes its place if there is work."""
@@ -221,12 +244,12 @@ class Pool:
                 thread.parked = False
             if self._urgent:
                 return self._urgent.popleft()
+            if self._jobs and (not thread.reserve or not self._threads):
+                self._taken += 1
+                return self._jobs.popleft()
             if thread.reserve:
                 self._reserve_parked = True
                 return None
-            if self._jobs:
-                self._taken += 1
-                return self._jobs.popleft()
             self._park(thread)
             return None
 
@@ -242,11 +265,11 @@ class Pool:
         """The thread had nothing to do for long; True when it may end."""
         with self._lock:
             if thread.reserve:
-                if not self._closed:
+                if not self._closed or self._urgent:
                     return False
             elif thread.parked:
                 self._parked.remove(thread)
-            elif not self._closed:
+            elif not self._closed or self._urgent or self._jobs:
                 return False  # it has just been picked for a job
             self._threads.discard(thread)
             return True

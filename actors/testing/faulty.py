@@ -167,7 +167,7 @@ class FaultyWorker(_Faulty):
 class AsyncFaultyWorker(_Faulty):
     """``FaultyWorker`` with async hooks. Its ``in_init`` must not hang: that would hold up the event loop."""
 
-    async def on_start(self) -> None:  # type: ignore[override]
+    async def on_start(self) -> None:
         """Fail as told, or start."""
         await _do_async(self, self._fault_of("on_start"))
 
@@ -176,11 +176,11 @@ class AsyncFaultyWorker(_Faulty):
         await _do_async(self, message)
         return message
 
-    async def on_stop(self) -> None:  # type: ignore[override]
+    async def on_stop(self) -> None:
         """Fail as told, or stop."""
         await _do_async(self, self._fault_of("on_stop"))
 
-    async def on_failure(self, *_: object) -> None:  # type: ignore[override]
+    async def on_failure(self, *_: object) -> None:
         """Fail as told, on top of the crash."""
         await _do_async(self, self._fault_of("on_failure"))
 

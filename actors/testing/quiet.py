@@ -30,6 +30,9 @@ def settle(tree: Settled, timeout_s: float = 10.0) -> None:
     end = monotonic() + timeout_s
     before = -1
     while True:
+        if system.is_down:
+            _wait(system.ended, system.root_path, end)
+            return
         _round_trip(system, end)
         now = system.activity()
         if now == before:

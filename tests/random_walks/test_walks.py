@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import pytest
+from loguru import logger
 
 from actors import ActorStoppedError, ChildError, DeadLetter, ParkedError, Reply, RestartLimitError, StartError
 from actors import TreeDownError, UnknownPathError
@@ -77,10 +78,20 @@ def roots() -> st.SearchStrategy[Decl]:
 PICK = st.integers(0, 11)
 
 
+@pytest.fixture(autouse=True)
+def _silence() -> Iterator[None]:
+    """A walk crashes thousands of workers on purpose."""
+    logger.disable("actors")
+    yield
+    logger.enable("actors")
+
+
 class Walk(RuleBasedStateMachine):
     """One tree, one model."""
 
     tree: Tree | None = None
+    differs = False
+    """True from the begin of a step until the tree was seen to be as the model."""
 
     @initialize(decl=roots())
     def begin(self, decl: Decl) -> None:
@@ -104,17 +115,19 @@ class Walk(RuleBasedStateMachine):
             return
         tree, self.tree = self.tree, None
         try:
+            if self.differs:
+                return
             if self.model.root_gave_up:
                 with pytest.raises(RestartLimitError):
                     tree.wait(10.0)
             elif self.model.down:
                 assert tree.wait(10.0)
             running = Model.workers(self.model)
-            expected = [child.path for _, child in running if child.state == "running"]
+            up = [child.path for _, child in running if child.state == "running"]
             assert tree.stop(timeout=10.0)
             assert {path for path, alive in self.world.alive.items() if alive} == set()
             stops = [path for hook, path in self.world.log if hook == "stop"]
-            assert stops == expected_stops(self.model, expected)
+            assert stops == expected_stops(self.model, up)
         finally:
             tree.stop(timeout=0.0)
 
@@ -236,7 +249,8 @@ class Walk(RuleBasedStateMachine):
         for number in range(after):
             self._send(child.path, "note", asked=number == 1, ref=ref)
         if other is not child and aside < 6:
-            self._send(other.path, "note", asked=False)
+            # To one that is down and about to be started with the rest, it may come too early.
+            self._send(other.path, "note" if other.state != "stopped" else "perhaps", asked=False)
         if deed == "crash":
             self.model.crash(sup, child)
         else:
@@ -291,6 +305,7 @@ class Walk(RuleBasedStateMachine):
     def _compare(self) -> None:
         tree, model, world = self.tree, self.model, self.world
         assert tree is not None
+        self.differs = True
         settle(tree)
         if model.down:
             tree._system.ended.wait(10.0)
@@ -308,6 +323,7 @@ class Walk(RuleBasedStateMachine):
         world.log.clear()
         model.log.clear()
         model.closed.clear()
+        self.differs = False
 
     def _compare_children(self, tree: Tree, sup: Sup) -> None:
         seen = [
@@ -345,7 +361,7 @@ class Walk(RuleBasedStateMachine):
                 refused += 1
             assert handled + refused <= 1, (name, path, handled, refused)
             was_closed = any(f"{path}/".startswith(f"{closed}/") for closed in self.model.closed)
-            if deed != "note" or (states.get(path) == "running" and not was_closed):
+            if deed in {"crash", "stop"} or (deed == "note" and states.get(path) == "running" and not was_closed):
                 assert handled == 1, (name, path)
             elif handled + refused == 0:
                 assert self._waits_for_restart(path), (name, path)
@@ -378,4 +394,5 @@ TestWalks.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,
+    report_multiple_bugs=False,
 )

@@ -1,0 +1,238 @@
+"""Every file of examples/, run as a user would run it: as a program, with warnings as errors."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+RUN_S = 90.0
+"""Seconds that an example may take on a busy machine."""
+
+
+def test_every_example_has_a_test_here() -> None:
+    here = Path(__file__).read_text(encoding="utf-8")
+    examples = sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+    assert examples
+    assert [name for name in examples if f'"{name}"' not in here] == []
+
+
+# -- scan.py -----------------------------------------------------------------------------------------------
+
+
+def test_scan_sees_every_file_though_some_crash_their_parser(tmp_path: Path) -> None:
+    folder = _folder(
+        tmp_path,
+        {
+            "good.py": b"class A:\n    def f(self):\n        pass\n",
+            "sub/also_good.py": b"try:\n    pass\nfinally:\n    async def g():\n        def h(): ...\n",
+            "sub/broken_syntax.py": b"def (:\n",
+            "sub/broken_encoding.py": b"name = '\xff'\n",
+            "sub/broken_null.py": b"name = 1\0\n",
+            "zero.py": b"",
+            "not_python.txt": b"def (:\n",
+            "__pycache__/hidden.py": b"def (:\n",
+        },
+    )
+    done = _run("scan.py", "--input", f"path={folder}", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert _table(done.stdout) == {
+        "files found": 6,
+        "files seen": 6,
+        "lines": 8,
+        "functions": 3,
+        "classes": 1,
+        "files that crashed a parser": 3,
+    }
+    assert "broken_syntax.py" in done.stdout
+    assert "SyntaxError" in done.stdout
+    assert "WARNING" not in done.stderr, "the log of the crashes is to be quiet"
+
+
+def test_scan_shows_its_tree_at_the_end(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, {"broken.py": b"def (:\n"} | {f"good{i}.py": b"pass\n" for i in range(40)})
+    done = _run("scan.py", "--input", f"path={folder}", tmp=tmp_path)
+    dump = done.stdout[done.stdout.index("\nscan ") :]
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"results +one_for_all +running", dump)
+    assert re.search(r"parse ×4 +permanent +running 4", dump)
+    assert re.search(r"parsing +one_for_one +running +restarts 1/100000 in 60 s", dump)
+
+
+def test_scan_leaves_a_line_for_each_file_and_why_it_broke(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, {"good.py": b"pass\n", "broken.py": b"def (:\n"})
+    done = _run("scan.py", "--input", f"path={folder}", tmp=tmp_path)
+    (results,) = tmp_path.glob("scan-*.jsonl")
+    lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+
+    assert str(results) in done.stdout
+    assert [(Path(line["file"]).name, line["crash"].partition(":")[0]) for line in lines] == [
+        ("broken.py", "SyntaxError"),
+        ("good.py", ""),
+    ]
+
+
+def test_scan_bears_more_broken_files_than_the_default_limit_would(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, {f"broken{i}.py": b"def (:\n" for i in range(50)})
+    done = _run("scan.py", "--input", f"path={folder}", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert _table(done.stdout)["files that crashed a parser"] == 50
+    assert "and 30 more" in done.stdout
+
+
+def test_scan_loses_no_file_when_its_tally_and_its_writer_crash_on_the_way(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, {"a_broken.py": b"def (:\n"} | {f"good{i}.py": b"pass\n" for i in range(300)})
+    saboteur = tmp_path / "sabotage.py"
+    saboteur.write_text(_SABOTAGE, encoding="utf-8")
+    done = _run(str(saboteur), str(folder), tmp=tmp_path, env={"PYTHONPATH": str(EXAMPLES)})
+
+    assert done.stdout.splitlines()[-1:] == ["exit code 0, and each was replaced"], done.stderr
+    assert _table(done.stdout)["files seen"] == 301
+
+
+_SABOTAGE = """\
+import sys
+import scan
+from actors import ChildExited
+from trees import start
+
+with start(scan.TREE) as tree:
+    def sabotage(event):
+        if isinstance(event, ChildExited) and event.path.startswith("scan/parsing"):
+            tree.ref("scan/results/tally").tell("rubbish")
+            tree.ref("scan/results/writer").tell("rubbish")
+
+    tree.subscribe(sabotage)
+    code = scan.main(tree, sys.argv[1])
+    replaced = all(child.incarnation > 1 for child in tree.which_children("scan/results"))
+    print(f"exit code {code}, and", "each was replaced" if replaced else "nothing had happened")
+"""
+
+
+@pytest.mark.slow
+def test_scan_finds_in_a_real_package_what_was_counted_without_a_tree(tmp_path: Path) -> None:
+    folder = Path(sysconfig.get_path("stdlib"), "email")
+    files = [path for path in folder.rglob("*.py") if "__pycache__" not in path.parts]
+    lines = sum(len(path.read_bytes().splitlines()) for path in files)
+    classes = sum(len(re.findall(rb"^ *class \w+.*:", path.read_bytes(), re.MULTILINE)) for path in files)
+    done = _run("scan.py", "--input", f"path={folder}", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert _table(done.stdout) == {
+        "files found": len(files),
+        "files seen": len(files),
+        "lines": lines,
+        "functions": _table(done.stdout)["functions"],
+        "classes": classes,
+        "files that crashed a parser": 0,
+    }
+    assert _table(done.stdout)["functions"] > 100
+
+
+def test_scan_of_a_folder_without_python_says_so(tmp_path: Path) -> None:
+    done = _run("scan.py", "--input", f"path={tmp_path}", tmp=tmp_path)
+
+    assert done.returncode == 2
+    assert "no Python files" in done.stderr
+
+
+# -- the others --------------------------------------------------------------------------------------------
+
+
+def test_the_pykka_example_goes_on_after_its_crash(tmp_path: Path) -> None:
+    done = _run("pykka_host.py", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "before the crash: 10 20" in done.stdout
+    assert "after the crash:  10 " in done.stdout
+    assert re.search(r"counter +permanent +running +incarnation 2 +last exit: crashed TypeError", done.stdout)
+
+
+def test_the_pykka_example_needs_no_extras(tmp_path: Path) -> None:
+    for name in ("rich", "typer"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('not installed')\n", encoding="utf-8")
+    done = _run("pykka_host.py", tmp=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_asyncio_example_serves_on_when_a_worker_crashes(tmp_path: Path) -> None:
+    done = _run("asyncio_host.py", tmp=tmp_path)
+    rounds = re.findall(r"round \d: (\d+) KeyError\('coffee'\) (\d+)", done.stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert rounds == [("3", "4"), ("6", "8"), ("9", "12")]
+    assert done.stdout.rstrip().endswith("store: connection closed")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process")
+def test_the_asyncio_example_stops_its_tree_in_order_on_ctrl_c(tmp_path: Path) -> None:
+    with _popen("asyncio_host.py", "--rounds", "0", tmp=tmp_path) as process:
+        assert process.stdout is not None
+        started = next(line for line in process.stdout if line.startswith("round 1"))
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=RUN_S)
+
+    assert started
+    assert process.returncode == 0, errors
+    assert rest.splitlines()[-2:] == ["store: connection closed", "stopped by Ctrl-C"]
+    assert errors == ""
+
+
+def test_the_depth_and_recursion_example_shows_both_errors(tmp_path: Path) -> None:
+    done = _run("depth_and_recursion.py", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "shop/web/react/lint: level 4 of at most 3." in done.stdout
+    assert "office/plan > office/research > office/plan: 'office/plan' would wait for itself." in done.stdout
+    assert "[('plan', 1), ('research', 1)]" in done.stdout
+
+
+# -- helpers -----------------------------------------------------------------------------------------------
+
+
+def _folder(tmp_path: Path, files: dict[str, bytes]) -> Path:
+    folder = tmp_path / "source"
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return folder
+
+
+def _popen(name: str, *args: str, tmp: Path, env: dict[str, str] | None = None) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *args],
+        cwd=tmp,
+        env={**os.environ, "TMPDIR": str(tmp), "PYTHONIOENCODING": "utf-8", "COLUMNS": "120"} | (env or {}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+def _run(name: str, *args: str, tmp: Path, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    with _popen(name, *args, tmp=tmp, env=env) as process:
+        try:
+            out, errors = process.communicate(timeout=RUN_S)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+
+
+def _table(output: str) -> dict[str, int]:
+    rows = re.findall(r"^│ (\S.*?) +│ +([\d,]+) │$", output, re.MULTILINE)
+    return {name: int(count.replace(",", "")) for name, count in rows}

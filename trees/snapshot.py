@@ -1,0 +1,152 @@
+"""What a tree looks like at one moment, as pydantic records. ``trees.look`` fills them, ``trees.dump`` draws them.
+
+What is not known, or does not apply, is None and never 0. No record holds an argument, a payload or the text of a
+worker's exception: only the names of their types. This module must never import anything that runs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from actors.child import State
+
+RestartWord: TypeAlias = Literal["permanent", "transient", "temporary"]
+Doing: TypeAlias = Literal["starting", "stopping", "backoff", "waiting"]
+"""What is under way: backoff waits for its due time, waiting for its turn in a group."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LimitSnapshot(_Record):
+    """A restart limit and how much of it is used up."""
+
+    restarts: int | None
+    """Restarts that count now; for a supervisor that is down, when it ended. None: it was never up."""
+    max_restarts: int
+    """One more and it gives up (or is parked)."""
+    period_s: float
+
+
+class ExitSnapshot(_Record):
+    """How the last incarnation ended."""
+
+    reason: Literal["normal", "shutdown", "crashed", "killed"]
+    detail: str
+    """The type of the exception, or what happened; empty where the reason says all."""
+    age_s: float
+
+
+class MessageSnapshot(_Record):
+    """The message that is being handled."""
+
+    type: str
+    """The name of its type."""
+    age_s: float
+    """Seconds since its handling began."""
+
+
+class _Node(_Record):
+    path: str
+    id: str
+    restart: RestartWord
+    parks: bool
+    """True: it has a restart limit of its own and is parked when that is used up, so it never uses up its parent's."""
+    restarts: int
+    """Automatic restarts that succeeded since its supervisor started; of a pool all members together."""
+    last_exit: ExitSnapshot | None
+    """None: no incarnation has ended yet. Of a pool the newest."""
+    dead_letters: int
+    """Messages to it that nobody handled, so far."""
+    abandoned: int
+    """Old lives that were left to themselves and still run."""
+
+
+class _One(_Node):
+    state: State
+    doing: Doing | None
+    """What is under way with it; None: nothing."""
+    incarnation: int
+    """Starts that succeeded; 0: it was never up."""
+    up_s: float | None
+    """Seconds since it came up; None: it is not up."""
+    retry_in_s: float | None
+    """Seconds until its backoff ends; None: it is not in backoff."""
+    own_limit: LimitSnapshot | None
+    """Its own restart limit, where it ``parks``."""
+
+
+class WorkerSnapshot(_One):
+    """One worker, or one member of a pool."""
+
+    kind: Literal["worker"] = "worker"
+    mailbox: int | None
+    """Messages that wait; None: a ``run=`` body has no mailbox."""
+    current: MessageSnapshot | None
+    """None: it handles no message, or none can be seen (a ``run=`` body)."""
+    stack: str | None = None
+    """Where its code stands, the innermost call last. None: it is idle, or was not asked for."""
+    abandoned_stacks: tuple[str, ...] | None = None
+    """The same for its abandoned lives. None: not asked for."""
+
+
+class PoolSnapshot(_Node):
+    """A pool as one, with the sums of its members."""
+
+    kind: Literal["pool"] = "pool"
+    size: int
+    """Members."""
+    states: dict[State, int]
+    """How many members are in which state; no state with 0 members."""
+    doing: dict[Doing, int]
+    """What is under way with how many members."""
+    mailbox: int | None
+    """Messages that wait, all members together; None: members without mailboxes."""
+    busy: int
+    """Members that are handling a message."""
+    members: tuple[WorkerSnapshot, ...] | None
+    """None: folded."""
+
+
+class SupervisorSnapshot(_One):
+    """A supervisor and its children, in start order."""
+
+    kind: Literal["supervisor"] = "supervisor"
+    strategy: Literal["one_for_one", "one_for_all", "rest_for_one"]
+    limit: LimitSnapshot
+    """Shared by its children."""
+    children: tuple[NodeSnapshot, ...]
+
+
+NodeSnapshot: TypeAlias = Annotated[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot, Field(discriminator="kind")]
+
+
+class TreeSnapshot(_Record):
+    """A tree, or a part of it, at one moment."""
+
+    top: NodeSnapshot
+    """The child that was asked for; by default the root with everything below it."""
+    taken_at: float
+    """Seconds since 1970, by the tree's clock."""
+    gave_up: str | None
+    """Why the root gave up; None: it did not."""
+    dead_letters: dict[str, int]
+    """Of the whole tree so far, by reason; with those to children that are no longer listed."""
+    abandoned: dict[str, int]
+    """Of the whole tree: lives that were left to themselves and still run, by path."""
+    threads: int
+    """Threads of the pool now, stuck ones too."""
+    crashes_to_give_up: int | None
+    """How many crashes of one worker it takes, at most, until the root gives up; None: no crash can do that.
+
+    The product of ``max_restarts + 1`` over the levels above that worker: every supervisor on level 2 bears
+    ``max_restarts`` and gives up at the next, which is one restart for the level above, and comes back with an empty
+    window. Children that cannot use up a limit do not count (parking or temporary ones, supervisors not permanent).
+    """
+
+
+SupervisorSnapshot.model_rebuild()
+TreeSnapshot.model_rebuild()
