@@ -157,6 +157,8 @@ class WorkerLife(Life):
         context, and a context cannot be entered twice.
         """
         if self.phase is not Phase.STARTING:
+            if self._context is not None and len(self._context) == 1 and not self.mailbox.queue:
+                self._context = self.home = None  # nothing of the worker's own in it: 240 bytes of an idle child
             return self.mailbox.take(self)
         with self.mailbox.lock:
             if self.is_over:

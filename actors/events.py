@@ -326,7 +326,10 @@ def describe(event: Event) -> str:
     return line
 
 
+_LAZY = logger.opt(lazy=True)  # made once: it costs as much as a line that is not written
+
+
 def log(event: Event) -> None:
     """The subscriber that writes log lines."""
     level = level_of(event)
-    logger.opt(lazy=True).log(level, "{}", lambda: describe(event))
+    _LAZY.log(level, "{}", lambda: describe(event))

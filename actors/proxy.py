@@ -43,6 +43,8 @@ class Proxy:
         found = self._find(path)
         if getattr(found, "_pykka_traversable", False) or getattr(found, "pykka_traversable", False):
             return Proxy(self.actor_ref, path)
+        if path == ("stop",) and found.__qualname__ in {"Hardened.stop", "Actor.stop"}:
+            return _Stop(self.actor_ref)
         if _is_method(found):
             return pykka.CallableProxy(actor_ref=self.actor_ref, attr_path=path)
         return self.actor_ref.ask(messages.ProxyGetAttr(attr_path=path), block=False)
@@ -62,6 +64,19 @@ class Proxy:
             if found is _MISSING:
                 return None
         return found
+
+
+class _Stop:
+    """``proxy.stop()``: a future of the real end, after on_stop. Pykka's is done once the order was heard."""
+
+    def __init__(self, ref: Ref) -> None:
+        self._ref = ref
+
+    def __call__(self) -> Any:
+        return self._ref.stop(block=False)
+
+    def defer(self) -> None:
+        self._ref.stop(block=False)
 
 
 def _is_method(found: Any) -> bool:

@@ -9,6 +9,7 @@ and the proxy that the host already holds goes on working. Needs no extras.
 import pykka
 from loguru import logger
 
+from actors.testing import settle
 from trees import SupervisorSpec, WorkerSpec, start
 
 
@@ -44,6 +45,7 @@ def main() -> None:
         tree.ref("app/counter").tell(b"crash")
         print("after the crash: ", counter.add(1).get(), "(the same proxy; a new Counter, so it counts from 0)")
 
+        settle(tree)  # only so that the dump is the same each time: the supervisor has heard of the start, too
         print(tree.dump())
 
 

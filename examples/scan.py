@@ -7,7 +7,7 @@
 
 A reader feeds four parsers. A parser takes no precautions: a file that it cannot read, decode or parse crashes it, the
 reader hears why, and the supervisor starts another one for the next file. So every file that was found is seen: what a
-crash loses is the one message, nothing else. This is checked at the end; the exit code is 1 where it does not hold.
+crash loses is the one message, nothing else. This is checked at the end, and an error where it does not hold.
 
 Needs the extra "cli" (for rich). Results go to a file of JSON lines, whose name is printed.
 """
@@ -210,41 +210,47 @@ def python_files(folder: str) -> Iterator[str]:
         yield from (str(Path(place, name)) for name in sorted(names) if name.endswith(".py"))
 
 
-def main(tree: Tree, path: str = sysconfig.get_path("stdlib")) -> int:
-    """Scan a folder with a running tree and print what there was; 1 if a file was lost, 2 if there was none."""
+def main(tree: Tree, path: str = sysconfig.get_path("stdlib"), *, bar: bool = False) -> None:
+    """Scan a folder with a running tree and print what there was.
+
+    Raises:
+        FileNotFoundError: there is no Python in it.
+        RuntimeError: a file was lost.
+    """
     # Each crash is logged with its traceback, at WARNING. Here crashes are results, and the table shows them.
     logger.disable("actors")
     found = sum(1 for _ in python_files(path))
     if not found:
-        print(f"{path}: no Python files there", file=sys.stderr)
-        return 2
+        raise FileNotFoundError(f"{path}: no Python files there")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the compiler thinks of old files' escapes
         scan = tree.ref("scan/reader").ask(path, timeout=None, block=False)
-        follow(tree, scan, found)
+        (show_bar if bar else show_lines)(tree, scan, found)
         totals: Totals = scan.get()
     show(totals, found, path)
     if totals.files != found:
-        print(f"LOST: {found} files were found, but only {totals.files} seen", file=sys.stderr)
-        return 1
-    return 0
+        raise RuntimeError(f"{found} files were found, but {totals.files} seen")
 
 
-def follow(tree: Tree, scan: Reply, found: int) -> None:
-    """Show how far the scan is, until it is done: as a bar on a terminal, else as a line every two seconds."""
-    console, tally = Console(), tree.ref("scan/results/tally")
-    if not console.is_terminal:
-        while not scan.wait(2.0):
-            so_far: Totals = tally.ask("totals", timeout=None)
-            print(f"{so_far.files} of {found} files, {len(so_far.broken)} crashed a parser", flush=True)
-        return
+def show_lines(tree: Tree, scan: Reply, found: int) -> None:
+    """Say how far the scan is, every two seconds until it is done."""
+    tally = tree.ref("scan/results/tally")
+    while not scan.wait(2.0):
+        so_far: Totals = tally.ask("totals", timeout=None)
+        print(f"{so_far.files} of {found} files, {len(so_far.broken)} crashed a parser", flush=True)
+
+
+def show_bar(tree: Tree, scan: Reply, found: int) -> None:
+    """The same as a bar, for a terminal."""
+    tally = tree.ref("scan/results/tally")
     crashed = TextColumn("{task.fields[broken]} crashed a parser")
-    with Progress(BarColumn(), MofNCompleteColumn(), crashed, TimeElapsedColumn(), console=console) as progress:
+    with Progress(BarColumn(), MofNCompleteColumn(), crashed, TimeElapsedColumn()) as progress:
         bar = progress.add_task("", total=found, broken=0)
-        while not scan.wait(0.1):
-            so_far = tally.ask("totals", timeout=None)
+        done = False
+        while not done:
+            done = scan.wait(0.1)
+            so_far: Totals = tally.ask("totals", timeout=None)
             progress.update(bar, completed=so_far.files, broken=len(so_far.broken))
-        progress.update(bar, completed=found)
 
 
 def show(totals: Totals, found: int, path: str) -> None:
@@ -280,21 +286,24 @@ def broken_files(totals: Totals, path: str) -> Table:
     return table
 
 
-def run() -> int:
+def run() -> None:
     """As a program: start the tree, scan, show the tree as it is then."""
     parser = argparse.ArgumentParser(description="Scan a folder of Python source with a supervised tree.")
-    parser.add_argument("--input", action="append", default=[], metavar="path=DIR", help="what to scan")
-    given = dict(pair.partition("=")[::2] for pair in parser.parse_args().input)
-    if given.keys() - {"path"}:
+    parser.add_argument(
+        "--input", default="path=" + sysconfig.get_path("stdlib"), metavar="path=DIR", help="what to scan"
+    )
+    key, _, folder = parser.parse_args().input.partition("=")
+    if key != "path" or not folder:
         parser.error("the only input is path=DIR")
     with start(TREE) as tree:
-        code = main(tree, **given)
-        print(tree.dump())
-    return code
+        try:
+            main(tree, folder, bar=sys.stdout.isatty())
+        finally:
+            print(tree.dump())
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(run())
+        run()
     except KeyboardInterrupt:
         sys.exit("stopped by Ctrl-C")

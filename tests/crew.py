@@ -76,6 +76,17 @@ def running(spec: SupervisorSpec, **options: Any) -> Iterator[Tree]:
 
 
 @contextmanager
+def doomed(spec: SupervisorSpec, **options: Any) -> Iterator[Tree]:
+    """The same for a tree whose root may give up: leaving the block stops it and raises nothing."""
+    options.setdefault("clock", SystemClock(offset_s=OFFSET_S))
+    tree = start(spec, **options)
+    try:
+        yield tree
+    finally:
+        tree.stop()
+
+
+@contextmanager
 def meanwhile(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[concurrent.futures.Future[Any]]:
     """Run a call on another thread while the block runs; it must be over soon after."""
     with concurrent.futures.ThreadPoolExecutor(1) as other:

@@ -337,16 +337,16 @@ def test_the_arguments_of_a_spec_are_the_specs_own():
     """Row 33: messages are shared by reference; what an incarnation is built from is not the caller's dict."""
 
     class Counter(Ours):
-        def __init__(self, start: int) -> None:
-            self.start = start
+        def __init__(self, first: int) -> None:
+            self.first = first
 
-    given = {"start": 1}
+    given = {"first": 1}
     with tree_of(worker("w", Counter, kwargs=given)) as tree:
-        given["start"] = 99
+        given["first"] = 99
         with pytest.raises(ZeroDivisionError):
             tree.ref("t/w").ask(lambda _: 1 // 0)
 
-        assert tree.ref("t/w").proxy().start.get() == 1
+        assert tree.ref("t/w").proxy().first.get() == 1
 
 
 def test_the_records_that_all_share_cannot_be_changed():

@@ -48,15 +48,36 @@ DOORS = (
         frozenset({"_thread", "asyncio", "concurrent", "multiprocessing", "queue", "threading"}),
         {
             "actors/base.py": "a Pykka actor is made by the thread that starts it",
-            "actors/life.py": "the crash boundary, where a thread or a task enters user code",
+            "actors/boundary.py": "the crash boundary, where a thread or a task enters user code",
+            "actors/life.py": "what runs a life: its thread, its task, its gate",
             "actors/dispatch/": "where handlers run: threads and the event loop",
             "actors/mailbox.py": "the lock of the lanes",
             "actors/ref.py": "the async ways to tell and ask",
             "actors/reply.py": "waits in a thread, and in any event loop",
+            "actors/system.py": "the lock of the books",
             "actors/testing/": "holds threads and tasks up on command, and lists those that a test left behind",
+            "trees/console.py": "the console answers while everything else of the tree is stuck",
+            "trees/running.py": "runs an async main",
+            "trees/signals.py": "a signal handler may only start a bare thread",
         },
     ),
-    Door(frozenset({"loguru"}), {"actors/events.py": "one subscriber of the event stream writes the log"}),
+    Door(frozenset({"socket"}), {"trees/console.py": "both ends of the console"}),
+    Door(
+        frozenset({"signal"}),
+        {
+            "trees/running.py": "a clean end on SIGTERM as on Ctrl-C",
+            "trees/signals.py": "a dump on a signal, when the host asks for it",
+        },
+    ),
+    Door(frozenset({"rich"}), {"trees/live.py": "the live view of the command line"}),
+    Door(frozenset({"typer"}), {"trees/commands.py": "the command line"}),
+    Door(
+        frozenset({"loguru"}),
+        {
+            "actors/events.py": "one subscriber of the event stream writes the log",
+            "trees/live.py": "log lines go above the live view",
+        },
+    ),
     Door(frozenset({"datetime", "time"}), {"actors/clock.py": "everything else is given a Clock"}),
     Door(frozenset({"random"}), {"actors/system.py": "makes the one seeded Random of a tree; the rest is given it"}),
 )

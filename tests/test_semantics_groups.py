@@ -7,7 +7,7 @@ import pytest
 from actors import ChildExited, ChildRestarting, ChildStarted, SupervisorGaveUp, UnknownPathError
 from actors.errors import RestartLimitError
 from actors.testing import Fault, Hang, ManualClock, settle
-from tests.crew import LONG_S, Record, crash, faulty, hooks, incarnations, meanwhile, running, shop, states
+from tests.crew import LONG_S, Record, crash, doomed, faulty, hooks, incarnations, meanwhile, running, shop, states
 from trees import Backoff, SupervisorSpec, WorkerSpec
 
 DISPATCHES = ("pool", "loop", "thread")
@@ -267,10 +267,11 @@ def test_rest_for_one_retries_from_the_failing_child_on_and_earlier_ones_stay_up
 @GROUPS
 def test_the_culprit_of_the_next_try_is_the_child_that_failed(strategy: str) -> None:
     c = faulty("c", on_start=Fault("raise OSError", after=1))
-    with pytest.raises(RestartLimitError) as caught:  # noqa: SIM117 - the tree ends before the raise is checked
-        with running(shop(faulty("a"), c, strategy=strategy, max_restarts=3)) as tree:
-            record = Record(tree)
-            crash(tree, "shop/a")
+    with doomed(shop(faulty("a"), c, strategy=strategy, max_restarts=3)) as tree:
+        record = Record(tree)
+        crash(tree, "shop/a")
+        with pytest.raises(RestartLimitError) as caught:
+            tree.wait(LONG_S)
 
     assert [event.path for event in record.of(ChildRestarting)] == ["shop/a", "shop/c", "shop/c"]
     assert [event.child for event in record.of(SupervisorGaveUp)] == ["shop/c"]

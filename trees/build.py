@@ -11,6 +11,7 @@ from typing import Any
 
 from actors import spec as core
 from actors.spec import (
+    UNBOUNDED,
     AutoShutdown,
     Bounds,
     ChildSpec,
@@ -87,4 +88,4 @@ def _backoff(backoff: Backoff | None) -> core.Backoff | None:
 
 
 def _bounds(mailbox: Mailbox) -> Bounds:
-    return Bounds(mailbox.capacity, Overflow(mailbox.overflow))
+    return UNBOUNDED if mailbox.capacity is None else Bounds(mailbox.capacity, Overflow(mailbox.overflow))

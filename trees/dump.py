@@ -118,12 +118,11 @@ def _facts(node: Node, *, verbose: bool) -> Iterator[str]:
 
 def _of_one(node: WorkerSnapshot | SupervisorSnapshot, *, verbose: bool) -> Iterator[str]:
     """What a pool does not have."""
-    supervises = isinstance(node, SupervisorSnapshot)
-    if supervises:
+    if isinstance(node, SupervisorSnapshot):
         yield _limit(node.limit)
         if node.restart != "permanent":
             yield node.restart
-    if not supervises or node.incarnation > 1:
+    if isinstance(node, WorkerSnapshot) or node.incarnation > 1:
         yield f"incarnation {node.incarnation}"
     if node.own_limit is not None:
         yield f"parks after {_limit(node.own_limit)}"

@@ -1,9 +1,9 @@
 """Taking a snapshot of a tree.
 
 Comes in: a ``System`` that runs, or has run. Goes out: a ``TreeSnapshot``. It is taken in the caller's thread from
-single reads (see ``actors.child``): no supervisor is asked and no lock is waited for, so it works while the tree starts,
-hangs, stops or is down. Each child is shown as it was at one moment, all of them at slightly different ones. Whatever
-state the tree is in raises nothing.
+single reads (see ``actors.child``): no supervisor is asked and no lock is waited for, so it works while the tree
+starts, hangs, stops or is down. Each child is shown as it was at one moment, all of them at slightly different ones.
+Whatever state the tree is in raises nothing.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class _Look:
         """A pool; ``members`` is not empty."""
         spec, recipe = members[0].spec, members[0].spec.recipe
         doing = Counter(word for child in members if (word := _doing(child, self.retry_in_s(child))) is not None)
-        exits = [(child.last_exit.at, child.seq, child) for child in members if child.last_exit is not None]
+        exits = [(last.reason.clean, last, child) for child in members if (last := child.last_exit) is not None]
         bodies = isinstance(recipe, WorkerRecipe) and recipe.is_body
         lives = [life for child in members if (life := child.life) is not None]
         return PoolSnapshot(
@@ -177,7 +177,7 @@ class _Look:
             restart=spec.restart.value,
             parks=spec.park,
             restarts=sum(child.restarts for child in members),
-            last_exit=self.last_exit(max(exits)[2]) if exits else None,
+            last_exit=self.last_exit(min(exits, key=lambda each: (each[0], -each[1].at))[2]) if exits else None,
             dead_letters=sum(child.mailbox.dead for child in members),
             abandoned=sum(child.mailbox.abandoned for child in members),
             size=len(members),

@@ -58,7 +58,7 @@ class _Node(_Record):
     restarts: int
     """Automatic restarts that succeeded since its supervisor started; of a pool all members together."""
     last_exit: ExitSnapshot | None
-    """None: no incarnation has ended yet. Of a pool the newest."""
+    """None: no incarnation has ended yet. Of a pool the newest, abnormal ones first."""
     dead_letters: int
     """Messages to it that nobody handled, so far."""
     abandoned: int

@@ -111,7 +111,7 @@ class Pool:
             thread = self._find_thread(urgent=job.urgent)
         if thread is not None:
             thread.wake()
-        elif not job.urgent:
+        elif not job.urgent and not self._tick.is_set():
             self._tick.set()
         self._report_refusal()
 

@@ -1,5 +1,5 @@
 """Benchmarks: `python -m tests.bench core` prints one table, ours against raw Pykka in the same run.
 
-Figures differ from machine to machine and from minute to minute, ratios hardly: so both sides run in turn (A B A B), and
-what is judged is the median of the ratios of neighbours. `--quick` only shows that everything runs.
+Figures differ from machine to machine and from minute to minute, ratios less: so both sides run in turn (A B A B),
+and what is judged is the median of the ratios of neighbours. `--quick` only shows that everything runs.
 """

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from actors.testing import settle
 from tests.bench.sides import CRASH, ENDLESS, echo, logs_to_nowhere
 from tests.bench.table import Row, Size, count, limit, micros, seconds, times
 from trees import SupervisorSpec, Tree, WorkerSpec, start
@@ -88,6 +89,7 @@ def _costs(number: int, asked: int) -> Costs:
     ask = (perf_counter() - asking) / len(refs[:: max(1, number // asked)])
     dump = _dump(tree)
     storm, threads = _storm(refs, handler)
+    settle(tree, WAIT_S)  # the log lines of the storm are not a part of the stop
     stopping = perf_counter()
     tree.stop()
     return Costs(started - began, ask, dump, storm, threads, perf_counter() - stopping)

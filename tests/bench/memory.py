@@ -23,7 +23,7 @@ def memory(size: Size) -> Iterator[Row]:
     kinds = {
         "pool": "a member of a pool",
         "class": "an object of its own",
-        "specs": "a spec of its own (in it: the spec)",
+        "specs": "declared by a spec of its own",
     }
     for kind, what in kinds.items():
         figures = [(_fresh(kind, size.resident), _fresh("raw", size.resident // 10)) for _ in range(RUNS)]
@@ -59,14 +59,14 @@ def _resident_bytes() -> int:
     return int(fields[1]) * 4096
 
 
-def _ours(number: int, declare: Callable[[int], list[WorkerSpec]]) -> float:
+def _ours(children: list[WorkerSpec], ids: list[str]) -> float:
     with tree_of(WorkerSpec(id="warm", handle=echo)) as warm:
         warm.ref("bench/warm").ask("up")
     before = _resident_bytes()
-    with tree_of(*declare(number)) as tree:
-        for child in tree.which_children("bench"):
-            child.ref.ask("message")
-        return (_resident_bytes() - before) / number
+    with tree_of(*children) as tree:
+        for id_ in ids:
+            tree.ref(f"bench/{id_}").ask("message")
+        return (_resident_bytes() - before) / len(ids)
 
 
 def _raw(number: int) -> float:
@@ -83,11 +83,12 @@ def _raw(number: int) -> float:
 
 def main(kind: str, number: int) -> None:
     """Print the bytes of one child."""
+    members, single = [f"w#{n}" for n in range(number)], [f"w{n}" for n in range(number)]
     kinds: dict[str, Callable[[], float]] = {
         "raw": lambda: _raw(number),
-        "pool": lambda: _ours(number, lambda n: [WorkerSpec(id="w", handle=echo, pool=n)]),
-        "class": lambda: _ours(number, lambda n: [WorkerSpec(id="w", actor=Started, pool=n)]),
-        "specs": lambda: _ours(number, lambda n: [WorkerSpec(id=f"w{i}", handle=echo) for i in range(n)]),
+        "pool": lambda: _ours([WorkerSpec(id="w", handle=echo, pool=number)], members),
+        "class": lambda: _ours([WorkerSpec(id="w", actor=Started, pool=number)], members),
+        "specs": lambda: _ours([WorkerSpec(id=id_, handle=echo) for id_ in single], single),
     }
     print(kinds[kind]())
 

@@ -53,7 +53,7 @@ class Row:
         return (self.name, self.ours, self.raw, self.ratio, self.floor, self.wish, self.verdict)
 
 
-def compare(  # noqa: PLR0913 - the cells of a row, by name
+def compare(
     name: str,
     ours: Measure,
     raw: Measure,
@@ -78,7 +78,7 @@ def compare(  # noqa: PLR0913 - the cells of a row, by name
     )
 
 
-def limit(  # noqa: PLR0913 - the cells of a row, by name
+def limit(
     name: str, cost: float, *, show: Show, floor: float | None = None, wish: float | None = None, raw: str = ""
 ) -> Row:
     """One figure that may be at most so much."""
@@ -101,7 +101,7 @@ def _at_least(ratio: float | None) -> str:
     return "" if ratio is None else f">= {ratio:g}x"
 
 
-def _verdict(enough: bool, *, met: bool) -> str:  # noqa: FBT001 - the two answers of one judgement
+def _verdict(enough: bool, *, met: bool) -> str:
     if not enough:
         return BELOW
     return WISH if met else OK

@@ -1,0 +1,5 @@
+"""``python -m trees`` is ``regrow``."""
+
+from trees.cli import main
+
+main()

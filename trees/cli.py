@@ -1,0 +1,25 @@
+"""The entry of the command ``regrow``: looks whether what it needs is installed, then hands over to ``trees.commands``.
+
+The library itself needs neither typer nor rich, so nothing else in it imports them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+NEEDS = ("typer", "rich")
+
+
+def main() -> None:
+    """Run the command line of this process; ends it with an exit code (see ``trees.commands``)."""
+    missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
+    if missing:
+        sys.stderr.write(
+            f"regrow: the command line needs {' and '.join(missing)}, not installed here. "
+            "Install them: pip install 'regrow[cli]'\n"
+        )
+        raise SystemExit(2)
+    from trees.commands import app  # noqa: PLC0415 - only where its dependencies are installed
+
+    app(prog_name="regrow")

@@ -1,0 +1,139 @@
+"""``regrow check | run | dump``.
+
+Exit codes: 0 all is well (also: ended by Ctrl-C, cleanly); 1 the declaration, the target or the start is wrong, or
+there is nothing to dump; 2 the command line is wrong; 3 the root gave up; 4 ``main`` raised; 130 a second Ctrl-C did
+not wait for a clean end.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from actors.errors import ActorsError, ConfigError
+from trees.check import require_valid
+from trees.console import ConsoleError, Request, ask, find
+from trees.declared import draw
+from trees.dump import FORMATS, Format
+from trees.running import Runner
+from trees.target import Program, TargetError, load
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Supervision trees: check a declaration, run it, look at a running one.",
+)
+
+Target = Annotated[str, typer.Argument(metavar="FILE_OR_MODULE[:ATTR]", help="Where the SupervisorSpec is.")]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input", metavar="NAME=VALUE", help="For the function that makes the tree and for main; repeatable."
+    ),
+]
+
+
+@app.callback()
+def _any() -> None:
+    """Also where the terminal cannot show the lines of a tree."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+@app.command()
+def check(target: Target, inputs: Inputs = None) -> None:
+    """Say everything that is wrong with a tree (exit code 1), or draw it. Starts nothing.
+
+    ATTR is a SupervisorSpec or a function that returns one; by default the only one there is, else TREE.
+    """
+    typer.echo(draw(_loaded(target, inputs).spec))
+
+
+@app.command()
+def run(target: Target, inputs: Inputs = None) -> None:
+    """Start a tree and show it until it ends, until Ctrl-C, or until main returns; then print its dump.
+
+    If the module has a function main(tree, ...), sync or async, it is called with the running tree and the inputs, and
+    the tree is stopped when it returns. A second Ctrl-C kills what does not stop.
+
+    Exit code: 0; 1 it could not be started; 3 the root gave up; 4 main raised; 130 it was killed by a second Ctrl-C.
+    """
+    raise typer.Exit(Runner(_loaded(target, inputs)).run())
+
+
+@app.command()
+def dump(
+    pid: Annotated[int | None, typer.Option(help="Of a process with 'regrow run' or start(..., console=True).")] = None,
+    socket: Annotated[Path | None, typer.Option(help="Of one tree, instead of --pid.")] = None,
+    format: Annotated[str, typer.Option(help="text, json or mermaid.")] = "text",
+    path: Annotated[str | None, typer.Option(help="Only the child or pool at this path, e.g. shop/billing.")] = None,
+    stacks: Annotated[bool, typer.Option("--stacks", help="Also where busy and abandoned workers stand.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also ages, due times and current messages.")] = False,
+) -> None:
+    """Show the trees of a running program; several trees are shown one after the other. Changes nothing."""
+    if (pid is None) == (socket is None):
+        raise typer.BadParameter("give either --pid PID or --socket PATH")
+    if format not in FORMATS:
+        raise typer.BadParameter(f"{format!r} is none of {', '.join(FORMATS)}", param_hint="--format")
+    chosen: Format = next(each for each in FORMATS if each == format)
+    request = Request(format=chosen, path=path, stacks=stacks, verbose=verbose)
+    try:
+        dumps = [ask(socket, request)] if socket is not None else _of_process(pid or 0, request)
+    except ConsoleError as error:
+        raise _end(str(error)) from error
+    typer.echo("\n\n".join(dumps))
+
+
+def _of_process(pid: int, request: Request) -> list[str]:
+    """What every tree of a process shows; with a path only those that have it."""
+    sockets = find(pid)
+    if not sockets:
+        hint = "It must run as you, with 'regrow run' or start(..., console=True), and with the same XDG_RUNTIME_DIR."
+        raise ConsoleError(f"process {pid}", "has no open console", hint)
+    dumps, refused = [], None
+    for socket in sockets:
+        try:
+            dumps.append(ask(socket, request))
+        except ConsoleError as error:
+            refused = error
+    if not dumps and refused is not None:
+        raise refused
+    return dumps
+
+
+def _loaded(target: str, inputs: list[str] | None) -> Program:
+    """The program that stands on the command line; every mistake is printed, and ends the command."""
+    try:
+        program = load(target, _parsed(inputs or []))
+        require_valid(program.spec)
+    except ConfigError as error:
+        raise _end("\n".join(str(problem) for problem in error.problems)) from error
+    except TargetError as error:
+        if error.__cause__ is not None and "traceback" in error.hint:
+            traceback.print_exception(error.__cause__)
+        raise _end(str(error)) from error
+    except ActorsError as error:
+        raise _end(f"{target}: {error}") from error
+    return program
+
+
+def _parsed(inputs: list[str]) -> dict[str, str]:
+    parsed = {}
+    for given in inputs:
+        name, equals, value = given.partition("=")
+        if not equals or not name.isidentifier():
+            raise typer.BadParameter(f"{given!r} is not NAME=VALUE", param_hint="--input")
+        parsed[name] = value
+    return parsed
+
+
+def _end(text: str) -> typer.Exit:
+    typer.echo(text, err=True)
+    return typer.Exit(1)

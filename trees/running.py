@@ -1,0 +1,147 @@
+"""``regrow run``: a tree from its start to its end, in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TextIO
+
+from actors.errors import ActorsError, RestartLimitError
+from actors.events import (
+    ChildAbandoned,
+    ChildExited,
+    ChildParked,
+    ChildRestarting,
+    ChildStopAbnormal,
+    Event,
+    SupervisorGaveUp,
+)
+from trees.live import LiveView
+from trees.start import start
+from trees.target import Program
+from trees.tree import Tree
+
+OK, NOT_STARTED, GAVE_UP, MAIN_RAISED, KILLED = 0, 1, 3, 4, 130
+
+
+class Runner:
+    """Runs one program once."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._interruptible = False
+
+    def run(self) -> int:
+        """Start it, show it, end it, print its dump; the exit code."""
+        # SIGTERM is what a service manager sends: the same clean end as Ctrl-C.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            tree = start(self._program.spec, console=hasattr(os, "getuid"))
+        except ActorsError as error:
+            if error.__cause__ is not None:
+                traceback.print_exception(error.__cause__)
+            _say(str(error), sys.stderr)
+            return NOT_STARTED
+        except KeyboardInterrupt:
+            _say(f"{self._program.spec.id}: interrupted while it started; what was up is stopped.")
+            return OK
+        tree.dump_on_signal()
+        tree._system.ended.add_done_callback(lambda: self._gave_up(tree))  # noqa: SLF001 - its own package
+        code = self._until_end(tree)
+        return GAVE_UP if tree._system.cause is not None else code  # noqa: SLF001
+
+    def _until_end(self, tree: Tree) -> int:
+        code, dump = OK, ""
+        with _showing(tree):
+            try:
+                code = self._main(tree)
+            except KeyboardInterrupt:
+                self._interruptible = False
+            finally:
+                dump = tree.dump()
+        try:
+            if tree.is_alive:
+                _say(f"{tree.spec.id}: stopping")
+            tree.stop()
+        except KeyboardInterrupt:
+            tree.stop(timeout=0.0)
+            code = KILLED
+        _say(f"\n{dump}")
+        return code
+
+    def _main(self, tree: Tree) -> int:
+        """Do what is to be done with the tree, or wait for its end."""
+        main = self._program.main
+        if main is None:
+            try:
+                tree.wait()
+            except RestartLimitError as error:
+                _say(str(error), sys.stderr)
+            return OK
+        self._interruptible = True
+        try:
+            outcome = main(tree, **self._program.inputs)
+            if inspect.iscoroutine(outcome):
+                asyncio.run(outcome)
+        except KeyboardInterrupt:
+            raise
+        except SystemExit as error:
+            return error.code if isinstance(error.code, int) else OK if error.code is None else MAIN_RAISED
+        except BaseException:  # noqa: BLE001 - whatever it is, the tree is ended in order and its dump printed
+            traceback.print_exc()
+            return MAIN_RAISED
+        finally:
+            self._interruptible = False
+        return OK
+
+    def _gave_up(self, tree: Tree) -> None:
+        """A main that waits for something else would not notice that its tree is gone."""
+        if self._interruptible and tree._system.cause is not None:  # noqa: SLF001
+            _say(str(tree._system.cause), sys.stderr)  # noqa: SLF001
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@contextmanager
+def _showing(tree: Tree) -> Iterator[None]:
+    """A live view on a terminal; plain lines anywhere else."""
+    children = len(tree._system.children) - 1  # noqa: SLF001
+    _say(f"{tree.spec.id}: up, {children} children. Ctrl-C ends it; 'regrow dump --pid {os.getpid()}' looks at it.")
+    live = sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    view: AbstractContextManager[object] = LiveView(tree) if live else nullcontext()
+    unsubscribe = tree.subscribe(_tell) if not live else None
+    try:
+        with view:
+            yield
+    finally:
+        if unsubscribe is not None:
+            unsubscribe()
+
+
+def _tell(event: Event) -> None:
+    """One line for what somebody should know."""
+    if isinstance(event, ChildExited) and not event.reason.clean:
+        how = type(event.error).__name__ if event.error is not None else event.detail
+        _say(f"{event.path}: {event.reason} {how}".rstrip())
+    elif isinstance(event, ChildRestarting):
+        delay = f" in {event.delay_s:.1f} s" if event.delay_s else ""
+        _say(f"{event.path}: restart {event.attempt} in a row{delay}")
+    elif isinstance(event, (ChildStopAbnormal, ChildParked, ChildAbandoned, SupervisorGaveUp)):
+        _say(f"{event.path}: {_WORDS[type(event)]}")
+
+
+_WORDS: dict[type[Event], str] = {
+    ChildStopAbnormal: "did not stop as it should",
+    ChildParked: "parked",
+    ChildAbandoned: "abandoned: it did not stop in time",
+    SupervisorGaveUp: "gave up",
+}
+
+
+def _say(text: str, file: TextIO | None = None) -> None:
+    print(text, file=file, flush=True)
