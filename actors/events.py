@@ -215,6 +215,10 @@ class Bus:
         event = SubscriberDropped(self._root, subscription.name, error)
         self.publish(event)
 
+    def silence(self) -> None:
+        """Deliver nothing any more: in the child of a fork there is no thread to do it."""
+        self._subscriptions = ()
+
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was published is delivered; False when a subscriber is too slow for that."""
         marks = [mark for subscription in self._subscriptions if (mark := subscription.mark()) is not None]

@@ -121,6 +121,7 @@ class System:
         root = self.root
         try:
             self.pool.open()
+            self.timers.open()
         except RuntimeError as error:
             failure = StartError(self.root_path, "the machine gives it no thread", "Raise the limit of threads.")
             failure.__cause__ = error
@@ -190,9 +191,10 @@ class System:
         """In the child of a fork: none of the threads is here, so the tree is down."""
         self._books = threading.Lock()
         self.is_down = True
+        self.bus.silence()
         for box in list(self.boxes.values()):
             if isinstance(box, Mailbox):
-                box.lock = threading.Lock()
+                box.lock, box.waiters = threading.Lock(), None
                 box.close(Refusal.DOWN)
         self._unregister()
         self.root.life = None

@@ -47,6 +47,17 @@ def test_the_readme_gives_its_commands_as_one_line_for_a_bare_machine(marker: st
     assert "\n" not in command
 
 
+def test_the_dumps_at_the_top_are_what_the_program_above_them_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = readme.blocks(readme.README.read_text(encoding="utf-8"))
+    program = next(block.code for block in blocks if block.info == "python")
+    before, after = (block.code for block in blocks if block.info == "text")
+    # The reader sees the tree at rest; for a test that must be waited for.
+    program = "from actors.testing import settle\n" + program.replace("print(tree", "settle(tree); print(tree")
+    exec(compile(program, "README.md", "exec"), {})  # noqa: S102 - our own page
+
+    assert capsys.readouterr().out == f"{before}7\n{after}"
+
+
 def test_blocks_share_their_names_unless_they_stand_alone() -> None:
     shared, alone = readme.programs(_PAGE)
 

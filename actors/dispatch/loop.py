@@ -67,9 +67,17 @@ class Loop:
             self._ready.append(life)
             if self._woken:
                 return
-            self._woken = True
-            loop = self._loop or self._start()
-        self._call_on(loop, self._run_ready)
+            try:
+                loop = self._loop or self._start()
+            except RuntimeError as error:
+                loop, refusal = None, error
+                self._ready.remove(life)
+            else:
+                self._woken = True
+        if loop is not None:
+            self._call_on(loop, self._run_ready)
+        else:
+            life.never_ran(refusal)
 
     def cancel(self, life: WorkerLife) -> None:
         """Cancel what the life is awaiting; without effect when it is not running."""
@@ -128,11 +136,21 @@ class Loop:
     # -- the thread ----------------------------------------------------------------------------------------
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        loop = self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._main, args=(loop,), name=self.name, daemon=True)
-        self._watchdog = threading.Thread(target=self._watch, name=f"{self.name}-watchdog", daemon=True)
-        self._thread.start()
-        self._watchdog.start()
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=self._main, args=(loop,), name=self.name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            loop.close()
+            raise
+        self._loop, self._thread = loop, thread
+        watchdog = threading.Thread(target=self._watch, name=f"{self.name}-watchdog", daemon=True)
+        try:
+            watchdog.start()
+        except RuntimeError as error:
+            self._failed(error)  # nobody watches the loop, but it runs
+        else:
+            self._watchdog = watchdog
         return loop
 
     def _main(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -153,12 +171,13 @@ class Loop:
             loop = self._loop
         self._closing.set()
         self._busy.set()
-        if loop is None or self._thread is None or self._watchdog is None:
+        if loop is None or self._thread is None:
             return
         loop.call_soon_threadsafe(loop.stop)
         if not self.is_here:
             self._thread.join(timeout_s)
-        self._watchdog.join(timeout_s)
+        if self._watchdog is not None:
+            self._watchdog.join(timeout_s)
 
     # -- the watchdog --------------------------------------------------------------------------------------
 

@@ -121,8 +121,9 @@ class Pool:
         Raises:
             RuntimeError: it gives not even this one.
         """
-        self._reserve = PoolThread(self, f"{self.name}-reserve", reserve=True)
-        self._reserve.start()
+        reserve = PoolThread(self, f"{self.name}-reserve", reserve=True)
+        reserve.start()
+        self._reserve = reserve
 
     def _find_thread(self, *, urgent: bool) -> PoolThread | None:
         """With the lock held: a thread for one more job, or None where the job must wait for one to get free."""
@@ -360,7 +361,7 @@ class PoolThread(threading.Thread):
                 self.soon = self.in_user_code = False
                 job = None  # a parked thread must not keep the last life alive
                 continue
-            woken = self._gate.acquire(timeout=IDLE_S)
+            woken = self._gate.acquire(timeout=0 if pool.closed else IDLE_S)  # the wake of close may be used up
             if (not woken or pool.closed) and pool.retire(self):
                 return
 

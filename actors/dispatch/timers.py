@@ -59,12 +59,20 @@ class Timers:
             heapq.heappush(self._heap, (due, next(self._numbers), timer))
             if self._clock.manual:
                 return timer
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._main, name=self.name, daemon=True)
-                self._thread.start()
-            elif self._heap[0][2] is timer:
+            if self._heap[0][2] is timer:
                 self._wake.notify()
         return timer
+
+    def open(self) -> None:
+        """Start its thread.
+
+        Raises:
+            RuntimeError: the machine gives it none.
+        """
+        if not self._clock.manual:
+            thread = threading.Thread(target=self._main, name=self.name, daemon=True)
+            thread.start()
+            self._thread = thread
 
     def fire_due(self) -> None:
         """Call back all that is due by now, in order of their times."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from actors.child import Child, Standing
 from actors.clock import monotonic
 from actors.reply import Reply
 from actors.supervision import Ping
@@ -35,9 +36,20 @@ def settle(tree: Settled, timeout_s: float = 10.0) -> None:
             return
         _round_trip(system, end)
         now = system.activity()
-        if now == before:
+        if now == before and not any(_is_moving(child) for child in list(system.children.values())):
             return
+        if monotonic() > end:
+            message = f"{system.root_path}: something still starts or stops; it did not settle in time"
+            raise TimeoutError(message)
         before = now
+
+
+def _is_moving(child: Child) -> bool:
+    """True where its supervisor has still to hear of its end, or it is a body (never quiet) on its way up or down."""
+    life = child.life
+    if life is None:
+        return False
+    return life.is_over or (child.standing is not Standing.UP and not child.spec.is_supervisor)
 
 
 def _round_trip(system: System, end: float) -> None:

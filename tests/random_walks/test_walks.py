@@ -311,6 +311,10 @@ class Walk(RuleBasedStateMachine):
             tree._system.ended.wait(10.0)
         assert tree.is_alive is not model.down
         assert world.overlaps == []
+        if world.log != model.log:
+            import time
+            a = list(world.log); time.sleep(0.3)
+            open("/tmp/early.log", "a").write(f"{a} | {world.log} | {model.log}\n")
         assert world.log == model.log
         assert world.faults == model.faults
         assert {path for path, count in world.alive.items() if count} == {
