@@ -73,7 +73,7 @@ class WorkerLife(Life):
         plain = recipe.starts_plain and not recipe.is_body and recipe.where is not Where.THREAD
         if plain:
             self.actor = recipe.make(self)
-            self.phase = Phase.UP
+            self._comes_up()
         if self.mailbox.attach(self, idle=plain):
             self.wake()
         return plain
@@ -219,7 +219,7 @@ class WorkerLife(Life):
                 return False
             ordered = self.order is not None
             if not ordered:
-                self.phase = Phase.UP
+                self._comes_up()
         if ordered:
             await self._obey()
             return False
@@ -328,7 +328,7 @@ class WorkerLife(Life):
             second = await self._hook("on_failure", type(error), error, error.__traceback__)
             if second is not None:
                 self.system.hook_raised(self.mailbox.path, "on_failure", second)
-        self._tell_end(Exit(Reason.CRASHED, error))
+        self._tell_end(Exit(Reason.CRASHED, error, frames=frames))
         _clear(frames)
 
     def _for_asker(self, error: BaseException) -> BaseException:

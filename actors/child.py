@@ -120,7 +120,7 @@ class Child:
         self.joined: list[Plan] | None = None
         """Other plans that wait until it is down."""
         self.came_up = False
-        """True once the present life was up."""
+        """True when the last life that ended had been up."""
         self.timed_out = False
         self.up_since: float | None = None
         self.consecutive = 0
@@ -153,10 +153,16 @@ class Child:
         return self.standing is Standing.DOWN or self.standing is Standing.PARKED
 
     @property
+    def is_up(self) -> bool:
+        """True from the moment when its start succeeded, also before its supervisor has heard of it."""
+        life = self.life
+        return life is not None and life.came_up
+
+    @property
     def is_restarting(self) -> bool:
         """True when it is down, or coming up, and its supervisor will see to it that it runs again."""
         if self.standing is Standing.STARTING:
-            return True
+            return not self.is_up
         return self.standing is Standing.DOWN and self.plan is not None
 
     @property

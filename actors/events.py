@@ -13,6 +13,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from loguru import logger
@@ -64,6 +65,8 @@ class ChildExited(Event):
     incarnation: int
     """Of the one that ended; of the one that it would have been, for a start that failed."""
     error: BaseException | None
+    frames: TracebackType | None
+    """Where the error was born. Its own traceback grows with each asker that it is raised in again."""
     started: bool
     """False: it had not come up yet."""
     lost: int
@@ -316,17 +319,20 @@ def describe(event: Event) -> str:
     """One line, and the traceback of its error where it has one."""
     facts: list[str] = []
     error: Any = None
+    frames: Any = None
     for field in fields(event)[1:]:
         value = getattr(event, field.name)
         if field.name == "error":
             error = value
+        elif field.name == "frames":
+            frames = value
         elif field.name == "stack":
             facts.append(f"\n{value}")
         elif value not in (None, ""):
             facts.append(f"{field.name}={value if not isinstance(value, float) else format(value, '.3g')}")
     line = f"{event.path}: {type(event).__name__} {' '.join(facts)}".rstrip()
     if error is not None:
-        line += "\n" + "".join(traceback.format_exception(error)).rstrip()
+        line += "\n" + "".join(traceback.format_exception(type(error), error, frames or error.__traceback__)).rstrip()
     return line
 
 

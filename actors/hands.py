@@ -50,7 +50,7 @@ class Hands:
         kind = SupervisorLife if spec.is_supervisor else WorkerLife
         life = child.life = kind(self._system, spec, mailbox, self._box)
         child.standing = Standing.STARTING
-        child.came_up = child.timed_out = False
+        child.timed_out = False
         if life.start():
             return True
         self.limit(child, spec.start_timeout_s)
@@ -60,9 +60,7 @@ class Hands:
         """Take note that its start succeeded."""
         child.cancel_timer()
         child.standing = Standing.UP
-        child.came_up = True
         child.up_since = self._system.now()
-        child.mailbox.incarnation += 1
         self._system.publish(ChildStarted(child.path, child.mailbox.incarnation))
 
     def stop(self, child: Child, *, kill: bool) -> Exit | None:
@@ -103,12 +101,20 @@ class Hands:
         standing = child.standing
         child.cancel_timer()
         child.record_exit(exit_, self._system.now())
+        child.came_up = child.life is not None and child.life.came_up
         child.life = None
         child.standing = Standing.DOWN
-        incarnation = child.mailbox.incarnation + (not child.came_up)
+        incarnation = child.mailbox.incarnation + (not child.came_up)  # of a failed start: the one it would have been
         self._system.publish(
             ChildExited(
-                child.path, exit_.reason, incarnation, exit_.error, child.came_up, exit_.lost, _detail(child, exit_)
+                path=child.path,
+                reason=exit_.reason,
+                incarnation=incarnation,
+                error=exit_.error,
+                frames=exit_.frames,
+                started=child.came_up,
+                lost=exit_.lost,
+                detail=_detail(child, exit_),
             )
         )
         if standing is Standing.STOPPING and not _expected(child, exit_):

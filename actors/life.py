@@ -19,8 +19,9 @@ Locking: ``phase``, ``order``, ``current``, ``running_on`` and the signals are g
 from __future__ import annotations
 
 import contextvars
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actors.dispatch import soon
@@ -71,6 +72,8 @@ class Exit:
     """Messages that were being handled and are lost with it."""
     ignored: bool = False
     """It raised ``Ignore`` in on_start."""
+    frames: TracebackType | None = None
+    """Where the error was born: its traceback as it left the worker, before any asker raised it again."""
 
     @property
     def detail(self) -> str:
@@ -112,6 +115,7 @@ class Life:
         "_stopped",
         "abandoned",
         "actor",
+        "came_up",
         "current",
         "gate",
         "home",
@@ -136,6 +140,8 @@ class Life:
         """The mailbox of the supervisor that is told of the end."""
         self.actor: Any = None
         self.phase = Phase.STARTING
+        self.came_up = False
+        """True once it was up."""
         self.order: Reason | None = None
         self.current: Envelope | None = None
         """The envelope being handled."""
@@ -169,6 +175,15 @@ class Life:
     def must_stop(self) -> bool:
         """True once it was asked to end."""
         return self.order is not None
+
+    def _comes_up(self) -> None:
+        """It is up. With the mailbox's lock held, or before it is attached.
+
+        Counted here, where it is true first: whoever has an answer of it finds it counted.
+        """
+        self.phase = Phase.UP
+        self.came_up = True
+        self.mailbox.incarnation += 1
 
     # -- what every kind of life can do --------------------------------------------------------------------
 
@@ -257,7 +272,7 @@ class Life:
         if current is not None:
             if current[1] is not None:
                 current[1].fail(ActorStoppedError(box.path, "ended while it handled this message"))
-            exit_ = Exit(exit_.reason, exit_.error, exit_.what, 1, exit_.ignored)
+            exit_ = replace(exit_, lost=1)
         if abandon:
             self.system.abandoned(self)
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.life import Exit, Life, Phase, Up
+from actors.life import Exit, Life, Up
 from actors.reply import Reply
 from actors.spec import Reason
 
@@ -115,7 +115,7 @@ class SupervisorLife(Life):
     def is_up(self) -> None:
         """The whole subtree is up."""
         with self.mailbox.lock:
-            self.phase = Phase.UP
+            self._comes_up()
         self.owner.post(Up(self))
 
     def finish(self, exit_: Exit) -> None:

@@ -138,9 +138,7 @@ class System:
         """What the root reports to its owner."""
         if isinstance(message, Up):
             self.root.standing = Standing.UP
-            self.root.came_up = True
             self.root.up_since = self.now()
-            self.root.mailbox.incarnation = 1
             self.publish(events.TreeStarted(self.root_path))
             self.started.complete()
         elif isinstance(message, Ended):

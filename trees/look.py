@@ -210,7 +210,7 @@ class _Look:
     def up_s(self, child: Child) -> float | None:
         """How long it has been up."""
         since = child.up_since
-        up = child.standing is Standing.UP or (child.standing is Standing.STOPPING and child.came_up)
+        up = child.is_up
         return max(0.0, self.now - since) if up and since is not None else None
 
     def retry_in_s(self, child: Child) -> float | None:
