@@ -203,6 +203,8 @@ class WorkerLife(Life):
         error: BaseException | None = None
         try:
             self.actor = self.recipe.make(self)
+            if self.is_over:
+                return False  # it was abandoned in a slow __init__: its successor may be up already
             started = self.actor.on_start() if not self.recipe.starts_plain else None
             if type(started) is CoroutineType:
                 await self._settled(started)
@@ -234,7 +236,9 @@ class WorkerLife(Life):
             self.since = now()  # first: whoever reads current and then this never gets the time of an older message
             self.current = envelope
             if self.order is not None:
-                self.mailbox.give_back(self, envelope)
+                refusal = self.mailbox.give_back(self, envelope)
+                if refusal is not None:
+                    self.system.refused(self.mailbox.path, self.mailbox, envelope, refusal)
                 return True
             body, reply, origin = envelope
             if origin is not None:

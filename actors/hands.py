@@ -87,8 +87,8 @@ class Hands:
     def out_of_time(self, child: Child) -> Exit | None:
         """It took too long: cancel or abandon it; abandon what was cancelled before. Its Exit if it is over now."""
         life = child.life
-        if life is None:
-            return None
+        if life is None or child.timer is None or child.timer.callback is not None:
+            return None  # that limit was lifted, or replaced, after it had run out
         if child.standing is Standing.STARTING:
             child.timed_out = True
         ended = life.abandon() if life.was_killed else life.kill()
@@ -102,6 +102,8 @@ class Hands:
         child.cancel_timer()
         child.record_exit(exit_, self._system.now())
         child.came_up = child.life is not None and child.life.came_up
+        if child.came_up and _was_quiet(child, self._system.now()):
+            child.consecutive = 0
         child.life = None
         child.standing = Standing.DOWN
         incarnation = child.mailbox.incarnation + (not child.came_up)  # of a failed start: the one it would have been
@@ -119,6 +121,12 @@ class Hands:
         )
         if standing is Standing.STOPPING and not _expected(child, exit_):
             self._system.publish(ChildStopAbnormal(child.path, exit_.reason, str(exit_)))
+
+
+def _was_quiet(child: Child, now: float) -> bool:
+    """Whether it was up long enough for its backoff to begin anew, whoever ended it."""
+    backoff, since = child.spec.backoff, child.up_since
+    return backoff is not None and since is not None and now - since >= backoff.reset_after_s
 
 
 def _detail(child: Child, exit_: Exit) -> str:

@@ -270,9 +270,9 @@ class Life:
             signals = (self._stopped, self._ended, *(box.waiters or ()))
             box.waiters = None
         if current is not None:
-            if current[1] is not None:
-                current[1].fail(ActorStoppedError(box.path, "ended while it handled this message"))
-            exit_ = replace(exit_, lost=1)
+            stopped = ActorStoppedError(box.path, "ended while it handled this message")
+            handled = current[1] is not None and not current[1].fail(stopped) and exit_.reason is Reason.KILLED
+            exit_ = replace(exit_, lost=0 if handled else 1)  # killed just after it had answered: nothing is lost
         if abandon:
             self.system.abandoned(self)
         else:

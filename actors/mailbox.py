@@ -216,14 +216,17 @@ class Mailbox:
             else:
                 # Bounded: one at a time, so that what was taken and not handled never escapes the bound.
                 batch = self.batch = iter((self.queue.popleft(),))
-                woken = deque((self.waiters.popleft(),)) if self.waiters else None
+                room = next((one for one in self.waiters or () if not isinstance(one, _Quiet)), None)
+                woken = None if room is None else deque((room,))
+                if room is not None and self.waiters is not None:
+                    self.waiters.remove(room)
         for waiter in woken or ():
             waiter.complete()
         return batch
 
     def when_quiet(self) -> Reply:
         """Completed once its life is idle, or there is none: nothing is being handled."""
-        quiet = Reply()
+        quiet = _Quiet()
         with self.lock:
             busy = self.life is not None and self.idle is None and self.refusal is None
             if busy:
@@ -234,13 +237,22 @@ class Mailbox:
             quiet.complete()
         return quiet
 
-    def give_back(self, life: Life, envelope: Envelope) -> None:
-        """The life had taken this envelope and must not handle it: it goes back to the front."""
+    def give_back(self, life: Life, envelope: Envelope) -> Refusal | None:
+        """The life had taken this envelope and must not handle it: it goes back to the front.
+
+        A ``Refusal``: the mailbox was closed meanwhile, so the caller must answer it.
+        """
         with self.lock:
             if life.current is not envelope:
-                return  # whoever ended this life has answered it already
+                return None  # whoever ended this life has answered it already
             life.current = None
+            if self.refusal is not None:
+                return self.refusal
             self.batch = iter([envelope, *self.batch])
+            successor, self.idle = self.idle, None
+        if successor is not None:
+            successor.wake()
+        return None
 
     # -- its supervisor ------------------------------------------------------------------------------------
 
@@ -256,6 +268,10 @@ class Mailbox:
         for room in waiters or ():
             room.complete()  # they put again, and are refused
         return left
+
+
+class _Quiet(Reply):
+    """Waits until nothing is being handled, not for room."""
 
 
 class PoolBox:

@@ -336,7 +336,10 @@ class System:
         """The tree was to be stopped by one of its own handlers, which would wait for itself."""
         current = CURRENT.get()
         path = current.life.mailbox.path if current is not None else self.root_path
-        return RecursionDetectedError((path, self.root_path, path))
+        error = RecursionDetectedError((path, self.root_path, path))
+        if current is not None:
+            current.note(error)  # refused before anything happened: a failed request, not a crash
+        return error
 
     def refuse_own_end(self, path: str) -> None:
         """A worker must not wait for its own end.
@@ -349,7 +352,9 @@ class System:
             return
         own = current.life.mailbox
         if f"{own.path}/".startswith(f"{path}/") or own.address.path == path:
-            raise RecursionDetectedError((own.path, path))
+            error = RecursionDetectedError((own.path, path))
+            current.note(error)
+            raise error
 
     def refuse_on_loop(self, path: str) -> None:
         """A blocking call must not hold up the loop on which it may have to be carried out.

@@ -208,7 +208,12 @@ def test_a_tell_to_a_dead_actor_does_not_hurt_its_sender(kind):
         tree.ref("t/client").ask(lambda _: dead.tell("anybody?"))
         letter = seen.wait(DeadLetter)
 
-        assert (letter.path, letter.reason, letter.message_type, letter.sender) == ("t/dead", "stopped", "str", "t/client")
+        assert (letter.path, letter.reason, letter.message_type, letter.sender) == (
+            "t/dead",
+            "stopped",
+            "str",
+            "t/client",
+        )
         assert tree.child("t/client").incarnation == 1
 
 

@@ -106,16 +106,10 @@ def test_a_body_that_returns_is_a_normal_exit_and_one_that_raises_a_crash(
         record = Record(tree)
         go.set()
         record.wait_for(ChildExited, "shop/a")
-        settle_supervisor(tree)
+        settle(tree)
 
         assert record.exits("shop/a")[0] == reason
         assert stands(tree, "shop/a") == expected
-
-
-def settle_supervisor(tree: Tree) -> None:
-    """A round trip to the supervisor only: the bodies of these tests never settle."""
-    with pytest.raises(actors.ChildError):
-        tree.terminate_child("shop/nobody")
 
 
 # -- 5 -----------------------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ def test_a_tree_can_be_looked_at_while_one_of_its_children_hangs_in_its_start() 
 
 
 def _living(root: str) -> list[Any]:
-    from actors.system import _LIVING  # noqa: PLC0415, PLC2701 - there is no Tree yet while it starts
+    from actors.system import _LIVING  # noqa: PLC0415 - there is no Tree yet while it starts
 
     return [system for system in _LIVING if system.root_path == root and not system.is_down]
 
@@ -422,7 +422,7 @@ def test_whatever_goes_on_a_snapshot_is_never_refused() -> None:
 
 
 def test_the_name_of_a_type_cannot_break_a_line() -> None:
-    error = type("Odd\nName\ud800", (Exception,), {})
+    error = type("Odd\nName", (Exception,), {})
 
     class Odd(Worker):
         def on_receive(self, message: Any) -> None:
@@ -433,7 +433,7 @@ def test_the_name_of_a_type_cannot_break_a_line() -> None:
         settle(tree)
         text, json = tree.dump(), tree.dump(format="json")
 
-    assert "last exit: crashed Odd\\nName\\ud800" in text
+    assert "last exit: crashed Odd\\nName" in text
     assert "Odd" in json
 
 
@@ -457,9 +457,7 @@ def _sub(max_restarts: int, **words: Any) -> SupervisorSpec:
         (shop(), None),
     ],
 )
-def test_the_worst_case_is_the_product_over_the_levels_of_what_counts(
-    spec: SupervisorSpec, crashes: int | None
-) -> None:
+def test_the_worst_case_is_the_product_over_the_levels_that_count(spec: SupervisorSpec, crashes: int | None) -> None:
     with running(spec) as tree:
         assert tree.snapshot().crashes_to_give_up == crashes
 

@@ -197,6 +197,7 @@ def test_a_put_and_a_handled_message_take_the_lock_once_a_batch_not_once_a_messa
 
 def test_an_idle_thread_of_the_pool_keeps_nothing_of_its_last_job_alive(pool):
     """Trap 10."""
+
     class Payload:
         pass
 

@@ -55,8 +55,12 @@ class LiveView:
         return self._shown
 
     def __enter__(self) -> Self:
-        self._live.start(refresh=True)
-        _log_above()
+        try:
+            self._live.start(refresh=True)
+            _log_above()
+        except BaseException:  # Ctrl-C: the terminal gets its cursor back
+            self._live.stop()
+            raise
         return self
 
     def __exit__(

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from actors.child import Child, Standing
+from actors.child import Child, Standing, State
 from actors.errors import UnknownPathError
 from actors.life import Life, Phase
 from actors.limit import RestartWindow
@@ -93,7 +93,8 @@ class _Look:
     def worker(self, child: Child, recipe: WorkerRecipe) -> WorkerSnapshot:
         """A worker."""
         # Positional reads into locals: this runs a hundred thousand times for a tree of that size.
-        box, life, spec, retry_in_s = child.mailbox, child.life, child.spec, self.retry_in_s(child)
+        box, life, spec, state = child.mailbox, child.life, child.spec, child.state
+        retry_in_s = self.retry_in_s(child) if state == "restarting" else None
         return WorkerSnapshot(
             path=box.path,
             id=child.id,
@@ -103,8 +104,8 @@ class _Look:
             last_exit=self.last_exit(child),
             dead_letters=box.dead,
             abandoned=box.abandoned,
-            state=child.state,
-            doing=_doing(child, retry_in_s),
+            state=state,
+            doing=_doing(child, state, retry_in_s),
             incarnation=box.incarnation,
             up_s=self.up_s(child),
             retry_in_s=retry_in_s,
@@ -117,7 +118,8 @@ class _Look:
 
     def supervisor(self, child: Child, recipe: SupervisorRecipe) -> SupervisorSnapshot:
         """A supervisor with everything below it."""
-        spec, retry_in_s = child.spec, self.retry_in_s(child)
+        spec, state = child.spec, child.state
+        retry_in_s = self.retry_in_s(child) if state == "restarting" else None
         supervisor = self.system.supervisors.get(child.path)
         ending = supervisor is not None and supervisor.shutdown is not None and child.standing is Standing.UP
         last = child.last_exit
@@ -131,8 +133,8 @@ class _Look:
             last_exit=self.last_exit(child),
             dead_letters=child.mailbox.dead,
             abandoned=child.mailbox.abandoned,
-            state=child.state,
-            doing="stopping" if ending else _doing(child, retry_in_s),
+            state=state,
+            doing="stopping" if ending else _doing(child, state, retry_in_s),
             incarnation=child.mailbox.incarnation,
             up_s=self.up_s(child),
             retry_in_s=retry_in_s,
@@ -167,7 +169,8 @@ class _Look:
     def pool(self, path: str, members: list[Child], *, fold: bool) -> PoolSnapshot:
         """A pool; ``members`` is not empty."""
         spec, recipe = members[0].spec, members[0].spec.recipe
-        doing = Counter(word for child in members if (word := _doing(child, self.retry_in_s(child))) is not None)
+        states = [(child, child.state) for child in members]
+        words = [_doing(child, state, self.retry_in_s(child)) for child, state in states]
         exits = [(last.reason.clean, last, child) for child in members if (last := child.last_exit) is not None]
         bodies = isinstance(recipe, WorkerRecipe) and recipe.is_body
         lives = [life for child in members if (life := child.life) is not None]
@@ -181,8 +184,8 @@ class _Look:
             dead_letters=sum(child.mailbox.dead for child in members),
             abandoned=sum(child.mailbox.abandoned for child in members),
             size=len(members),
-            states=Counter(child.state for child in members),
-            doing=doing,
+            states=Counter(state for _, state in states),
+            doing=Counter(word for word in words if word is not None),
             mailbox=None if bodies else sum(child.mailbox.depth for child in members),
             busy=sum(life.current is not None for life in lives),
             members=None
@@ -253,15 +256,15 @@ def _count(window: RestartWindow | None, now: float) -> int:
     return 0 if window is None else window.count(now)
 
 
-def _doing(child: Child, retry_in_s: float | None) -> Doing | None:
+def _doing(child: Child, state: State, retry_in_s: float | None) -> Doing | None:
+    """What is under way with a child that was in this state a moment ago, so that the two never contradict."""
     standing, life = child.standing, child.life
-    if standing is Standing.STARTING:
-        return "starting"
-    if standing is Standing.STOPPING:
-        return "stopping"
-    if standing is Standing.UP:
-        return "stopping" if life is not None and (life.must_stop or life.phase is Phase.ENDING) else None
-    if standing is Standing.DOWN and child.plan is not None:
+    if state == "running":
+        ends = life is not None and (life.must_stop or life.phase is Phase.ENDING)
+        return "stopping" if ends or standing is Standing.STOPPING else None
+    if state == "restarting":
+        if standing is Standing.STARTING:
+            return "starting"
         return "backoff" if retry_in_s is not None else "waiting"
     return None
 

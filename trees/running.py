@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TextIO
 
+from actors.dispatch.thread import in_background
 from actors.errors import ActorsError, RestartLimitError
 from actors.events import (
     ChildAbandoned,
@@ -22,12 +23,15 @@ from actors.events import (
     Event,
     SupervisorGaveUp,
 )
+from actors.reply import Reply
 from trees.live import LiveView
 from trees.start import start
 from trees.target import Program
 from trees.tree import Tree
 
 OK, NOT_STARTED, GAVE_UP, MAIN_RAISED, KILLED = 0, 1, 3, 4, 130
+FLUSH_S = 1.0
+"""How long the end waits for the last lines of the events."""
 
 
 class Runner:
@@ -51,29 +55,30 @@ class Runner:
         except KeyboardInterrupt:
             _say(f"{self._program.spec.id}: interrupted while it started; what was up is stopped.")
             return OK
-        tree.dump_on_signal()
-        tree._system.ended.add_done_callback(lambda: self._gave_up(tree))  # noqa: SLF001 - its own package
-        code = self._until_end(tree)
-        return GAVE_UP if tree._system.cause is not None else code  # noqa: SLF001
-
-    def _until_end(self, tree: Tree) -> int:
-        code, dump = OK, ""
-        with _showing(tree):
-            try:
+        try:
+            tree.dump_on_signal()
+            tree._system.ended.add_done_callback(lambda: self._gave_up(tree))  # noqa: SLF001 - its own package
+            with _showing(tree):
                 code = self._main(tree)
-            except KeyboardInterrupt:
-                self._interruptible = False
-            finally:
-                dump = tree.dump()
+        except KeyboardInterrupt:
+            code = OK
+        return self._end(tree, code)
+
+    def _end(self, tree: Tree, code: int) -> int:
+        """Stop what still runs, and print what there was."""
+        dump = tree.dump()
         try:
             if tree.is_alive:
                 _say(f"{tree.spec.id}: stopping")
-            tree.stop()
+            # Not in this thread: Ctrl-C may interrupt it anywhere, so also half-way through waking a supervisor.
+            stopped = Reply()
+            in_background(f"{tree.spec.id}-stop", lambda: (tree.stop(), stopped.complete()))
+            stopped.wait(None)
         except KeyboardInterrupt:
             tree.stop(timeout=0.0)
             code = KILLED
         _say(f"\n{dump}")
-        return code
+        return GAVE_UP if tree._system.cause is not None else code  # noqa: SLF001
 
     def _main(self, tree: Tree) -> int:
         """Do what is to be done with the tree, or wait for its end."""
@@ -120,6 +125,7 @@ def _showing(tree: Tree) -> Iterator[None]:
             yield
     finally:
         if unsubscribe is not None:
+            tree._system.bus.flush(FLUSH_S)  # noqa: SLF001
             unsubscribe()
 
 

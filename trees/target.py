@@ -82,7 +82,7 @@ def _split(target: str) -> tuple[str, str]:
 
 def _import(place: str) -> ModuleType:
     path = Path(place)
-    is_file = path.suffix == ".py" or path.is_file() or len(path.parts) > 1
+    is_file = path.suffix == ".py" or "/" in place or path.is_file()
     try:
         return _import_file(path) if is_file else _import_module(place)
     except ActorsError:

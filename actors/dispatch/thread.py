@@ -63,7 +63,7 @@ def after_fork(callback: Callable[[], None]) -> None:
         os.register_at_fork(after_in_child=callback)
 
 
-def in_background(name: str, function: Callable[[], None]) -> None:
+def in_background(name: str, function: Callable[[], object]) -> None:
     """Run a short errand on a daemon thread of its own; here and now where the machine gives no more threads."""
     try:
         threading.Thread(target=function, name=name, daemon=True).start()

@@ -26,6 +26,7 @@ from typing import Any
 
 from actors import errors
 from actors.here import sleep
+from actors.life import Phase
 from actors.messages import CURRENT
 from actors.reply import Reply
 from actors.worker import Worker
@@ -89,8 +90,8 @@ class Hang:
         current = CURRENT.get()
         if not self.deaf and current is not None:
             life = current.life
-            # In on_stop it was asked to stop already: there it hangs until it is abandoned.
-            asked = life.when_over() if life.must_stop else life.stop_signal()
+            # In its last hook it was asked to stop already: there it hangs until it is abandoned.
+            asked = life.when_over() if life.phase is Phase.ENDING else life.stop_signal()
             asked.add_done_callback(over.complete)
         self._entries.release()
         over.wait(None)

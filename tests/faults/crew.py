@@ -31,6 +31,7 @@ class Books:
         self.armed = threading.Event()
         """Set once the tree is up: from then on starts fail, too."""
         self.numbers = itertools.count()
+        self.throws = itertools.count()
         # list.append and next(count) are atomic; a lock here would order what is to race.
         self.told: list[int] = []
         self.asked: list[int] = []
@@ -46,12 +47,17 @@ class Books:
     def __deepcopy__(self, _: object) -> Books:
         return self
 
+    def dice(self, whose: str) -> random.Random:
+        """Dice of one's own, the same in each run with this seed as far as threads allow."""
+        return random.Random(f"{self.seed} {whose} {next(self.throws)}")  # noqa: S311 - for faults, not for secrets
+
     def enter(self, path: str, worker: Any) -> None:
         """A worker's own code begins to run."""
         with self._lock:
             inside = self._inside.setdefault(path, set())
             for other in inside:
-                if other is not worker and not other._life.abandoned:
+                # An abandoned thread is left to itself, and may be anywhere in its last piece of code.
+                if other is not worker and not other._life.abandoned and not worker._life.abandoned:
                     self.violations.append(f"{path}: two incarnations at once")
             inside.add(worker)
 
@@ -112,7 +118,7 @@ class Crew:
         # Only those further on: two that ask each other, each for a message of its own, wait until they time out.
         own = self.path.partition("#")[0]
         self.friends = friends[friends.index(own) + 1 :] if own in friends else ()
-        self.dice = random.Random(f"{books.seed} {self.path} {next(books.numbers)}")
+        self.dice = books.dice(self.path)
         self.busy = False
 
     def start_badly(self) -> float:
@@ -237,7 +243,7 @@ class Async(Crew, Worker):
 
 def body(books: Books) -> None:
     """A sync life of its own: it works, crashes, returns or hangs, until it is stopped."""
-    dice = random.Random(f"{books.seed} body {next(books.numbers)}")
+    dice = books.dice("body")
     while not actors.sleep(0.02):
         chance = dice.random()
         if chance < 0.05:
@@ -250,7 +256,7 @@ def body(books: Books) -> None:
 
 async def async_body(books: Books) -> None:
     """The same on the loop."""
-    dice = random.Random(f"{books.seed} async body {next(books.numbers)}")
+    dice = books.dice("async body")
     while True:
         await asyncio.sleep(0.02)
         chance = dice.random()

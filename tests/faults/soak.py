@@ -21,7 +21,7 @@ from loguru import logger
 
 from actors import ActorsError, ChildExited, Event, EventsLost, InternalError, ReplyTimeoutError
 from tests.faults.crew import DEEDS, Async, Books, Stock, Sync, async_body, body
-from trees import SupervisorSpec, Tree, WorkerSpec, start
+from trees import Backoff, Mailbox, SupervisorSpec, Tree, WorkerSpec, start
 
 SENDERS = 8
 MEDDLERS = 2
@@ -32,8 +32,19 @@ ANSWER_S = 10.0
 PATIENCE_S = 20.0
 
 WORKERS = (
-    "soak/parse", "soak/stock", "soak/all/sync", "soak/all/async", "soak/all/pinned", "soak/rest/first",
-    "soak/rest/async", "soak/rest/last", "soak/flaky/async", "soak/flaky/transient", "soak/flaky/brief", "soak/extra",
+    "soak/parse",
+    "soak/stock",
+    "soak/all/sync",
+    "soak/all/async",
+    "soak/all/pinned",
+    "soak/rest/first",
+    "soak/rest/async",
+    "soak/rest/last",
+    "soak/flaky/async",
+    "soak/flaky/transient",
+    "soak/flaky/brief",
+    "soak/flaky/parks",
+    "soak/extra",
 )
 SUPERVISORS = ("soak", "soak/all", "soak/rest", "soak/flaky")
 
@@ -41,28 +52,49 @@ SUPERVISORS = ("soak", "soak/all", "soak/rest", "soak/flaky")
 def declare(books: Books) -> SupervisorSpec:
     """Three levels, all strategies, workers of every kind. Only ``flaky`` has a limit that is ever used up."""
     common = {"args": (books, WORKERS), "shutdown": 0.05, "start_timeout_s": 0.1}
+    backoff = Backoff(initial_s=0.01, max_s=0.1)
     never = {"max_restarts": 10**9, "period_s": 1.0}
-    return SupervisorSpec(id="soak", **never, children=[
-        WorkerSpec(id="parse", actor=Sync, pool=4, **common),
-        WorkerSpec(id="stock", actor=Stock, **common),
-        WorkerSpec(id="body", run=body, args=(books,), shutdown=0.05),
-        WorkerSpec(id="async_body", run=async_body, args=(books,), shutdown=0.05),
-        SupervisorSpec(id="all", strategy="one_for_all", **never, children=[
-            WorkerSpec(id="sync", actor=Sync, **common),
-            WorkerSpec(id="async", actor=Async, **common),
-            WorkerSpec(id="pinned", actor=Sync, dispatch="thread", **common),
-        ]),
-        SupervisorSpec(id="rest", strategy="rest_for_one", **never, children=[
-            WorkerSpec(id="first", actor=Sync, **common),
-            WorkerSpec(id="async", actor=Async, **common),
-            WorkerSpec(id="last", actor=Stock, **common | {"shutdown": "brutal_kill"}),
-        ]),
-        SupervisorSpec(id="flaky", max_restarts=5, period_s=1.0, children=[
-            WorkerSpec(id="async", actor=Async, **common),
-            WorkerSpec(id="transient", actor=Sync, restart="transient", **common),
-            WorkerSpec(id="brief", actor=Sync, restart="temporary", **common),
-        ]),
-    ])
+    return SupervisorSpec(
+        id="soak",
+        **never,
+        children=[
+            WorkerSpec(id="parse", actor=Sync, pool=4, **common),
+            WorkerSpec(id="stock", actor=Stock, **common),
+            WorkerSpec(id="body", run=body, args=(books,), shutdown=0.05),
+            WorkerSpec(id="async_body", run=async_body, args=(books,), shutdown=0.05),
+            SupervisorSpec(
+                id="all",
+                strategy="one_for_all",
+                **never,
+                children=[
+                    WorkerSpec(id="sync", actor=Sync, mailbox=Mailbox(capacity=20, overflow="drop_oldest"), **common),
+                    WorkerSpec(id="async", actor=Async, **common),
+                    WorkerSpec(id="pinned", actor=Sync, dispatch="thread", **common),
+                ],
+            ),
+            SupervisorSpec(
+                id="rest",
+                strategy="rest_for_one",
+                **never,
+                children=[
+                    WorkerSpec(id="first", actor=Sync, mailbox=Mailbox(capacity=10), **common),
+                    WorkerSpec(id="async", actor=Async, **common),
+                    WorkerSpec(id="last", actor=Stock, **common | {"shutdown": "brutal_kill"}),
+                ],
+            ),
+            SupervisorSpec(
+                id="flaky",
+                max_restarts=5,
+                period_s=1.0,
+                children=[
+                    WorkerSpec(id="async", actor=Async, mailbox=Mailbox(capacity=10, overflow="reject"), **common),
+                    WorkerSpec(id="transient", actor=Sync, restart="transient", **common),
+                    WorkerSpec(id="brief", actor=Sync, restart="temporary", **common),
+                    WorkerSpec(id="parks", actor=Sync, on_exhausted="park", backoff=backoff, **common),
+                ],
+            ),
+        ],
+    )
 
 
 @dataclass
@@ -119,11 +151,11 @@ class Soak:
     # -- load ----------------------------------------------------------------------------------------------
 
     def _repeat(self, job: Callable[[Tree, random.Random], None], tree: Tree, until: float, number: int) -> None:
-        dice = random.Random(f"{self.seed} load {number}")
+        dice = self.books.dice(f"load {number}")
         while time.monotonic() < until:
             try:
                 job(tree, dice)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is one for the verdict
                 self.books.violations.append(f"{job.__name__} met {error!r}")
                 return
 
@@ -143,25 +175,31 @@ class Soak:
         except ReplyTimeoutError:
             if patience_s == ASK_S:
                 self.books.violations.append(f"{ref.path}: an ask was not answered")
-        except Exception:
-            return  # an answer, too
+        except Exception:  # noqa: BLE001 - whatever the worker died of is an answer, too
+            return
 
     def _meddle(self, tree: Tree, dice: random.Random) -> None:
         """One child call, now and then."""
         time.sleep(0.01)
         path = dice.choice([*WORKERS, *SUPERVISORS[1:], "soak/body", "soak/async_body"])
         extra = WorkerSpec(
-            id="extra", actor=dice.choice([Sync, Async, Stock]), args=(self.books, WORKERS), shutdown=0.05,
-            start_timeout_s=0.1, restart=dice.choice(["permanent", "transient", "temporary"]),
+            id="extra",
+            actor=dice.choice([Sync, Async, Stock]),
+            args=(self.books, WORKERS),
+            shutdown=0.05,
+            start_timeout_s=0.1,
+            restart=dice.choice(["permanent", "transient", "temporary"]),
         )
-        call = dice.choice([
-            lambda: tree.start_child(dice.choice(SUPERVISORS), extra),
-            lambda: tree.start_child("soak", extra),
-            lambda: (tree.terminate_child(path), tree.restart_child(path)),
-            lambda: (tree.terminate_child("soak/extra"), tree.delete_child("soak/extra")),
-            lambda: tree.ref(path).stop(timeout=ANSWER_S),
-            lambda: tree.count_children(dice.choice(SUPERVISORS)),
-        ])
+        call = dice.choice(
+            [
+                lambda: tree.start_child(dice.choice(SUPERVISORS), extra),
+                lambda: tree.start_child("soak", extra),
+                lambda: (tree.terminate_child(path), tree.restart_child(path)),
+                lambda: (tree.terminate_child("soak/extra"), tree.delete_child("soak/extra")),
+                lambda: tree.ref(path).stop(timeout=ANSWER_S),
+                lambda: tree.count_children(dice.choice(SUPERVISORS)),
+            ]
+        )
         began = time.monotonic()
         try:
             call()

@@ -6,7 +6,6 @@ to what a real tree must show once it has settled. The comments name the rules o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 
@@ -350,11 +349,3 @@ class Model:
                     return
         if pending in sup.tries:
             sup.tries.remove(pending)
-
-
-def walk(decl: Decl, path: str = "") -> Iterator[tuple[str, Decl]]:
-    """Every declared path."""
-    at = f"{path}/{decl.id}" if path else decl.id
-    yield at, decl
-    for child in decl.children or ():
-        yield from walk(child, at)

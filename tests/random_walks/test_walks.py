@@ -9,71 +9,32 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-
-import pytest
 from loguru import logger
 
-from actors import ActorStoppedError, ChildError, DeadLetter, ParkedError, Reply, RestartLimitError, StartError
-from actors import TreeDownError, UnknownPathError
-from actors.events import ChildExited, ChildStarted, Event, InternalError, SupervisorGaveUp
+from actors import (
+    ActorStoppedError,
+    ChildError,
+    DeadLetter,
+    ParkedError,
+    Reply,
+    RestartLimitError,
+    StartError,
+    TreeDownError,
+    UnknownPathError,
+)
+from actors.events import ChildExited, Event, InternalError, SupervisorGaveUp
 from actors.testing import ManualClock, settle
-from trees import SupervisorSpec, Tree, start
+from tests.random_walks.declared import PLACES, RESTARTS, roots
 from tests.random_walks.model import Child, Decl, Model, Sup
 from tests.random_walks.world import BoomError, World, message, spec_of
+from trees import SupervisorSpec, Tree, start
 
-WALKS = int(os.environ.get("REGROW_WALKS", "60"))
+WALKS = int(os.environ.get("REGROW_WALKS", "250"))
 STEPS = int(os.environ.get("REGROW_STEPS", "30"))
-
-RESTARTS = st.sampled_from(["permanent", "permanent", "transient", "temporary"])
-STRATEGIES = st.sampled_from(["one_for_one", "one_for_all", "rest_for_one"])
-PLACES = st.sampled_from(["pool", "loop", "thread"])
-FIRST_DELAYS = {"a": 1.013, "b": 1.127, "c": 1.239, "n": 0.917, "x": 1.331, "y": 1.451, "z": 1.573, "d": 1.679}
-"""No two backoffs end at the same moment: what then goes on at once would be in no order."""
-
-
-@st.composite
-def workers(draw: st.DrawFn, id_: str, auto_shutdown: str = "never") -> Decl:
-    restart = draw(RESTARTS)
-    backoff = (FIRST_DELAYS[id_], draw(st.sampled_from([1.0, 2.0])), 5.0, 7.0) if draw(st.booleans()) else None
-    return Decl(
-        id_,
-        restart=restart,
-        park=draw(st.integers(0, 3)) == 0,
-        backoff=backoff if draw(st.booleans()) else None,
-        significant=auto_shutdown != "never" and restart != "permanent" and draw(st.booleans()),
-        place=draw(PLACES),
-    )
-
-
-@st.composite
-def supervisors(draw: st.DrawFn, id_: str, ids: str, nested: Decl | None = None) -> Decl:
-    auto_shutdown = draw(st.sampled_from(["never", "never", "any_significant", "all_significant"]))
-    children = [draw(workers(each, auto_shutdown)) for each in ids]
-    if nested is not None:
-        children.insert(draw(st.integers(0, len(children))), nested)
-    return Decl(
-        id_,
-        restart=draw(RESTARTS),
-        park=draw(st.integers(0, 3)) == 0,
-        backoff=(FIRST_DELAYS["n"], 2.0, 5.0, 7.0) if draw(st.integers(0, 3)) == 0 else None,
-        children=tuple(children),
-        strategy=draw(STRATEGIES),
-        max_restarts=draw(st.integers(0, 4)),
-        period_s=draw(st.sampled_from([3.0, 10.0])),
-        auto_shutdown=auto_shutdown,
-    )
-
-
-def roots() -> st.SearchStrategy[Decl]:
-    """A root with a nested supervisor somewhere among its workers."""
-    nested = supervisors("n", "xyz")
-    return nested.flatmap(lambda each: supervisors("r", "abc", each)).map(
-        lambda root: Decl(**(vars(root) | {"restart": "permanent", "park": False, "backoff": None}))
-    )
-
 
 PICK = st.integers(0, 11)
 
@@ -179,7 +140,9 @@ class Walk(RuleBasedStateMachine):
         if fault and not any(child.decl.id == "d" for child in sup.children):
             self.model.faults[f"{sup.path}/d"] = [fault]
             self.world.faults[f"{sup.path}/d"] = [fault]
-        self._same(lambda tree: tree.start_child(sup.path, spec_of(decl, self.world)), self.model.start_child(sup, decl))
+        self._same(
+            lambda tree: tree.start_child(sup.path, spec_of(decl, self.world)), self.model.start_child(sup, decl)
+        )
 
     @rule(pick=PICK)
     def start_child_that_is_listed(self, pick: int) -> None:
@@ -311,10 +274,6 @@ class Walk(RuleBasedStateMachine):
             tree._system.ended.wait(10.0)
         assert tree.is_alive is not model.down
         assert world.overlaps == []
-        if world.log != model.log:
-            import time
-            a = list(world.log); time.sleep(0.3)
-            open("/tmp/early.log", "a").write(f"{a} | {world.log} | {model.log}\n")
         assert world.log == model.log
         assert world.faults == model.faults
         assert {path for path, count in world.alive.items() if count} == {
@@ -391,7 +350,7 @@ def expected_stops(model: Model, running: list[str]) -> list[str]:
     return order
 
 
-TestWalks = Walk.TestCase
+TestWalks = pytest.mark.timeout(120 + WALKS)(Walk.TestCase)
 TestWalks.settings = settings(
     max_examples=WALKS,
     stateful_step_count=STEPS,

@@ -7,10 +7,9 @@ from collections import Counter
 from typing import Any
 
 from actors import Ignore, Worker
+from tests.random_walks.model import Decl
 from trees import Backoff, SupervisorSpec, WorkerSpec
 from trees.config import Spec
-
-from tests.random_walks.model import Decl
 
 
 class BoomError(Exception):
