@@ -96,10 +96,8 @@ class System:
         self._books = threading.Lock()
         self.dead_letters: Counter[str] = Counter()
         """Dead letters so far, by reason."""
-        self.lives_abandoned: Counter[str] = Counter()
-        """Threads and tasks that were left to themselves and still run, by path."""
         self.strays: set[Life] = set()
-        """The same, each by itself."""
+        """Those whose thread or task was left to itself and still runs."""
         self.started = Reply()
         self.ended = Reply()
         self.cause: RestartLimitError | None = None
@@ -149,14 +147,15 @@ class System:
         """Stop the root; completed when nothing of the tree runs any more."""
         life = self.root.life
         if life is not None:
-            life.stop()
+            # Not on this thread: a Ctrl-C in the middle of the order would leave a root that is never woken.
+            in_background(f"{self.root_path}-stop", life.stop)
         return self.ended
 
     def kill(self) -> Reply:
         """Kill all; completed when nothing runs any more but what was abandoned."""
         life = self.root.life
         if life is not None:
-            life.kill()
+            in_background(f"{self.root_path}-kill", life.kill)
         return self.ended
 
     def _root_ended(self, exit_: Exit) -> None:
@@ -250,24 +249,20 @@ class System:
 
     def abandoned(self, life: Life) -> None:
         """A life was left to itself."""
-        path = life.mailbox.path
         with self._books:
             if life.abandoned:  # else it came back before this
                 self.strays.add(life)
-            count = self._count_stray(path, 1)
-        self.publish(events.ChildAbandoned(path, count))
+        self.publish(events.ChildAbandoned(life.mailbox.path, life.mailbox.abandoned))
 
     def came_back(self, life: Life) -> None:
         """The thread of an abandoned life has returned."""
         with self._books:
             self.strays.discard(life)
-            self._count_stray(life.mailbox.path, -1)
 
-    def _count_stray(self, path: str, by: int) -> int:
-        count = self.lives_abandoned[path] = self.lives_abandoned[path] + by
-        if not count:
-            del self.lives_abandoned[path]
-        return count
+    @property
+    def lives_abandoned(self) -> Counter[str]:
+        """The strays, counted by path."""
+        return Counter(life.mailbox.path for life in list(self.strays))
 
     def internal_error(self, error: BaseException) -> None:
         """A bug of ours: make it impossible to miss."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import textwrap
@@ -58,6 +59,11 @@ async def obey_async(message: Any) -> Any:
     """The same on the event loop: calls the message, and awaits what that gives."""
     result = message() if callable(message) else message
     return await result if hasattr(result, "__await__") else result
+
+
+def crash(*_: object) -> None:
+    """A handler, or a message, that crashes."""
+    raise ValueError("boom")
 
 
 def worker(id_: str, target: Any = obey, **fields: Any) -> WorkerSpec:
@@ -192,3 +198,46 @@ def python(code: str, timeout_s: float = 40.0) -> subprocess.CompletedProcess[st
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=timeout_s, check=False, cwd=ROOT
     )
+
+
+class Stop:
+    """Holds the first thread that calls a method under a condition, before or after the call itself."""
+
+    def __init__(self, original: Callable[..., Any], when: Callable[..., bool], *, after: bool) -> None:
+        self._original = original
+        self._when = when
+        self._after = after
+        self._armed = threading.Lock()
+        self.gate = Gate()
+
+    def method(self) -> Callable[..., Any]:
+        """What stands in for the original."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            held = self._when(*args) and self._armed.acquire(blocking=False)
+            if held and not self._after:
+                self.gate()
+            result = self._original(*args, **kwargs)
+            if held and self._after:
+                self.gate()
+            return result
+
+        return call
+
+
+@contextmanager
+def stop_at(owner: Any, name: str, when: Callable[..., bool], *, after: bool, patch: pytest.MonkeyPatch) -> Any:
+    """Hold the first thread that comes to ``owner.name``; it goes on at the end at the latest."""
+    stop = Stop(getattr(owner, name), when, after=after)
+    with patch.context() as context:
+        context.setattr(owner, name, stop.method())
+        try:
+            yield stop.gate
+        finally:
+            stop.gate.open.set()
+
+
+def gone(*references: Callable[[], object]) -> bool:
+    """True when none of these weak references leads anywhere any more."""
+    gc.collect()
+    return all(reference() is None for reference in references)

@@ -1,6 +1,7 @@
 """Crash or failed request: what ends a worker, what its asker gets, which hook runs, and what is told of it."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from loguru import logger
@@ -31,6 +32,7 @@ from tests.hardening import (
     Gate,
     Ours,
     Witness,
+    crash,
     eventually,
     in_thread,
     kind_with,
@@ -41,15 +43,10 @@ from tests.hardening import (
 )
 from trees import start
 
-
-def crash(*_: object) -> None:
-    raise ValueError("boom")
-
-
 # -- the line between them ---------------------------------------------------------------------------------
 
 
-def test_an_error_of_an_own_ask_that_is_not_caught_fails_the_request_only():
+def test_an_error_of_an_own_ask_that_is_not_caught_fails_the_request_only() -> None:
     gate = Gate()
     with tree_of(
         worker("a"),
@@ -84,7 +81,7 @@ def test_an_error_of_an_own_ask_that_is_not_caught_fails_the_request_only():
         assert [type(event.error) for event in seen.of(RequestFailed, path="t/a")] == list(cases)
 
 
-def test_an_error_of_an_own_await_fails_the_request_only():
+def test_an_error_of_an_own_await_fails_the_request_only() -> None:
     async def ask() -> object:
         return await tree.ref("t/b").ask_async(crash)
 
@@ -95,7 +92,7 @@ def test_an_error_of_an_own_await_fails_the_request_only():
         assert tree.child("t/a").incarnation == 1
 
 
-def test_a_tell_whose_handler_fails_by_its_own_ask_hurts_nobody():
+def test_a_tell_whose_handler_fails_by_its_own_ask_hurts_nobody() -> None:
     with tree_of(worker("a"), worker("b")) as tree:
         seen, b = Witness(tree), tree.ref("t/b")
         tree.ref("t/a").tell(lambda: b.ask(crash))
@@ -104,7 +101,7 @@ def test_a_tell_whose_handler_fails_by_its_own_ask_hurts_nobody():
         assert (failed.path, failed.asked) == ("t/a", False)
 
 
-def test_an_error_that_was_raised_from_another_is_a_crash():
+def test_an_error_that_was_raised_from_another_is_a_crash() -> None:
     def ask() -> None:
         try:
             tree.ref("t/b").ask(crash)
@@ -119,7 +116,7 @@ def test_an_error_that_was_raised_from_another_is_a_crash():
         assert isinstance(seen.wait(ChildExited, path="t/a").error, OSError)
 
 
-def test_an_error_kept_from_an_earlier_message_is_a_crash():
+def test_an_error_kept_from_an_earlier_message_is_a_crash() -> None:
     kept = []
 
     def keep() -> None:
@@ -138,7 +135,7 @@ def test_an_error_kept_from_an_earlier_message_is_a_crash():
         assert seen.wait(ChildExited, path="t/a").error is kept[0]
 
 
-def test_crash_on_ask_error_makes_it_a_crash_as_in_otp():
+def test_crash_on_ask_error_makes_it_a_crash_as_in_otp() -> None:
     with tree_of(worker("a", crash_on_ask_error=True), worker("b")) as tree:
         seen, b = Witness(tree), tree.ref("t/b")
         with pytest.raises(ValueError, match="boom"):
@@ -150,7 +147,9 @@ def test_crash_on_ask_error_makes_it_a_crash_as_in_otp():
 
 @BOTH
 @pytest.mark.parametrize("error", [Failed, KeyError])
-def test_failed_and_expected_errors_answer_the_asker_and_keep_the_worker(kind, error):
+def test_failed_and_expected_errors_answer_the_asker_and_keep_the_worker(
+    kind: type[Any], error: type[BaseException]
+) -> None:
     def fail(_: object) -> None:
         raise error("this request")
 
@@ -165,7 +164,7 @@ def test_failed_and_expected_errors_answer_the_asker_and_keep_the_worker(kind, e
         assert [event.asked for event in seen.of(RequestFailed)] == [True, False]
 
 
-def test_ignore_in_on_start_leaves_a_child_stopped_and_the_tree_up():
+def test_ignore_in_on_start_leaves_a_child_stopped_and_the_tree_up() -> None:
     def ignore(_: object) -> None:
         raise Ignore
 
@@ -174,7 +173,7 @@ def test_ignore_in_on_start_leaves_a_child_stopped_and_the_tree_up():
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
-def test_what_is_no_exception_reaches_an_async_asker_as_an_error_with_its_cause(error):
+def test_what_is_no_exception_reaches_an_async_asker_as_an_error_with_its_cause(error: type[BaseException]) -> None:
     def end() -> None:
         raise error
 
@@ -191,7 +190,7 @@ def test_what_is_no_exception_reaches_an_async_asker_as_an_error_with_its_cause(
 
 
 @BOTH
-def test_the_asker_is_answered_before_on_failure_runs(kind):
+def test_the_asker_is_answered_before_on_failure_runs(kind: type[Any]) -> None:
     gate = Gate()
     with tree_of(worker("w", kind_with(kind, on_failure=gate))) as tree:
         with pytest.raises(ValueError, match="boom"):
@@ -211,7 +210,7 @@ def test_the_asker_is_answered_before_on_failure_runs(kind):
     ],
 )
 @BOTH
-def test_the_last_hook_fits_the_way_it_ended(kind, end, hooks):
+def test_the_last_hook_fits_the_way_it_ended(kind: type[Any], end: str, hooks: list[str]) -> None:
     ran = []
     victim = kind_with(
         kind,
@@ -236,7 +235,7 @@ def test_the_last_hook_fits_the_way_it_ended(kind, end, hooks):
 # -- events ------------------------------------------------------------------------------------------------
 
 
-def test_the_events_of_a_crash_come_in_order():
+def test_the_events_of_a_crash_come_in_order() -> None:
     with tree_of(worker("w")) as tree:
         seen = Witness(tree)
         tree.ref("t/w").tell(crash)
@@ -245,7 +244,7 @@ def test_the_events_of_a_crash_come_in_order():
         assert [type(event) for event in seen.events] == [ChildExited, ChildRestarting, ChildStarted]
 
 
-def test_a_subscriber_that_raises_is_dropped_and_hurts_nobody_else():
+def test_a_subscriber_that_raises_is_dropped_and_hurts_nobody_else() -> None:
     def raises(_: object) -> None:
         raise KeyError
 
@@ -261,7 +260,9 @@ def test_a_subscriber_that_raises_is_dropped_and_hurts_nobody_else():
         assert len(seen.of(SubscriberDropped)) == 1
 
 
-def test_a_subscriber_that_is_slow_loses_its_oldest_events_and_is_told_how_many(monkeypatch):
+def test_a_subscriber_that_is_slow_loses_its_oldest_events_and_is_told_how_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(events, "BACKLOG", 5)
     gate, got = Gate(), []
     with tree_of(worker("w")) as tree:
@@ -279,7 +280,7 @@ def test_a_subscriber_that_is_slow_loses_its_oldest_events_and_is_told_how_many(
         assert sum(event.count for event in lost) + len(got) - len(lost) == 33
 
 
-def test_a_subscriber_that_has_left_hears_no_more():
+def test_a_subscriber_that_has_left_hears_no_more() -> None:
     with tree_of(worker("w")) as tree:
         seen = Witness(tree)
         seen.leave()
@@ -289,7 +290,7 @@ def test_a_subscriber_that_has_left_hears_no_more():
         assert seen.events == []
 
 
-def test_a_handler_that_holds_up_the_loop_is_reported_with_its_stack():
+def test_a_handler_that_holds_up_the_loop_is_reported_with_its_stack() -> None:
     async def hold_up() -> None:
         gate()
 
@@ -303,7 +304,7 @@ def test_a_handler_that_holds_up_the_loop_is_reported_with_its_stack():
         assert "hold_up" in blocked.stack
 
 
-def test_a_pool_says_once_that_its_cap_is_near():
+def test_a_pool_says_once_that_its_cap_is_near() -> None:
     gate = Gate()
     with start(root(worker("w", pool=17)), max_threads=20) as tree:
         seen = Witness(tree)
@@ -317,7 +318,7 @@ def test_a_pool_says_once_that_its_cap_is_near():
         assert seen.of(PoolNearCap)[0].threads >= 16
 
 
-def test_an_abandoned_worker_is_counted_until_its_thread_comes_back():
+def test_an_abandoned_worker_is_counted_until_its_thread_comes_back() -> None:
     gate = Gate()
     with tree_of(worker("w", shutdown="brutal_kill")) as tree:
         seen = Witness(tree)
@@ -332,7 +333,7 @@ def test_an_abandoned_worker_is_counted_until_its_thread_comes_back():
         assert tree._system.boxes["t/w"].abandoned == 0
 
 
-def test_logger_disable_silences_everything():
+def test_logger_disable_silences_everything() -> None:
     lines = []
     sink = logger.add(lines.append, level=0)
     try:

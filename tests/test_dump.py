@@ -205,6 +205,22 @@ def test_an_abandoned_thread_is_in_the_picture_with_its_stack_on_request() -> No
     assert "in hold" in with_stacks
 
 
+def test_the_name_of_a_type_cannot_break_a_line() -> None:
+    error = type("Odd\nName", (Exception,), {})
+
+    class Odd(actors.Worker):
+        def on_receive(self, message: object) -> None:
+            raise error
+
+    with running(shop(WorkerSpec(id="odd", actor=Odd))) as tree:
+        tree.ref("shop/odd").tell(1)
+        settle(tree)
+        text, json = tree.dump(), tree.dump(format="json")
+
+    assert "last exit: crashed Odd\\nName" in text
+    assert "Odd" in json
+
+
 def test_long_names_and_states_move_the_columns_of_all_rows() -> None:
     text = aligned([Row("a", "k", "s", ["x"]), Row("b" * 20, "kind", "state", ["y", "z"]), Row("c", "k", "t" * 30)])
 

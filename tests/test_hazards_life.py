@@ -5,36 +5,33 @@ Each test repeats the experiment of one row of the hazard table on supervised ac
 
 import asyncio
 import threading
+from typing import Any
 
 import pykka
 import pytest
 
 from actors import (
-    ActorStoppedError,
     ChildAbandoned,
     ChildExited,
     ChildRestarting,
     ChildStarted,
-    ChildStopAbnormal,
     StartError,
     WorkerCrashedError,
 )
-from actors.spec import Reason
 from actors.testing import settle
 from tests.hardening import (
     BOTH,
     LONG_S,
     Gate,
-    Ours,
     Stock,
     Witness,
+    crash,
     eventually,
     in_thread,
     kind_with,
     life_of,
     root,
     switching_fast,
-    threads_named,
     tree_of,
     worker,
 )
@@ -43,12 +40,8 @@ from trees import start
 NO_EXCEPTIONS = [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit, pytest.fail.Exception]
 
 
-def crash(_: object) -> None:
-    raise ValueError("boom")
-
-
 @BOTH
-def test_a_crash_on_ask_is_as_much_a_crash_as_one_on_tell(kind):
+def test_a_crash_on_ask_is_as_much_a_crash_as_one_on_tell(kind: type[Any]) -> None:
     """Row 01."""
     failures = []
     victim = kind_with(kind, on_failure=lambda self, *info: failures.append(info[0]))
@@ -65,7 +58,7 @@ def test_a_crash_on_ask_is_as_much_a_crash_as_one_on_tell(kind):
 
 @BOTH
 @pytest.mark.parametrize("error", NO_EXCEPTIONS)
-def test_a_base_exception_in_one_actor_ends_that_actor_only(kind, error):
+def test_a_base_exception_in_one_actor_ends_that_actor_only(kind: type[Any], error: type[BaseException]) -> None:
     """Row 02."""
 
     def end(_: object) -> None:
@@ -87,7 +80,9 @@ def test_a_base_exception_in_one_actor_ends_that_actor_only(kind, error):
 
 @BOTH
 @pytest.mark.parametrize("error", NO_EXCEPTIONS)
-def test_the_asker_of_a_base_exception_gets_an_ordinary_error_at_once(kind, error):
+def test_the_asker_of_a_base_exception_gets_an_ordinary_error_at_once(
+    kind: type[Any], error: type[BaseException]
+) -> None:
     """Row 03."""
 
     def end(_: object) -> None:
@@ -101,7 +96,7 @@ def test_the_asker_of_a_base_exception_gets_an_ordinary_error_at_once(kind, erro
 
 
 @BOTH
-def test_a_base_exception_below_an_asker_wedges_neither_of_them(kind):
+def test_a_base_exception_below_an_asker_wedges_neither_of_them(kind: type[Any]) -> None:
     """Row 03b."""
 
     def end(_: object) -> None:
@@ -118,7 +113,7 @@ def test_a_base_exception_below_an_asker_wedges_neither_of_them(kind):
 
 
 @BOTH
-def test_tells_behind_a_crash_are_handled_by_the_next_incarnation(kind):
+def test_tells_behind_a_crash_are_handled_by_the_next_incarnation(kind: type[Any]) -> None:
     """Row 05."""
     gate, handled = Gate(), []
     with tree_of(worker("w", kind)) as tree:
@@ -135,7 +130,7 @@ def test_tells_behind_a_crash_are_handled_by_the_next_incarnation(kind):
 
 
 @BOTH
-def test_start_returns_after_on_start_and_raises_what_it_raised(kind):
+def test_start_returns_after_on_start_and_raises_what_it_raised(kind: type[Any]) -> None:
     """Row 06."""
     order = []
 
@@ -156,7 +151,7 @@ def test_start_returns_after_on_start_and_raises_what_it_raised(kind):
 
 
 @BOTH
-def test_sys_exit_in_on_start_leaves_no_zombie(kind):
+def test_sys_exit_in_on_start_leaves_no_zombie(kind: type[Any]) -> None:
     """Row 07."""
 
     def on_start(self: object) -> None:
@@ -171,7 +166,7 @@ def test_sys_exit_in_on_start_leaves_no_zombie(kind):
 
 
 @BOTH
-def test_a_restart_waits_for_on_failure_so_new_never_overlaps_old(kind):
+def test_a_restart_waits_for_on_failure_so_new_never_overlaps_old(kind: type[Any]) -> None:
     """Row 08."""
     gate = Gate()
     with tree_of(worker("w", kind_with(kind, on_failure=gate))) as tree:
@@ -187,7 +182,7 @@ def test_a_restart_waits_for_on_failure_so_new_never_overlaps_old(kind):
 
 
 @BOTH
-def test_a_stop_returns_when_on_stop_has_ended(kind):
+def test_a_stop_returns_when_on_stop_has_ended(kind: type[Any]) -> None:
     """Row 08."""
     gate = Gate()
     with tree_of(worker("w", kind_with(kind, on_stop=gate))) as tree:
@@ -202,7 +197,7 @@ def test_a_stop_returns_when_on_stop_has_ended(kind):
 
 
 @BOTH
-def test_exactly_one_last_hook_runs_and_it_tells_how_the_life_ended(kind):
+def test_exactly_one_last_hook_runs_and_it_tells_how_the_life_ended(kind: type[Any]) -> None:
     """Row 09."""
     hooks = []
     victim = kind_with(
@@ -225,7 +220,7 @@ def test_exactly_one_last_hook_runs_and_it_tells_how_the_life_ended(kind):
 
 
 @BOTH
-def test_a_stop_overtakes_the_backlog(kind):
+def test_a_stop_overtakes_the_backlog(kind: type[Any]) -> None:
     """Row 10."""
     gate, handled = Gate(), []
     with tree_of(worker("w", kind)) as tree:
@@ -244,7 +239,7 @@ def test_a_stop_overtakes_the_backlog(kind):
 
 
 @BOTH
-def test_a_blocked_actor_is_abandoned_and_the_stop_goes_on_with_the_rest(kind):
+def test_a_blocked_actor_is_abandoned_and_the_stop_goes_on_with_the_rest(kind: type[Any]) -> None:
     """Row 11."""
     gates, stopped = [Gate(), Gate()], []
     healthy = kind_with(kind, on_stop=lambda self: stopped.append(self.actor_urn))
@@ -265,7 +260,7 @@ def test_a_blocked_actor_is_abandoned_and_the_stop_goes_on_with_the_rest(kind):
 
 
 @BOTH
-def test_restarts_during_stop_all_leak_no_actor(kind):
+def test_restarts_during_stop_all_leak_no_actor(kind: type[Any]) -> None:
     """Row 14."""
     lives = []
     victim = kind_with(kind, on_start=lambda self: lives.append(self._life))
@@ -280,151 +275,3 @@ def test_restarts_during_stop_all_leak_no_actor(kind):
         assert all(life.is_over for life in lives)
         assert not any(ref.is_alive() for ref in refs)
         assert tree.wait(LONG_S)
-
-
-@BOTH
-def test_refs_and_proxies_outlive_restarts(kind):
-    """Row 25."""
-    with tree_of(worker("w", kind)) as tree:
-        ref = tree.ref("t/w")
-        proxy, inner = ref.proxy(), ref.ask(lambda self: self.actor_ref)
-        first = (ref.actor_urn, ref.ask(id))
-        with pytest.raises(ValueError, match="boom"):
-            ref.ask(crash)
-
-        assert ref.ask("same ref") == inner.ask("same ref") == "same ref"
-        assert proxy.total().get(timeout=LONG_S) == 42
-        assert ref.actor_urn == first[0] == inner.actor_urn
-
-
-@BOTH
-def test_a_base_exception_in_on_stop_runs_it_once_and_answers_the_stopper(kind):
-    """Row 26."""
-    runs = []
-
-    def on_stop(self: object) -> None:
-        runs.append(1)
-        raise SystemExit
-
-    with tree_of(worker("w", kind_with(kind, on_stop=on_stop))) as tree:
-        seen = Witness(tree)
-        tree.terminate_child("t/w")
-        seen.wait(ChildStopAbnormal, path="t/w")
-
-        assert runs == [1]
-        assert tree.child("t/w").state == "stopped"
-
-
-@BOTH
-def test_a_slow_constructor_does_not_hold_up_its_supervisor(kind):
-    """Row 28."""
-    gate = Gate()
-
-    def slow(self: object) -> None:
-        super(victim, self).__init__()
-        gate()
-
-    victim = kind_with(kind, __init__=slow)
-    with tree_of(worker("other", kind)) as tree:
-        started = in_thread(lambda: tree.start_child("t", worker("slow", victim)))
-        gate.wait_reached()
-        tree.terminate_child("t/other")
-        tree.restart_child("t/other")
-        states = {child.id: child.state for child in tree.which_children("t")}
-        gate.open.set()
-
-        assert started().ask("up") == "up"
-        assert states == {"other": "running", "slow": "restarting"}
-
-
-@BOTH
-def test_a_stop_through_a_proxy_is_done_when_on_stop_is(kind):
-    """Row 31."""
-    gate, done = Gate(), []
-    victim = kind_with(kind, on_stop=lambda self: done.append(gate()))
-    with tree_of(worker("w", victim, restart="temporary")) as tree:
-        stopped = tree.ref("t/w").proxy().stop()
-        gate.wait_reached()
-        before = stopped.done
-        gate.open.set()
-        stopped.get(timeout=LONG_S)
-
-        assert not before
-        assert done == ["through"]
-
-
-@BOTH
-def test_a_base_exception_in_on_failure_neither_hangs_asks_nor_stops_the_restart(kind):
-    """Row 39."""
-    gate = Gate()
-
-    def on_failure(self: object, *_: object) -> None:
-        raise SystemExit
-
-    with tree_of(worker("w", kind_with(kind, on_failure=on_failure))) as tree:
-        seen, ref = Witness(tree), tree.ref("t/w")
-        ref.tell(gate)
-        gate.wait_reached()
-        ref.tell(crash)
-        waiting = ref.ask("next", timeout=LONG_S, block=False)
-        gate.open.set()
-
-        assert waiting.get() == "next"
-        seen.wait(ChildStarted, incarnation=2)
-
-
-@BOTH
-def test_a_base_exception_in_on_failure_of_a_temporary_one_ends_the_asks_behind_it(kind):
-    """Row 39."""
-    gate = Gate()
-
-    def on_failure(self: object, *_: object) -> None:
-        raise SystemExit
-
-    victim = worker("w", kind_with(kind, on_failure=on_failure), restart="temporary")
-    with tree_of(victim) as tree:
-        ref = tree.ref("t/w")
-        ref.tell(gate)
-        gate.wait_reached()
-        ref.tell(crash)
-        waiting = ref.ask("next", timeout=None, block=False)
-        gate.open.set()
-
-        with pytest.raises(ActorStoppedError):
-            waiting.get(timeout=LONG_S)
-
-
-@BOTH
-@pytest.mark.parametrize("busy", [False, True])
-def test_a_kill_leaves_no_zombie_whether_the_actor_is_idle_or_blocked(kind, busy):
-    """Row 41: no exception is injected into the thread; it is left to itself, or ends at once where it is idle."""
-    gate = Gate()
-    with tree_of(worker("w", kind, shutdown="brutal_kill")) as tree:
-        seen = Witness(tree)
-        ref = tree.ref("t/w")
-        ref.tell(gate if busy else "idle")
-        if busy:
-            gate.wait_reached()
-        else:
-            settle(tree)
-        tree.terminate_child("t/w")
-        killed = seen.wait(ChildExited, path="t/w")
-        gate.open.set()
-        eventually(lambda: not threads_named("t/w-"), "the end of its thread")
-        eventually(lambda: not tree._system.lives_abandoned)
-
-        assert killed.reason is Reason.KILLED
-        assert not ref.is_alive()
-        with pytest.raises(ActorStoppedError):
-            ref.ask("anybody?")
-
-
-def test_an_actor_that_never_calls_super_init_works():
-    """Smaller: Pykka's assert guards ``super().__init__()``, and is gone under -O."""
-
-    class Forgetful(Ours):
-        def __init__(self) -> None:
-            self.count = 7
-
-    with tree_of(worker("w", Forgetful)) as tree:
-        assert tree.ref("t/w").proxy().count.get() == 7

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 import pykka
 import pytest
@@ -47,7 +48,7 @@ spec = SupervisorSpec(id="t", children=[
 """
 
 
-def test_a_tree_that_nobody_stops_neither_keeps_the_interpreter_nor_loses_its_last_hooks():
+def test_a_tree_that_nobody_stops_neither_keeps_the_interpreter_nor_loses_its_last_hooks() -> None:
     """Row 12."""
     done = python(TREE + "tree = start(spec)\nprint(tree.ref('t/a').ask('up'))")
 
@@ -56,7 +57,7 @@ def test_a_tree_that_nobody_stops_neither_keeps_the_interpreter_nor_loses_its_la
 
 
 @pytest.mark.parametrize("target", ["handle=block", "run=block_body", "actor=Blocked", "actor=BlockedStock"])
-def test_a_blocked_worker_does_not_keep_the_interpreter(target):
+def test_a_blocked_worker_does_not_keep_the_interpreter(target: str) -> None:
     """Row 12."""
     done = python(
         f"""
@@ -80,7 +81,7 @@ print("end of the program")
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "end of the program", "")
 
 
-def test_ctrl_c_in_the_main_thread_ends_the_program_and_the_tree():
+def test_ctrl_c_in_the_main_thread_ends_the_program_and_the_tree() -> None:
     """Row 12."""
     done = python(TREE + "with start(spec):\n    os.kill(os.getpid(), 2)\n    time.sleep(20)")
 
@@ -88,7 +89,7 @@ def test_ctrl_c_in_the_main_thread_ends_the_program_and_the_tree():
     assert "KeyboardInterrupt" in done.stderr
 
 
-def test_children_stay_out_of_the_registry_so_it_costs_the_same_for_ten_thousand():
+def test_children_stay_out_of_the_registry_so_it_costs_the_same_for_ten_thousand() -> None:
     """Row 13: the experiment took 2.4 s to unregister 16,000, and 0.2 ms to find one of them."""
     with tree_of(worker("w", pool=10_000)) as tree:
         registered = pykka.ActorRegistry.get_all()
@@ -104,7 +105,7 @@ def test_children_stay_out_of_the_registry_so_it_costs_the_same_for_ten_thousand
 
 
 @BOTH
-def test_pykkas_stop_all_inside_an_actor_is_an_error_instead_of_a_deadlock(kind):
+def test_pykkas_stop_all_inside_an_actor_is_an_error_instead_of_a_deadlock(kind: type[Any]) -> None:
     """Row 17b."""
     with tree_of(worker("w", kind)) as tree:
         with pytest.raises(RecursionDetectedError):
@@ -114,7 +115,7 @@ def test_pykkas_stop_all_inside_an_actor_is_an_error_instead_of_a_deadlock(kind)
 
 
 @BOTH
-def test_pykkas_stop_all_stops_a_tree_in_order_and_the_tree_says_that_it_stopped(kind):
+def test_pykkas_stop_all_stops_a_tree_in_order_and_the_tree_says_that_it_stopped(kind: type[Any]) -> None:
     """Smaller: an unexpected stop is reported as such."""
     order = []
     victim = kind_with(kind, on_stop=lambda self: order.append(self.actor_ref.path))
@@ -129,7 +130,7 @@ def test_pykkas_stop_all_stops_a_tree_in_order_and_the_tree_says_that_it_stopped
         assert [event.gave_up for event in seen.of(TreeStopped)] == [False]
 
 
-def test_stop_all_stops_trees_and_stock_actors_side_by_side():
+def test_stop_all_stops_trees_and_stock_actors_side_by_side() -> None:
     """Smaller: the registry is global, and several trees share it."""
     other = Stock.start()
     with start(root(worker("w"))) as one, start(SupervisorSpec(id="u", children=[worker("w")])) as two:
@@ -151,7 +152,9 @@ class NoThread(threading.Thread):
 
 
 @BOTH
-def test_a_worker_whose_thread_cannot_be_started_is_a_failed_start_and_no_zombie(kind, monkeypatch):
+def test_a_worker_whose_thread_cannot_be_started_is_a_failed_start_and_no_zombie(
+    kind: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Row 22: on a thread of its own."""
     with tree_of(worker("ok")) as tree:
         settle(tree)
@@ -165,7 +168,7 @@ def test_a_worker_whose_thread_cannot_be_started_is_a_failed_start_and_no_zombie
         assert tree.start_child("t", worker("w", kind, dispatch="thread")).ask("later") == "later"
 
 
-def test_a_pool_that_gets_no_more_threads_serves_with_those_it_has(monkeypatch):
+def test_a_pool_that_gets_no_more_threads_serves_with_those_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row 22: on the pool."""
     gate = Gate()
     with tree_of(worker("w", pool=4)) as tree:
@@ -182,7 +185,7 @@ def test_a_pool_that_gets_no_more_threads_serves_with_those_it_has(monkeypatch):
         assert not [event for event in seen.of(InternalError) if not isinstance(event.error, RuntimeError)]
 
 
-def test_a_tree_that_gets_no_thread_at_all_does_not_start_and_leaves_nothing(monkeypatch):
+def test_a_tree_that_gets_no_thread_at_all_does_not_start_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row 22."""
     before = threading.active_count()
     with monkeypatch.context() as patch:
@@ -194,7 +197,7 @@ def test_a_tree_that_gets_no_thread_at_all_does_not_start_and_leaves_nothing(mon
     eventually(lambda: threading.active_count() <= before)
 
 
-def test_an_async_worker_whose_loop_cannot_be_started_hurts_no_sender(monkeypatch):
+def test_an_async_worker_whose_loop_cannot_be_started_hurts_no_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row 22: on the event loop."""
 
     async def echo(message: object) -> object:
@@ -210,7 +213,7 @@ def test_an_async_worker_whose_loop_cannot_be_started_hurts_no_sender(monkeypatc
         assert ref.ask("later", timeout=LONG_S) == "later"
 
 
-def test_a_machine_without_threads_ends_no_program_in_a_hang():
+def test_a_machine_without_threads_ends_no_program_in_a_hang() -> None:
     """Row 22: with a real limit of the operating system."""
     done = python(
         """
@@ -239,7 +242,7 @@ with start(spec) as tree:
     assert (done.returncode, done.stdout.strip()) == (0, "still served"), done.stderr
 
 
-def test_idle_actors_have_no_threads():
+def test_idle_actors_have_no_threads() -> None:
     """Row 24: a thread each costs 22 KiB and 8 MiB of address space."""
     before = threading.active_count()
     with tree_of(worker("w", Ours, pool=3000)) as tree:
@@ -249,7 +252,7 @@ def test_idle_actors_have_no_threads():
         assert threading.active_count() - before < 20
 
 
-def test_in_the_child_of_a_fork_a_tree_is_down_instead_of_half_alive():
+def test_in_the_child_of_a_fork_a_tree_is_down_instead_of_half_alive() -> None:
     """Row 35."""
     done = python(
         TREE
@@ -275,7 +278,7 @@ with start(spec) as tree:
     assert done.stdout.splitlines()[:3] == ["TreeDownError", "[] False True True", "the parent goes on"]
 
 
-def test_a_fork_in_the_middle_of_traffic_leaves_no_lock_behind_in_the_child():
+def test_a_fork_in_the_middle_of_traffic_leaves_no_lock_behind_in_the_child() -> None:
     """Row 35: locks that other threads held at the fork are held for ever in the child."""
     done = python(
         TREE
@@ -312,7 +315,7 @@ os._exit(0)
     assert done.returncode == 0, done.stderr
 
 
-def test_every_thread_says_in_its_name_whose_it_is():
+def test_every_thread_says_in_its_name_whose_it_is() -> None:
     """Row 40."""
     gate = Gate()
 
@@ -332,7 +335,7 @@ def test_every_thread_says_in_its_name_whose_it_is():
         assert not ours[0].is_alive()
 
 
-def test_it_works_without_asserts():
+def test_it_works_without_asserts() -> None:
     """Smaller: Pykka guards ``super().__init__()`` with an assert, which -O removes."""
     done = python(
         """
@@ -355,11 +358,12 @@ subprocess.run([sys.executable, "-O", "-c", code], check=True)
     assert (done.returncode, done.stdout.strip()) == (0, "1 7"), done.stderr
 
 
-def test_a_stopped_tree_answers_its_callers_with_the_reason():
+def test_a_stopped_tree_answers_its_callers_with_the_reason() -> None:
     """Smaller: after somebody's stop_all a caller is told that the tree is down; nothing hangs, nothing is silent."""
     with tree_of(worker("w")) as tree:
         seen, ref = Witness(tree), tree.ref("t/w")
         pykka.ActorRegistry.stop_all()
+        tree.wait(LONG_S)
         exits = seen.of(ChildExited)
         with pytest.raises(ActorStoppedError) as caught:
             ref.ask("anybody?")

@@ -10,7 +10,7 @@ TIMES = st.lists(st.integers(0, 40), max_size=30).map(sorted)
 
 
 @given(TIMES, st.integers(0, 5), st.integers(1, 10))
-def test_it_admits_until_more_than_the_limit_are_within_the_period(times, most, period):
+def test_it_admits_until_more_than_the_limit_are_within_the_period(times: list[int], most: int, period: int) -> None:
     window = RestartWindow(RestartLimit(most, float(period)))
     for n, now in enumerate(times):
         recent = [at for at in times[: n + 1] if at >= now - period]
@@ -19,11 +19,11 @@ def test_it_admits_until_more_than_the_limit_are_within_the_period(times, most, 
         assert window.count(float(now)) == len(recent)
 
 
-def test_zero_restarts_gives_up_at_the_first_crash():
+def test_zero_restarts_gives_up_at_the_first_crash() -> None:
     assert RestartWindow(RestartLimit(0, 5.0)).admit(100.0) is False
 
 
-def test_a_restart_exactly_one_period_old_still_counts():
+def test_a_restart_exactly_one_period_old_still_counts() -> None:
     window = RestartWindow(RestartLimit(1, 5.0))
     window.admit(10.0)
 
@@ -32,7 +32,7 @@ def test_a_restart_exactly_one_period_old_still_counts():
 
 
 @given(TIMES)
-def test_counting_changes_nothing(times):
+def test_counting_changes_nothing(times: list[int]) -> None:
     window, watched = RestartWindow(RestartLimit(3, 5.0)), RestartWindow(RestartLimit(3, 5.0))
     for now in times:
         watched.count(float(now + 100))

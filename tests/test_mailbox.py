@@ -2,6 +2,7 @@
 
 import random
 from itertools import islice
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,7 +36,7 @@ def open_box(bounds: Bounds = Bounds()) -> tuple[Mailbox, Life]:  # noqa: B008 -
     return box, life
 
 
-def test_only_the_put_that_finds_it_idle_wakes_a_life():
+def test_only_the_put_that_finds_it_idle_wakes_a_life() -> None:
     box, life = open_box()
     for n in range(3):
         box.put(message(n))
@@ -46,7 +47,7 @@ def test_only_the_put_that_finds_it_idle_wakes_a_life():
     assert box.idle is life
 
 
-def test_what_waits_outlives_the_life_that_had_taken_it():
+def test_what_waits_outlives_the_life_that_had_taken_it() -> None:
     box, life = open_box()
     for n in range(4):
         box.put(message(n))
@@ -62,7 +63,7 @@ def test_what_waits_outlives_the_life_that_had_taken_it():
     assert box.take(life) is None
 
 
-def test_what_is_given_back_comes_first_again_and_wakes_an_idle_successor():
+def test_what_is_given_back_comes_first_again_and_wakes_an_idle_successor() -> None:
     box, life = open_box()
     box.put(message("old"))
     life.current = next(box.take(life))
@@ -75,7 +76,7 @@ def test_what_is_given_back_comes_first_again_and_wakes_an_idle_successor():
     assert [body for body, _, _ in box.take(successor)] == ["old"]
 
 
-def test_what_is_given_back_to_a_closed_mailbox_is_for_the_giver_to_answer():
+def test_what_is_given_back_to_a_closed_mailbox_is_for_the_giver_to_answer() -> None:
     box, life = open_box()
     box.put(message("old"))
     life.current = next(box.take(life))
@@ -85,14 +86,14 @@ def test_what_is_given_back_to_a_closed_mailbox_is_for_the_giver_to_answer():
     assert box.depth == 0
 
 
-def test_what_was_answered_already_is_not_given_back():
+def test_what_was_answered_already_is_not_given_back() -> None:
     box, life = open_box()
 
     assert box.give_back(life, message("answered")) is None
     assert box.depth == 0
 
 
-def test_a_life_with_an_order_keeps_its_claim_and_gets_nothing():
+def test_a_life_with_an_order_keeps_its_claim_and_gets_nothing() -> None:
     box, life = open_box()
     box.put(message(1))
     life.order = "shutdown"
@@ -101,7 +102,7 @@ def test_a_life_with_an_order_keeps_its_claim_and_gets_nothing():
     assert box.idle is None
 
 
-def test_a_close_returns_what_waits_and_refuses_the_rest_until_it_is_opened():
+def test_a_close_returns_what_waits_and_refuses_the_rest_until_it_is_opened() -> None:
     box, life = open_box()
     for n in range(3):
         box.put(message(n))
@@ -115,7 +116,7 @@ def test_a_close_returns_what_waits_and_refuses_the_rest_until_it_is_opened():
     assert box.put(message(4)) is None
 
 
-def test_a_full_mailbox_does_as_its_overflow_says():
+def test_a_full_mailbox_does_as_its_overflow_says() -> None:
     outcomes = {}
     for overflow in Overflow:
         box = Mailbox("t/w", Bounds(1, overflow))
@@ -127,7 +128,7 @@ def test_a_full_mailbox_does_as_its_overflow_says():
     assert isinstance(outcomes[Overflow.BLOCK], Reply)
 
 
-def test_room_wakes_one_sender_and_an_end_wakes_all():
+def test_room_wakes_one_sender_and_an_end_wakes_all() -> None:
     box, life = open_box(Bounds(1, Overflow.BLOCK))
     box.put(message(0))
     rooms = [box.put(message(n)) for n in (1, 2)]
@@ -141,7 +142,7 @@ def test_room_wakes_one_sender_and_an_end_wakes_all():
 
 
 @given(st.lists(st.sampled_from(["put", "take", "handle", "restart"]), max_size=60), st.sampled_from([None, 3]))
-def test_whatever_is_put_is_handled_once_in_order_or_refused(steps, capacity):
+def test_whatever_is_put_is_handled_once_in_order_or_refused(steps: list[Any], capacity: int | None) -> None:
     box, life = open_box(Bounds(capacity, Overflow.REJECT))
     batch, handled, taken, n = NOTHING, [], [], 0
     for step in [*steps, *["take", "handle"] * (len(steps) + 1)]:
@@ -161,8 +162,8 @@ def test_whatever_is_put_is_handled_once_in_order_or_refused(steps, capacity):
     assert capacity is None or box.depth <= capacity
 
 
-def test_a_pool_prefers_members_that_are_free_then_busy_then_restarting_then_down():
-    pool = PoolBox("t/p", random.Random(1))
+def test_a_pool_prefers_members_that_are_free_then_busy_then_restarting_then_down() -> None:
+    pool = PoolBox("t/p", random.Random(1))  # noqa: S311 - a test's dice
     free, busy, restarting, down = members = [Mailbox(f"t/p#{n}", pool=pool) for n in range(4)]
     for member in (free, busy):
         member.attach(Life(), idle=True)
@@ -180,8 +181,8 @@ def test_a_pool_prefers_members_that_are_free_then_busy_then_restarting_then_dow
 
 
 @given(st.integers(1, 40), st.randoms(use_true_random=False))
-def test_members_leave_a_pool_in_any_order(size, rng):
-    pool = PoolBox("t/p", random.Random(1))
+def test_members_leave_a_pool_in_any_order(size: int, rng: random.Random) -> None:
+    pool = PoolBox("t/p", random.Random(1))  # noqa: S311 - a test's dice
     members = [Mailbox(f"t/p#{n}", pool=pool) for n in range(size)]
     pool.refill(list(members))
     rng.shuffle(members)
@@ -191,8 +192,8 @@ def test_members_leave_a_pool_in_any_order(size, rng):
         assert set(pool.members) == set(members)
 
 
-def test_a_large_pool_with_one_member_up_still_finds_it():
-    pool = PoolBox("t/p", random.Random(1))
+def test_a_large_pool_with_one_member_up_still_finds_it() -> None:
+    pool = PoolBox("t/p", random.Random(1))  # noqa: S311 - a test's dice
     members = [Mailbox(f"t/p#{n}", pool=pool) for n in range(50)]
     for member in members[:-1]:
         member.close(Refusal.STOPPED)
@@ -202,7 +203,7 @@ def test_a_large_pool_with_one_member_up_still_finds_it():
     assert {pool.pick() for _ in range(30)} == {members[-1]}
 
 
-def test_an_order_overtakes_what_waits_for_a_supervisor():
+def test_an_order_overtakes_what_waits_for_a_supervisor() -> None:
     box, life = SupervisorBox("t"), Life()
     box.attach(life, idle=True)
     box.post("first")

@@ -1,6 +1,7 @@
 """The pool by itself: it runs every job, again where it asks for that, and ends."""
 
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -25,31 +26,31 @@ class Job:
 
 
 @pytest.fixture
-def failures():
+def failures() -> list[BaseException]:
     return []
 
 
 @pytest.fixture
-def near():
+def near() -> list[tuple[int, int]]:
     return []
 
 
 @pytest.fixture
-def pool(failures, near):
+def pool(failures: list[BaseException], near: list[tuple[int, int]]) -> Iterator[Pool]:
     pool = Pool("p", 30, near_cap=lambda *facts: near.append(facts), failed=failures.append)
     pool.open()
     yield pool
     pool.close(LONG_S)
 
 
-def test_a_job_that_has_more_to_do_is_run_again(pool):
+def test_a_job_that_has_more_to_do_is_run_again(pool: Pool) -> None:
     runs = threading.Semaphore(0)
     pool.submit(Job(runs.release, times=5))
 
     assert all(runs.acquire(timeout=LONG_S) for _ in range(5))
 
 
-def test_a_job_that_raises_is_reported_and_costs_no_thread(pool, failures):
+def test_a_job_that_raises_is_reported_and_costs_no_thread(pool: Pool, failures: list[BaseException]) -> None:
     done = threading.Event()
     pool.submit(Job(lambda: 1 // 0))
     pool.submit(Job(done.set))
@@ -58,7 +59,7 @@ def test_a_job_that_raises_is_reported_and_costs_no_thread(pool, failures):
     eventually(lambda: [type(error) for error in failures] == [ZeroDivisionError])
 
 
-def test_a_wait_that_is_marked_is_compensated_at_once_beyond_the_base(pool):
+def test_a_wait_that_is_marked_is_compensated_at_once_beyond_the_base(pool: Pool) -> None:
     gate, more = Gate(), threading.Event()
     arrived = threading.Semaphore(0)
 
@@ -78,7 +79,7 @@ def test_a_wait_that_is_marked_is_compensated_at_once_beyond_the_base(pool):
     eventually(lambda: pool._blocked == 0)
 
 
-def test_it_grows_to_its_cap_says_so_and_no_further(pool, near):
+def test_it_grows_to_its_cap_says_so_and_no_further(pool: Pool, near: list[tuple[int, int]]) -> None:
     gate, last = Gate(), threading.Event()
     for _ in range(30):
         pool.submit(Job(gate))
@@ -93,7 +94,7 @@ def test_it_grows_to_its_cap_says_so_and_no_further(pool, near):
     assert len(pool._threads) <= 30
 
 
-def test_urgent_jobs_are_run_while_every_other_thread_is_stuck(pool):
+def test_urgent_jobs_are_run_while_every_other_thread_is_stuck(pool: Pool) -> None:
     gate, urgent = Gate(), threading.Event()
     for _ in range(30):
         pool.submit(Job(gate))
@@ -104,7 +105,7 @@ def test_urgent_jobs_are_run_while_every_other_thread_is_stuck(pool):
     gate.open.set()
 
 
-def test_threads_that_have_nothing_to_do_end(pool, monkeypatch):
+def test_threads_that_have_nothing_to_do_end(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "IDLE_S", 0.01)
     done = threading.Semaphore(0)
     for _ in range(BASE):
@@ -115,7 +116,7 @@ def test_threads_that_have_nothing_to_do_end(pool, monkeypatch):
     eventually(lambda: pool.size <= 1, "the end of every thread but the reserve")
 
 
-def test_a_close_ends_every_thread_that_is_not_stuck(failures):
+def test_a_close_ends_every_thread_that_is_not_stuck(failures: list[BaseException]) -> None:
     pool, gate = Pool("q", 30, near_cap=lambda *_: None, failed=failures.append), Gate()
     pool.open()
     pool.submit(Job(gate))

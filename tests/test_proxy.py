@@ -1,11 +1,15 @@
 """Proxies keep to the rules of Pykka's: methods, attributes, traversal, defer; over every restart."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pykka
 import pytest
 
 from actors import ActorStoppedError, ChildStarted
 from actors.testing import settle
 from tests.hardening import BOTH, LONG_S, Ours, Stock, Witness, tree_of, worker
+from trees import Tree
 
 
 class Inner:
@@ -44,13 +48,13 @@ class Members:
 
 
 @pytest.fixture(params=[Ours, Stock])
-def tree(request):
+def tree(request: pytest.FixtureRequest) -> Iterator[Tree]:
     kind = type("Kind", (Members, request.param), {})
     with tree_of(worker("w", kind)) as tree:
         yield tree
 
 
-def test_a_method_is_asked_and_deferred(tree):
+def test_a_method_is_asked_and_deferred(tree: Tree) -> None:
     proxy = tree.ref("t/w").proxy()
     asked = proxy.add(2, times=3).get(timeout=LONG_S)
     proxy.add.defer(10)
@@ -59,14 +63,14 @@ def test_a_method_is_asked_and_deferred(tree):
     assert (asked, proxy.count.get(timeout=LONG_S)) == (6, 16)
 
 
-def test_an_attribute_is_read_and_set(tree):
+def test_an_attribute_is_read_and_set(tree: Tree) -> None:
     proxy = tree.ref("t/w").proxy()
     proxy.count = 5
 
     assert (proxy.count.get(), proxy.limit.get(), proxy.costly.get()) == (5, 10, 7)
 
 
-def test_a_property_is_evaluated_in_the_actor_and_only_when_it_is_read(tree):
+def test_a_property_is_evaluated_in_the_actor_and_only_when_it_is_read(tree: Tree) -> None:
     proxy = tree.ref("t/w").proxy()
     dir(proxy)
     first = proxy.evaluated.get()
@@ -75,14 +79,14 @@ def test_a_property_is_evaluated_in_the_actor_and_only_when_it_is_read(tree):
     assert (first, proxy.evaluated.get()) == (0, 1)
 
 
-def test_a_traversable_attribute_is_a_proxy_too(tree):
+def test_a_traversable_attribute_is_a_proxy_too(tree: Tree) -> None:
     inner = tree.ref("t/w").proxy().inner
 
     assert inner.louder(4).get(timeout=LONG_S) == 7
     assert inner.volume.get(timeout=LONG_S) == 7
 
 
-def test_an_error_of_a_method_is_a_crash_and_the_proxy_finds_the_next_incarnation(tree):
+def test_an_error_of_a_method_is_a_crash_and_the_proxy_finds_the_next_incarnation(tree: Tree) -> None:
     seen, proxy = Witness(tree), tree.ref("t/w").proxy()
     proxy.add(1).get()
     with pytest.raises(ValueError, match="boom"):
@@ -92,7 +96,7 @@ def test_an_error_of_a_method_is_a_crash_and_the_proxy_finds_the_next_incarnatio
     assert proxy.count.get(timeout=LONG_S) == 0
 
 
-def test_private_names_are_no_part_of_it_and_a_missing_one_is_said_by_name(tree):
+def test_private_names_are_no_part_of_it_and_a_missing_one_is_said_by_name(tree: Tree) -> None:
     proxy = tree.ref("t/w").proxy()
     with pytest.raises(AttributeError, match="_life"):
         _ = proxy._life
@@ -101,7 +105,7 @@ def test_private_names_are_no_part_of_it_and_a_missing_one_is_said_by_name(tree)
     assert "_life" not in dir(proxy)
 
 
-def test_a_proxy_of_a_stopped_worker_fails_at_once_and_works_again_when_it_is_restarted(tree):
+def test_a_proxy_of_a_stopped_worker_fails_at_once_and_works_again_when_it_is_restarted(tree: Tree) -> None:
     proxy = tree.ref("t/w").proxy()
     tree.terminate_child("t/w")
     with pytest.raises(ActorStoppedError):
@@ -111,7 +115,7 @@ def test_a_proxy_of_a_stopped_worker_fails_at_once_and_works_again_when_it_is_re
     assert proxy.add(1).get() == 1
 
 
-def test_an_async_method_is_awaited_in_the_actor():
+def test_an_async_method_is_awaited_in_the_actor() -> None:
     class Async(Ours):
         async def fetch(self, number: int) -> int:
             return number + 1
@@ -124,7 +128,7 @@ def test_an_async_method_is_awaited_in_the_actor():
 
 
 @BOTH
-def test_proxies_of_one_path_are_made_for_futures_of_pykka(kind):
+def test_proxies_of_one_path_are_made_for_futures_of_pykka(kind: type[Any]) -> None:
     with tree_of(worker("w", kind)) as tree:
         proxy = tree.ref("t/w").proxy()
 

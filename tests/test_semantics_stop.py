@@ -31,6 +31,14 @@ def barrier(tree: Tree) -> None:
         tree.terminate_child("shop/nobody")
 
 
+def until_asked_to_stop(tree: Tree, path: str) -> None:
+    """Return when the worker was asked to stop and its supervisor has set its limit."""
+    life = tree._system.children[path].life
+    assert life is not None
+    assert life.stop_signal().wait(LONG_S)
+    barrier(tree)
+
+
 # -- 15 ----------------------------------------------------------------------------------------------------
 
 
@@ -111,7 +119,7 @@ def test_a_stop_overtakes_the_mailbox_and_the_handler_in_progress_may_finish(dis
         hang.wait_until_entered()
         waiting = [ref.ask(number, block=False) for number in range(3)]
         with meanwhile(tree.terminate_child, "shop/a") as stopping:
-            barrier(tree)
+            until_asked_to_stop(tree, "shop/a")
             hang.release()
             stopping.result(LONG_S)
 
@@ -311,7 +319,7 @@ def test_the_limit_covers_the_handler_in_progress_and_on_stop_together(dispatch:
         tree.ref("shop/a").tell(handler)
         handler.wait_until_entered()
         with meanwhile(tree.terminate_child, "shop/a") as stopping:
-            record_stopping(tree)
+            until_asked_to_stop(tree, "shop/a")
             clock.advance(6.0)
             handler.release()
             last.wait_until_entered()
@@ -326,15 +334,6 @@ def test_the_limit_covers_the_handler_in_progress_and_on_stop_together(dispatch:
 
         assert early == []
         assert record.exits("shop/a") == ["killed"]
-
-
-def record_stopping(tree: Tree) -> None:
-    """Return when the root has begun to stop ``a``: the order of the call and of this thread is open."""
-    child = tree._system.children["shop/a"]
-    signal = child.life.stop_signal() if child.life is not None else None
-    assert signal is not None
-    assert signal.wait(LONG_S)
-    barrier(tree)
 
 
 @BOTH

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from actors import ChildAbandoned, UnknownPathError, Worker
-from actors.testing import AsyncFaultyWorker, Hang, ManualClock, settle
+from actors import ChildAbandoned, UnknownPathError
+from actors.testing import Hang, ManualClock, settle
 from tests.crew import LONG_S, Record, crash, doomed, faulty, meanwhile, running, shop
 from trees import Backoff, SupervisorSpec, Tree, WorkerSpec, start
 from trees.look import take
 from trees.snapshot import PoolSnapshot, SupervisorSnapshot, TreeSnapshot, WorkerSnapshot
-from trees.worst import crashes_to_give_up, share_of
 
 SECRET = "hunter2-in-a-payload"  # noqa: S105 - that is the point
 
@@ -276,38 +275,6 @@ def test_a_root_that_gave_up_shows_why_and_its_window_as_it_was_then() -> None:
     assert "limit 1. Last: 'ledger', OSError" in (snapshot.gave_up or "")
 
 
-# -- stacks ------------------------------------------------------------------------------------------------
-
-
-def test_a_stack_is_taken_only_of_what_is_busy_and_only_when_asked_for() -> None:
-    hang = Hang()
-    with running(shop(faulty("busy"), faulty("idle"))) as tree:
-        tree.ref("shop/busy").tell(hang)
-        hang.wait_until_entered()
-        asked, unasked = worker(tree, "shop/busy", stacks=True), worker(tree, "shop/busy")
-        idle = worker(tree, "shop/idle", stacks=True)
-        hang.release()
-
-    assert asked.stack is not None
-    assert "in hold" in asked.stack
-    assert unasked.stack is None
-    assert (idle.stack, idle.abandoned_stacks) == (None, ())
-
-
-def test_the_stack_of_an_async_worker_leads_to_what_it_awaits_and_not_to_the_loop() -> None:
-    hang = Hang()
-    with running(shop(WorkerSpec(id="agent", actor=AsyncFaultyWorker))) as tree:
-        tree.ref("shop/agent").tell(hang)
-        hang.wait_until_entered()
-        agent = worker(tree, "shop/agent", stacks=True)
-        hang.release()
-
-    assert agent.stack is not None
-    assert "in on_receive" in agent.stack
-    assert "in hold_async" in agent.stack
-    assert "run_forever" not in agent.stack
-
-
 # -- pools -------------------------------------------------------------------------------------------------
 
 
@@ -419,65 +386,3 @@ def test_whatever_goes_on_a_snapshot_is_never_refused() -> None:
 
     assert over.is_set()
     assert looks
-
-
-def test_the_name_of_a_type_cannot_break_a_line() -> None:
-    error = type("Odd\nName", (Exception,), {})
-
-    class Odd(Worker):
-        def on_receive(self, message: Any) -> None:
-            raise error
-
-    with running(shop(WorkerSpec(id="odd", actor=Odd))) as tree:
-        tree.ref("shop/odd").tell(1)
-        settle(tree)
-        text, json = tree.dump(), tree.dump(format="json")
-
-    assert "last exit: crashed Odd\\nName" in text
-    assert "Odd" in json
-
-
-# -- the worst case ----------------------------------------------------------------------------------------
-
-
-def _sub(max_restarts: int, **words: Any) -> SupervisorSpec:
-    return SupervisorSpec(id="sub", max_restarts=max_restarts, children=[faulty("w")], **words)
-
-
-@pytest.mark.parametrize(
-    ("spec", "crashes"),
-    [
-        (shop(faulty("w")), 4),
-        (shop(faulty("w"), max_restarts=0), 1),
-        (shop(faulty("w"), _sub(2)), 12),
-        (shop(faulty("w"), _sub(2, restart="transient")), 4),
-        (shop(_sub(2, on_exhausted="park")), None),
-        (shop(faulty("w", restart="temporary")), None),
-        (shop(faulty("w", on_exhausted="park")), None),
-        (shop(), None),
-    ],
-)
-def test_the_worst_case_is_the_product_over_the_levels_that_count(spec: SupervisorSpec, crashes: int | None) -> None:
-    with running(spec) as tree:
-        assert tree.snapshot().crashes_to_give_up == crashes
-
-
-def test_the_worst_case_is_what_really_happens() -> None:
-    clock = ManualClock()
-    spec = shop(_sub(1), max_restarts=2)
-    made = 0
-    with doomed(spec, clock=clock) as tree:
-        promised = tree.snapshot().crashes_to_give_up
-        while tree.is_alive and made < 100:
-            crash(tree, "shop/sub/w")
-            made += 1
-
-    assert made == promised == 6
-
-
-def test_a_child_that_never_counts_has_no_share() -> None:
-    assert share_of("temporary", 1, parks=False, supervisor=False) is None
-    assert share_of("permanent", 1, parks=True, supervisor=False) is None
-    assert share_of("transient", 3, parks=False, supervisor=True) is None
-    assert share_of("permanent", None, parks=False, supervisor=True) is None
-    assert crashes_to_give_up(3, [None, 2, 5]) == 20

@@ -17,7 +17,7 @@ class Kid:
 
 
 @st.composite
-def families(draw) -> list[Kid]:
+def families(draw: st.DrawFn) -> list[Kid]:
     """Children in start order; the members of a pool stand together, as they are listed."""
     kids: list[Kid] = []
     for n, size in enumerate(draw(st.lists(st.integers(1, 4), min_size=1, max_size=8))):
@@ -33,25 +33,27 @@ def families(draw) -> list[Kid]:
         (Restart.TEMPORARY, Verdict.FORGET, Verdict.FORGET),
     ],
 )
-def test_what_becomes_of_a_child_is_the_table_of_the_semantics(restart, clean, abnormal):
+def test_what_becomes_of_a_child_is_the_table_of_the_semantics(
+    restart: Restart, clean: Verdict, abnormal: Verdict
+) -> None:
     assert {decide(restart, reason) for reason in (Reason.NORMAL, Reason.SHUTDOWN)} == {clean}
     assert {decide(restart, reason) for reason in (Reason.CRASHED, Reason.KILLED)} == {abnormal}
 
 
 @given(families(), st.data())
-def test_one_for_one_touches_the_culprit_alone(kids, data):
+def test_one_for_one_touches_the_culprit_alone(kids: list[Kid], data: st.DataObject) -> None:
     culprit = data.draw(st.sampled_from(kids))
 
     assert scope(Strategy.ONE_FOR_ONE, reversed(kids), culprit) == [culprit]
 
 
 @given(families(), st.data())
-def test_one_for_all_touches_all_in_start_order(kids, data):
+def test_one_for_all_touches_all_in_start_order(kids: list[Kid], data: st.DataObject) -> None:
     assert scope(Strategy.ONE_FOR_ALL, reversed(kids), data.draw(st.sampled_from(kids))) == kids
 
 
 @given(families(), st.data())
-def test_rest_for_one_touches_the_culprit_and_what_follows_its_position(kids, data):
+def test_rest_for_one_touches_the_culprit_and_what_follows_its_position(kids: list[Kid], data: st.DataObject) -> None:
     culprit = data.draw(st.sampled_from(kids))
     last = max(n for n, kid in enumerate(kids) if kid is culprit or (kid.pool and kid.pool == culprit.pool))
 
@@ -59,7 +61,9 @@ def test_rest_for_one_touches_the_culprit_and_what_follows_its_position(kids, da
 
 
 @given(families(), st.booleans())
-def test_batches_hold_each_child_once_in_order_and_only_pools_or_a_parallel_stop_share_one(kids, parallel):
+def test_batches_hold_each_child_once_in_order_and_only_pools_or_a_parallel_stop_share_one(
+    kids: list[Kid], parallel: bool
+) -> None:
     batches = stop_batches(kids, parallel=parallel)
 
     assert [kid for batch in batches for kid in batch] == kids
@@ -77,5 +81,7 @@ def test_batches_hold_each_child_once_in_order_and_only_pools_or_a_parallel_stop
         (AutoShutdown.ALL_SIGNIFICANT, False, 0, False),
     ],
 )
-def test_the_end_of_a_significant_child_ends_its_supervisor_as_the_rule_says(rule, significant, alive, ends):
+def test_the_end_of_a_significant_child_ends_its_supervisor_as_the_rule_says(
+    rule: AutoShutdown, significant: bool, alive: int, ends: bool
+) -> None:
     assert ends_supervisor(rule, significant=significant, significant_alive=alive) is ends

@@ -3,13 +3,11 @@
 Those of the pool are in test_traps_pool.py; 7 is in test_life_races.py too.
 """
 
-import asyncio
 import contextvars
-import gc
-import threading
 import weakref
+from collections.abc import Iterator
+from typing import Any
 
-import pykka
 import pytest
 
 from actors import (
@@ -19,8 +17,6 @@ from actors import (
     RestartLimitError,
     StartError,
 )
-from actors.base import harden
-from actors.clock import SystemClock, monotonic
 from actors.dispatch.timers import Timers
 from actors.messages import CURRENT
 from actors.spec import Reason
@@ -31,7 +27,9 @@ from tests.hardening import (
     Ours,
     Stock,
     Witness,
+    crash,
     eventually,
+    gone,
     in_thread,
     kind_with,
     life_of,
@@ -41,12 +39,7 @@ from tests.hardening import (
     tree_of,
     worker,
 )
-from trees import Backoff, SupervisorSpec, WorkerSpec, start
-
-
-def crash(*_: object) -> None:
-    raise ValueError("boom")
-
+from trees import Backoff, Tree, WorkerSpec, start
 
 VALUE = contextvars.ContextVar("VALUE", default="clean")
 
@@ -55,7 +48,7 @@ VALUE = contextvars.ContextVar("VALUE", default="clean")
 
 
 @pytest.mark.parametrize("by", ["terminate", "stop"])
-def test_a_start_that_a_stop_replaces_answers_whoever_waited_for_it(by):
+def test_a_start_that_a_stop_replaces_answers_whoever_waited_for_it(by: str) -> None:
     """Trap 5."""
     gate = Gate()
     slow = kind_with(Ours, on_start=lambda self: gate())
@@ -70,7 +63,7 @@ def test_a_start_that_a_stop_replaces_answers_whoever_waited_for_it(by):
         eventually(lambda: not tree._system.lives_abandoned)
 
 
-def test_every_one_of_many_stops_of_the_same_child_is_answered():
+def test_every_one_of_many_stops_of_the_same_child_is_answered() -> None:
     """Trap 5: the second joins the first."""
     gate = Gate()
     with tree_of(worker("w", kind_with(Ours, on_stop=lambda self: gate()))) as tree:
@@ -95,7 +88,7 @@ def _ended_or_down(stopped: object) -> None:
 
 @pytest.mark.stress
 @pytest.mark.parametrize("kind", [Ours, Stock])
-def test_starts_stops_and_kills_at_random_make_one_exit_for_each_start(kind):
+def test_starts_stops_and_kills_at_random_make_one_exit_for_each_start(kind: type[Any]) -> None:
     """Trap 6."""
     with tree_of(worker("w", kind, shutdown="brutal_kill")) as tree, switching_fast():
         seen, ref = Witness(tree), tree.ref("t/w")
@@ -116,7 +109,7 @@ def test_starts_stops_and_kills_at_random_make_one_exit_for_each_start(kind):
 
 
 @pytest.mark.parametrize("handler", [lambda message: message(), obey_async])
-def test_a_contextvar_that_one_worker_sets_is_not_seen_by_another(handler):
+def test_a_contextvar_that_one_worker_sets_is_not_seen_by_another(handler: Any) -> None:
     """Trap 8: they run on the same threads, and on the same loop."""
     with tree_of(worker("a", handler), worker("b", handler)) as tree:
         tree.ref("t/a").ask(lambda: VALUE.set("of a") and None)
@@ -125,7 +118,7 @@ def test_a_contextvar_that_one_worker_sets_is_not_seen_by_another(handler):
         assert VALUE.get() == "clean"
 
 
-def test_the_ancestry_of_who_woke_an_async_worker_does_not_leak_into_it():
+def test_the_ancestry_of_who_woke_an_async_worker_does_not_leak_into_it() -> None:
     """Trap 8: ``call_soon_threadsafe`` and ``create_task`` copy the waker's context."""
     chains = []
 
@@ -143,7 +136,7 @@ def test_the_ancestry_of_who_woke_an_async_worker_does_not_leak_into_it():
     assert chains == [(), ()]
 
 
-def test_the_ancestry_of_who_started_a_body_does_not_leak_into_it():
+def test_the_ancestry_of_who_started_a_body_does_not_leak_into_it() -> None:
     """Trap 8."""
     seen = []
 
@@ -159,7 +152,7 @@ def test_the_ancestry_of_who_started_a_body_does_not_leak_into_it():
     assert seen == [("t/b", None)]
 
 
-def test_the_context_of_one_message_does_not_stay_for_the_next():
+def test_the_context_of_one_message_does_not_stay_for_the_next() -> None:
     """Trap 8: a task that outlives its message does not make the next message a part of it."""
     with tree_of(worker("a"), worker("b")) as tree:
         b = tree.ref("t/b")
@@ -174,7 +167,7 @@ def test_the_context_of_one_message_does_not_stay_for_the_next():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parallel", [False, True])
-def test_twenty_thousand_children_stop_without_recursion(parallel):
+def test_twenty_thousand_children_stop_without_recursion(parallel: bool) -> None:
     """Trap 9."""
     children = [worker(f"w{n}") for n in range(20_000)]
     with tree_of(*children, parallel_stop=parallel) as tree:
@@ -182,7 +175,7 @@ def test_twenty_thousand_children_stop_without_recursion(parallel):
         assert tree.stop(LONG_S)
 
 
-def test_a_group_restart_of_many_children_that_are_down_already_does_not_recurse():
+def test_a_group_restart_of_many_children_that_are_down_already_does_not_recurse() -> None:
     """Trap 9."""
     children = [worker(f"w{n}", restart="transient") for n in range(3000)]
     with tree_of(*children, strategy="one_for_all") as tree:
@@ -193,18 +186,18 @@ def test_a_group_restart_of_many_children_that_are_down_already_does_not_recurse
         eventually(lambda: tree.count_children("t").active == 3000)
 
 
-def test_rest_for_one_looks_at_the_children_after_the_culprit_only():
+def test_rest_for_one_looks_at_the_children_after_the_culprit_only() -> None:
     """Trap 13."""
     looked = 0
 
     class Counting(dict):
-        def __reversed__(self):
+        def __reversed__(self) -> Iterator[Any]:
             nonlocal looked
             for value in super().values().__reversed__():
                 looked += 1
                 yield value
 
-        def values(self):
+        def values(self) -> Any:
             return self
 
     with tree_of(*(worker(f"w{n}") for n in range(500)), strategy="rest_for_one") as tree:
@@ -221,12 +214,7 @@ def test_rest_for_one_looks_at_the_children_after_the_culprit_only():
 # -- 10: what is over keeps nothing alive ------------------------------------------------------------------
 
 
-def _gone(*references: object) -> bool:
-    gc.collect()
-    return all(reference() is None for reference in references)
-
-
-def test_a_cancelled_timer_lets_go_of_its_callback_at_once():
+def test_a_cancelled_timer_lets_go_of_its_callback_at_once() -> None:
     """Trap 10."""
 
     class Child:
@@ -241,11 +229,11 @@ def test_a_cancelled_timer_lets_go_of_its_callback_at_once():
     timer.cancel()
 
     assert alive
-    assert _gone(kept)
+    assert gone(kept)
     timers.close(0)
 
 
-def test_a_thousand_cancelled_timers_leave_the_heap_short():
+def test_a_thousand_cancelled_timers_leave_the_heap_short() -> None:
     """Trap 10."""
     timers = Timers("t", ManualClock(), failed=lambda error: None)
     for _ in range(20_000):
@@ -255,7 +243,7 @@ def test_a_thousand_cancelled_timers_leave_the_heap_short():
     timers.close(0)
 
 
-def test_nothing_keeps_a_crashed_actor_its_error_or_a_forgotten_child():
+def test_nothing_keeps_a_crashed_actor_its_error_or_a_forgotten_child() -> None:
     """Trap 10: exit records are text."""
     kept = []
 
@@ -270,12 +258,12 @@ def test_nothing_keeps_a_crashed_actor_its_error_or_a_forgotten_child():
         tree._system.boxes["t/w"].put(("crash", None, None))
         settle(tree)
 
-        eventually(lambda: _gone(*kept), "the end of the actor and its life")
+        eventually(lambda: gone(*kept), "the end of the actor and its life")
         assert "t/w" not in tree._system.children
         assert "t/w" not in tree._system.boxes
 
 
-def test_the_last_exit_of_a_child_is_text():
+def test_the_last_exit_of_a_child_is_text() -> None:
     """Trap 10."""
     with tree_of(worker("w")) as tree:
         tree.ref("t/w").tell(crash)
@@ -288,7 +276,7 @@ def test_the_last_exit_of_a_child_is_text():
 # -- 11: groups --------------------------------------------------------------------------------------------
 
 
-def test_a_second_crash_during_a_group_restart_does_not_stop_a_child_twice():
+def test_a_second_crash_during_a_group_restart_does_not_stop_a_child_twice() -> None:
     """Trap 11: a child of the pass is still stopping when the next one of it crashes."""
     gate, stops = Gate(), []
     stubborn = kind_with(Ours, on_stop=lambda self: (stops.append(1), gate()))
@@ -308,7 +296,7 @@ def test_a_second_crash_during_a_group_restart_does_not_stop_a_child_twice():
         assert tree._system.supervisors["t"].restarts.window.count(tree._system.now()) == 1
 
 
-def test_an_earlier_sibling_that_crashes_during_a_group_enlarges_it_and_counts_again():
+def test_an_earlier_sibling_that_crashes_during_a_group_enlarges_it_and_counts_again() -> None:
     """Trap 11: rest_for_one."""
     gate = Gate()
     stubborn = kind_with(Ours, on_stop=lambda self: gate())
@@ -328,7 +316,7 @@ def test_an_earlier_sibling_that_crashes_during_a_group_enlarges_it_and_counts_a
         assert window.count(tree._system.now()) == 2
 
 
-def test_a_backoff_of_an_old_pass_revives_nothing():
+def test_a_backoff_of_an_old_pass_revives_nothing() -> None:
     """Trap 11: terminated while it waits; then its time comes."""
     clock = ManualClock()
     slow = Backoff(initial_s=5, jitter=0)
@@ -349,7 +337,7 @@ def test_a_backoff_of_an_old_pass_revives_nothing():
 
 
 @pytest.mark.stress
-def test_no_child_call_hangs_that_races_with_the_end_of_its_supervisor():
+def test_no_child_call_hangs_that_races_with_the_end_of_its_supervisor() -> None:
     """Trap 12."""
     for _ in range(15):
         with start(root(worker("w"))) as tree, switching_fast():
@@ -359,19 +347,19 @@ def test_no_child_call_hangs_that_races_with_the_end_of_its_supervisor():
                 assert call() is True
 
 
-def _call(tree) -> bool:
+def _call(tree: Tree) -> bool:
     while True:
         try:
             tree.terminate_child("t/w")
             tree.restart_child("t/w")
         except ActorStoppedError:
             return True
-        except Exception as error:  # noqa: BLE001 - another caller was faster
+        except Exception as error:
             if type(error).__name__ not in {"ChildError", "StartError"}:
                 raise
 
 
-def test_a_call_that_waits_when_the_root_gives_up_is_answered_with_the_reason():
+def test_a_call_that_waits_when_the_root_gives_up_is_answered_with_the_reason() -> None:
     """Trap 12."""
     gate = Gate()
     stubborn = worker("b", kind_with(Ours, on_stop=lambda self: gate()))
@@ -385,141 +373,3 @@ def test_a_call_that_waits_when_the_root_gives_up_is_answered_with_the_reason():
 
     with pytest.raises(RestartLimitError):
         tree.wait(LONG_S)
-
-
-# -- 14: killing async workers -----------------------------------------------------------------------------
-
-
-def test_an_async_worker_that_is_killed_has_ended_before_its_successor_starts():
-    """Trap 14: cancel, wait for the task's end, and only then go on."""
-    order, reached = [], threading.Event()
-
-    async def stay() -> None:
-        order.append("in")
-        reached.set()
-        try:
-            await asyncio.sleep(LONG_S)
-        finally:
-            await asyncio.sleep(0.05)
-            order.append("out")
-
-    with tree_of(worker("w", obey_async, shutdown="brutal_kill")) as tree:
-        tree.ref("t/w").tell(stay)
-        assert reached.wait(LONG_S)
-        tree.terminate_child("t/w")
-        tree.restart_child("t/w")
-        order.append("restarted")
-
-    assert order == ["in", "out", "restarted"]
-
-
-def test_an_async_worker_that_ignores_its_cancellation_is_abandoned_after_a_grace():
-    """Trap 14."""
-    reached, let_go = threading.Event(), threading.Event()
-
-    async def ignore() -> None:
-        reached.set()
-        while not let_go.is_set():
-            try:
-                await asyncio.sleep(0.01)
-            except asyncio.CancelledError:
-                continue
-
-    with tree_of(worker("w", obey_async, shutdown="brutal_kill")) as tree:
-        seen = Witness(tree)
-        tree.ref("t/w").tell(ignore)
-        assert reached.wait(LONG_S)
-        tree.terminate_child("t/w")
-        abandoned = dict(tree._system.lives_abandoned)
-        let_go.set()
-        eventually(lambda: not tree._system.lives_abandoned)
-
-        assert abandoned == {"t/w": 1}
-        assert [event.reason for event in seen.of(ChildExited)] == [Reason.KILLED]
-
-
-def test_a_cancelled_error_of_the_handlers_own_is_a_crash_and_not_a_kill():
-    """Trap 14."""
-
-    async def cancelled() -> None:
-        raise asyncio.CancelledError
-
-    with tree_of(worker("w", obey_async)) as tree:
-        seen = Witness(tree)
-        tree.ref("t/w").tell(cancelled)
-
-        assert seen.wait(ChildExited).reason is Reason.CRASHED
-
-
-# -- 15: stock actors --------------------------------------------------------------------------------------
-
-
-def test_a_stock_class_is_subclassed_once_and_not_patched():
-    """Trap 15."""
-    before = dict(vars(pykka.ThreadingActor)), dict(vars(Stock))
-    with tree_of(worker("a", Stock), worker("b", Stock)) as tree:
-        kinds = {type(life_of(tree, f"t/{id_}").actor) for id_ in "ab"}
-
-        assert kinds == {harden(Stock)}
-        assert issubclass(harden(Stock), Stock)
-        assert tree.ref("t/a").actor_class is Stock
-    assert before == (dict(vars(pykka.ThreadingActor)), dict(vars(Stock)))
-
-
-def test_a_proxy_does_not_pin_the_first_instance():
-    """Trap 15: pykka.ActorProxy does."""
-    kept = []
-
-    class Pinned(Stock):
-        def __init__(self) -> None:
-            super().__init__()
-            kept.append(weakref.ref(self))
-
-    with tree_of(worker("w", Pinned)) as tree:
-        seen, proxy = Witness(tree), tree.ref("t/w").proxy()
-        proxy.total().get(timeout=LONG_S)
-        tree.ref("t/w").tell(crash)
-        seen.wait(ChildStarted)
-        seen.leave()
-        seen.events.clear()
-
-        assert proxy.total().get(timeout=LONG_S) == 42
-        eventually(lambda: _gone(kept[0]), "the end of the first instance")
-
-
-# -- 16, 17 ------------------------------------------------------------------------------------------------
-
-
-def test_supervisors_have_no_thread_of_their_own():
-    """Trap 16: they are actors like the others."""
-    before = threading.active_count()
-    inner = [SupervisorSpec(id=f"s{n}", children=[worker("w")]) for n in range(300)]
-    with tree_of(*inner):
-        assert threading.active_count() - before < 20
-
-
-def test_looking_at_one_child_costs_the_same_among_ten_thousand():
-    """Trap 17."""
-
-    def per_look_s(size: int) -> float:
-        with tree_of(worker("w", pool=size)) as tree:
-            times = []
-            for _ in range(7):
-                began = monotonic()
-                for _ in range(200):
-                    tree.child(f"t/w#{size - 1}")
-                times.append(monotonic() - began)
-        return min(times)
-
-    assert per_look_s(10_000) < 5 * per_look_s(10) + 0.005
-
-
-def test_a_tree_keeps_to_its_own_clock():
-    """Whatever peeks at another clock than the tree's is wrong by years."""
-    with start(root(worker("w", Ours, start_timeout_s=LONG_S)), clock=SystemClock(offset_s=1e9)) as tree:
-        seen = Witness(tree)
-        tree.ref("t/w").tell(crash)
-        seen.wait(ChildStarted)
-
-        assert tree.ref("t/w").ask("m", timeout=LONG_S) == "m"
-        assert tree.child("t/w").last_exit.at > 1e9

@@ -3,6 +3,8 @@
 import gc
 import threading
 import weakref
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.hardening import (
     LONG_S,
     Gate,
     Witness,
+    crash,
     eventually,
     in_thread,
     obey_async,
@@ -23,12 +26,8 @@ from tests.hardening import (
 )
 
 
-def crash() -> None:
-    raise ValueError
-
-
 @pytest.mark.slow
-def test_a_storm_of_crashes_is_weathered_on_few_threads():
+def test_a_storm_of_crashes_is_weathered_on_few_threads() -> None:
     """Trap 1: growth while the queue makes no progress made 8,086 threads."""
     most = 0
 
@@ -48,7 +47,7 @@ def test_a_storm_of_crashes_is_weathered_on_few_threads():
         assert most - before < 200
 
 
-def test_workers_that_block_unseen_are_compensated_until_all_run():
+def test_workers_that_block_unseen_are_compensated_until_all_run() -> None:
     """Trap 1: sixty wait for each other in something that the pool knows nothing of."""
     barrier = threading.Barrier(60)
     with tree_of(worker("w", pool=60)) as tree:
@@ -59,7 +58,7 @@ def test_workers_that_block_unseen_are_compensated_until_all_run():
         assert sorted(reply.get() for reply in replies) == list(range(60))
 
 
-def test_blocking_asks_are_compensated_at_once():
+def test_blocking_asks_are_compensated_at_once() -> None:
     """Trap 1: a chain of a hundred asks, each of which holds a thread of the pool."""
 
     def chain(n: int) -> int:
@@ -69,7 +68,7 @@ def test_blocking_asks_are_compensated_at_once():
         assert tree.ref("t/x0").ask(lambda: chain(0), timeout=LONG_S) == 100
 
 
-def test_a_pool_full_of_stuck_threads_still_has_one_for_the_supervisor():
+def test_a_pool_full_of_stuck_threads_still_has_one_for_the_supervisor() -> None:
     """Trap 1: the reserve."""
     gate = Gate()
     with tree_of(worker("w", pool=BASE, shutdown=0), max_restarts=3) as tree:
@@ -99,7 +98,7 @@ class Step:
 
 
 @pytest.fixture
-def pool():
+def pool() -> Iterator[Pool]:
     failures = []
     pool = Pool("p", 4096, near_cap=lambda *_: None, failed=failures.append)
     yield pool
@@ -107,7 +106,7 @@ def pool():
     assert failures == []
 
 
-def test_no_job_relies_on_a_thread_that_is_not_there(pool):
+def test_no_job_relies_on_a_thread_that_is_not_there(pool: Pool) -> None:
     """Trap 2: an idle thread is counted once, also where it was woken twice; each job has a thread of its own."""
     for size in (1, 2, 3, BASE - 1) * 5:
         barrier, done = threading.Barrier(size + 1), threading.Semaphore(0)
@@ -119,7 +118,7 @@ def test_no_job_relies_on_a_thread_that_is_not_there(pool):
         assert len(set(pool._parked)) == len(pool._parked)
 
 
-def test_a_thread_that_blocks_after_taking_on_a_job_for_itself_is_made_up_for(pool):
+def test_a_thread_that_blocks_after_taking_on_a_job_for_itself_is_made_up_for(pool: Pool) -> None:
     """Trap 2: a job that its submitter kept for itself is not lost behind the submitter's next wait."""
 
     class Urgent(Step):
@@ -136,7 +135,7 @@ def test_a_thread_that_blocks_after_taking_on_a_job_for_itself_is_made_up_for(po
 
 @pytest.mark.stress
 @pytest.mark.parametrize("handler", [lambda message: message, obey_async])
-def test_no_wake_up_is_lost_when_a_worker_goes_idle(handler):
+def test_no_wake_up_is_lost_when_a_worker_goes_idle(handler: Any) -> None:
     """Trap 3: each message finds the worker just going idle."""
     with tree_of(worker("w", handler)) as tree, switching_fast():
         ref = tree.ref("t/w")
@@ -145,7 +144,7 @@ def test_no_wake_up_is_lost_when_a_worker_goes_idle(handler):
 
 
 @pytest.mark.stress
-def test_no_wake_up_is_lost_when_a_worker_comes_up():
+def test_no_wake_up_is_lost_when_a_worker_comes_up() -> None:
     """Trap 3: messages are sent while it restarts."""
     count, most = 0, 400
 
@@ -163,7 +162,7 @@ def test_no_wake_up_is_lost_when_a_worker_comes_up():
     assert count == most
 
 
-def test_a_put_and_a_handled_message_take_the_lock_once_a_batch_not_once_a_message():
+def test_a_put_and_a_handled_message_take_the_lock_once_a_batch_not_once_a_message() -> None:
     """Trap 4: a lock on both sides of each message convoys under the GIL."""
     gate, taken = Gate(), 0
 
@@ -195,7 +194,7 @@ def test_a_put_and_a_handled_message_take_the_lock_once_a_batch_not_once_a_messa
     assert taken < 20
 
 
-def test_an_idle_thread_of_the_pool_keeps_nothing_of_its_last_job_alive(pool):
+def test_an_idle_thread_of_the_pool_keeps_nothing_of_its_last_job_alive(pool: Pool) -> None:
     """Trap 10."""
 
     class Payload:
@@ -218,7 +217,7 @@ def test_an_idle_thread_of_the_pool_keeps_nothing_of_its_last_job_alive(pool):
     eventually(gone, "the end of the payload")
 
 
-def test_stops_of_many_blocked_members_do_not_each_take_a_thread():
+def test_stops_of_many_blocked_members_do_not_each_take_a_thread() -> None:
     """Trap 9: a pool of ten thousand idle members is stopped all at once, on no more threads than before."""
     with tree_of(worker("w", pool=10_000)) as tree:
         seen = Witness(tree)
@@ -238,7 +237,7 @@ def test_stops_of_many_blocked_members_do_not_each_take_a_thread():
         assert most - before < 20
 
 
-def test_a_crash_takes_no_new_thread_per_incarnation():
+def test_a_crash_takes_no_new_thread_per_incarnation() -> None:
     """Trap 1, in small: a thousand restarts of one worker."""
     with tree_of(worker("w")) as tree:
         seen = Witness(tree)
