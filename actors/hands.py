@@ -51,6 +51,7 @@ class Hands:
         life = child.life = kind(self._system, spec, mailbox, self._box)
         child.standing = Standing.STARTING
         child.timed_out = False
+        child.up_since = None
         if life.start():
             return True
         self.limit(child, spec.start_timeout_s)
@@ -61,6 +62,9 @@ class Hands:
         child.cancel_timer()
         child.standing = Standing.UP
         child.up_since = self._system.now()
+        self._publish_start(child)
+
+    def _publish_start(self, child: Child) -> None:
         self._system.publish(ChildStarted(child.path, child.mailbox.incarnation))
 
     def stop(self, child: Child, *, kill: bool) -> Exit | None:
@@ -104,6 +108,8 @@ class Hands:
         child.came_up = child.life is not None and child.life.came_up
         if child.came_up and _was_quiet(child, self._system.now()):
             child.consecutive = 0
+        if child.came_up and child.up_since is None:  # it was ended before its supervisor had heard that it was up
+            self._publish_start(child)
         child.life = None
         child.standing = Standing.DOWN
         incarnation = child.mailbox.incarnation + (not child.came_up)  # of a failed start: the one it would have been

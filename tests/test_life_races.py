@@ -17,10 +17,13 @@ from actors import (
     ChildExited,
     ChildStarted,
     Reply,
+    StartError,
 )
 from actors.boundary import WorkerLife
 from actors.hands import Late
+from actors.life import Up
 from actors.mailbox import Mailbox as Box
+from actors.mailbox import SupervisorBox
 from actors.spec import Reason
 from actors.supervision import Ping
 from actors.testing import ManualClock, settle
@@ -229,6 +232,31 @@ def settle_supervisor(tree: Any) -> None:
     pong = Reply()
     tree._system.boxes["t"].post(Ping(pong))
     assert pong.wait(LONG_S)
+
+
+def test_a_life_that_is_ended_before_its_supervisor_heard_that_it_is_up_has_started_and_exited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tree_of(worker("w", Stock, shutdown="brutal_kill")) as tree:
+        seen = Witness(tree)
+        tree.terminate_child("t/w")
+        with stop_at(
+            SupervisorBox, "post", lambda _, message, *__: isinstance(message, Up), after=False, patch=monkeypatch
+        ) as gate:
+            restarted = in_thread(lambda: tree.restart_child("t/w"))
+            gate.wait_reached()
+            tree.terminate_child("t/w")
+            with pytest.raises(StartError):
+                restarted()
+        settle(tree)
+        eventually(lambda: not tree._system.lives_abandoned)
+
+        assert [type(event) for event in seen.events if not isinstance(event, ChildAbandoned)] == [
+            ChildExited,
+            ChildStarted,
+            ChildExited,
+        ]
+        assert [event.started for event in seen.of(ChildExited)] == [True, True]
 
 
 @pytest.mark.parametrize("cancel_first", [True, False])

@@ -220,6 +220,9 @@ def footprint(tree: Tree, actor: type[Any]) -> Footprint:
     tree.terminate_child("shop/a")
     settle(tree)
     join_threads("shop/a")
+    timers = tree._system.timers
+    with timers._wake:
+        timers._purge()  # those that were cancelled go only when there are a thousand of them
     gc.collect()
     things = gc.get_objects()
     files = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count is all that is wanted

@@ -22,6 +22,8 @@ from tests.crew import LONG_S, Record, crash, faulty, hooks, incarnations, meanw
 from trees import SupervisorSpec, Tree, WorkerSpec
 
 BOTH = pytest.mark.parametrize("dispatch", ["pool", "loop", "thread"])
+PATIENT_S = 3 * LONG_S
+"""A limit of a stop that no test waits for: what comes earlier did not come because of it."""
 THREADS = pytest.mark.parametrize("dispatch", ["pool", "thread"])
 
 
@@ -70,8 +72,8 @@ def test_one_child_is_stopped_at_a_time(dispatch: str) -> None:
 @BOTH
 def test_parallel_stop_stops_all_children_at_once(dispatch: str) -> None:
     hang = Hang()
-    children = [faulty(id_, on_stop=hang, dispatch=dispatch) for id_ in "abc"]
-    with running(shop(*children, parallel_stop=True)) as tree, meanwhile(tree.stop) as stopping:
+    children = [faulty(id_, on_stop=hang, dispatch=dispatch, shutdown=PATIENT_S) for id_ in "abc"]
+    with running(shop(*children, parallel_stop=True)) as tree, meanwhile(tree.stop) as stopping, hang:
         for _ in "abc":
             hang.wait_until_entered()
         hang.release()
@@ -83,12 +85,11 @@ def test_parallel_stop_stops_all_children_at_once(dispatch: str) -> None:
 def test_the_members_of_a_pool_are_stopped_at_once_and_its_siblings_one_by_one(dispatch: str) -> None:
     diary: list[str] = []
     hang = Hang()
-    spec = shop(faulty("a", diary=diary), faulty("crew", pool=3, on_stop=hang, dispatch=dispatch))
-    with running(spec) as tree, meanwhile(tree.stop):
+    spec = shop(faulty("a", diary=diary), faulty("crew", pool=3, on_stop=hang, dispatch=dispatch, shutdown=PATIENT_S))
+    with running(spec) as tree, meanwhile(tree.stop), hang:
         for _ in range(3):
             hang.wait_until_entered()
         during = hooks(diary)
-        hang.release()
 
     assert during == ["on_start a"]
     assert hooks(diary) == ["on_start a", "on_stop a"]

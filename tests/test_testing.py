@@ -94,6 +94,14 @@ def test_a_hang_on_the_loop_ends_when_the_worker_is_cancelled() -> None:
             reply.get()
 
 
+def test_a_hang_is_released_on_leaving_its_block() -> None:
+    with running(shop(faulty("a"))) as tree, Hang(deaf=True) as hang:
+        reply = tree.ref("shop/a").ask(hang, block=False)
+        hang.wait_until_entered()
+
+    assert reply.get() is hang
+
+
 def test_waiting_for_a_hang_that_nobody_enters_times_out() -> None:
     with pytest.raises(TimeoutError):
         Hang().wait_until_entered(timeout_s=0.0)

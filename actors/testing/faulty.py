@@ -22,7 +22,7 @@ import asyncio
 import builtins
 import itertools
 import threading
-from typing import Any
+from typing import Any, Self
 
 from actors import errors
 from actors.here import sleep
@@ -58,7 +58,10 @@ class Fault:
 
 
 class Hang:
-    """A fault that holds its worker up until ``release``. May be used by several workers, and again."""
+    """A fault that holds its worker up until ``release``. May be used by several workers, and again.
+
+    As a context manager it is released on leaving, also where an assertion failed in between.
+    """
 
     def __init__(self, *, deaf: bool = False) -> None:
         self.deaf = deaf
@@ -68,6 +71,12 @@ class Hang:
 
     def __repr__(self) -> str:
         return f"<Hang{' deaf' if self.deaf else ''}{' released' if self._released.done else ''}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def wait_until_entered(self, timeout_s: float = 10.0) -> None:
         """Wait until a worker hangs here; the next call waits for the next one.

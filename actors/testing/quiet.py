@@ -33,6 +33,7 @@ def settle(tree: Settled, timeout_s: float = 10.0) -> None:
     while True:
         if system.is_down:
             _wait(system.ended, system.root_path, end)
+            _flush(system, end)  # also what was sent to a tree that was down already
             return
         _round_trip(system, end)
         now = system.activity()
@@ -60,6 +61,10 @@ def _round_trip(system: System, end: float) -> None:
             _wait(child.mailbox.when_quiet(), path, end)
     for path in list(system.supervisors):
         _ping(system, path, end)
+    _flush(system, end)
+
+
+def _flush(system: System, end: float) -> None:
     if not system.bus.flush(max(0.0, end - monotonic())):
         message = f"{system.root_path}: its events were not delivered in time"
         raise TimeoutError(message)

@@ -328,7 +328,7 @@ class Walk(RuleBasedStateMachine):
             if deed in {"crash", "stop"} or (deed == "note" and states.get(path) == "running" and not was_closed):
                 assert handled == 1, (name, path)
             elif handled + refused == 0:
-                assert self._waits_for_restart(path), (name, path, deed, dead, self.model.down, self.tree._system.boxes.get(path), self.tree._system.dead_letters, str(self.tree._system.bus.__dict__), list(self.events))
+                assert self._waits_for_restart(path), (name, path)
                 waiting[name] = (path, deed, reply)
             if handled and reply is not None:
                 assert reply.done
