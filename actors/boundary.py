@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from actors.dispatch import soon
 from actors.errors import Failed, Ignore, WorkerCrashedError
 from actors.life import Ending, Exit, Life, Phase, Up
-from actors.mailbox import NOTHING, Refusal
+from actors.mailbox import NOTHING
 from actors.messages import CURRENT, Current
 from actors.reply import Reply
 from actors.spec import Reason, Where, WorkerRecipe
@@ -243,7 +243,7 @@ class WorkerLife(Life):
             body, reply, origin = envelope
             if origin is not None:
                 if origin.deadline is not None and origin.deadline < self.since:
-                    self.system.dead_letter(self.mailbox, body, Refusal.EXPIRED, origin.sender)
+                    self.system.expired(self.mailbox, envelope)
                     continue
                 CURRENT.set(Current(self, origin))
             try:

@@ -196,22 +196,23 @@ class Bus:
         self._root = root
         self.published = 0
         """How many events so far, at least."""
-        self._subscriptions: tuple[Subscription, ...] = ()  # replaced as a whole: publishing needs no lock
+        self._subscriptions: dict[Subscription, None] = {}
+        """An ordered set. Each change, and the copy that ``publish`` makes, is one step of C: no lock is needed."""
 
     def publish(self, event: Event) -> None:
         """Hand an event to every subscriber's queue. Never blocks."""
         self.published += 1
-        for subscription in self._subscriptions:
+        for subscription in tuple(self._subscriptions):
             subscription.put(event)
 
     def subscribe(self, callback: Callback) -> Callable[[], None]:
         """Have ``callback(event)`` called for everything from now on; returns how to end that."""
         subscription = Subscription(self._pool, self._root, callback, self._dropped)
-        self._subscriptions = (*self._subscriptions, subscription)
+        self._subscriptions[subscription] = None
         return lambda: self._remove(subscription)
 
     def _remove(self, subscription: Subscription) -> None:
-        self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
+        self._subscriptions.pop(subscription, None)
 
     def _dropped(self, subscription: Subscription, error: BaseException) -> None:
         self._remove(subscription)
@@ -220,11 +221,11 @@ class Bus:
 
     def silence(self) -> None:
         """Deliver nothing any more: in the child of a fork there is no thread to do it."""
-        self._subscriptions = ()
+        self._subscriptions.clear()
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all that was published is delivered; False when a subscriber is too slow for that."""
-        marks = [mark for subscription in self._subscriptions if (mark := subscription.mark()) is not None]
+        marks = [mark for subscription in tuple(self._subscriptions) if (mark := subscription.mark()) is not None]
         delivered = [mark.wait(timeout_s) for mark in marks]  # wait for each, also after one was too slow
         return all(delivered)
 

@@ -210,11 +210,12 @@ class Mailbox:
                 life.running_on = None
                 woken, self.waiters = self.waiters, None
                 batch = None
-            elif isinstance(self.queue, list):
-                self.batch, self.queue = iter(self.queue), []
+            elif self.bounds.capacity is None or self.bounds.overflow is Overflow.DROP_OLDEST:
+                # (What goes first when a batch has to shrink is taken from the same iterator: see _put_with_care.)
+                self.batch, self.queue = iter(self.queue), type(self.queue)()
                 return self.batch
             else:
-                # Bounded: one at a time, so that what was taken and not handled never escapes the bound.
+                # Senders wait for room, or are refused: one at a time, so that room is told as it comes.
                 batch = self.batch = iter((self.queue.popleft(),))
                 room = next((one for one in self.waiters or () if not isinstance(one, _Quiet)), None)
                 woken = None if room is None else deque((room,))

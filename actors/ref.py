@@ -108,9 +108,14 @@ class Ref(pykka.ActorRef[Any]):
         if block and self._system.on_loop and self._runs_on_loop:
             raise _noted(BlockingAskError(self.path))
         reply, envelope = self._request(message, timeout)
-        verdict = None if envelope is None else self._put(envelope)
-        if envelope is not None and verdict is not None:
-            self._put_again(envelope, verdict)
+        if envelope is None:
+            return reply.get() if block else reply
+        if block:
+            reply.arm()
+        verdict = self._put(envelope)
+        if verdict is None:
+            return reply.get_armed() if block else reply
+        self._put_again(envelope, verdict)
         return reply.get() if block else reply
 
     async def ask_async(self, message: Any, *, timeout: float | None = 5.0) -> Any:  # noqa: ASYNC109 - as ask

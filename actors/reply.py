@@ -114,6 +114,24 @@ class Reply(pykka.Future[Any]):
             raise self.late(timeout)
         return self._outcome()
 
+    def arm(self) -> None:
+        """Get ready to wait, before anybody knows of this reply; then ``get_armed`` has nothing left to do but that."""
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def get_armed(self) -> Any:
+        """``get`` for the one who armed it, right after the request was sent."""
+        gate, limit = self._gate, self._timeout_s
+        if gate is None:
+            return self.get()
+        with blocking():
+            opened = gate.acquire(timeout=-1 if limit is None else min(limit, threading.TIMEOUT_MAX))
+        if opened:
+            gate.release()  # the next waiter's turn
+        elif self._value is _PENDING:
+            raise self.late()
+        return self._outcome()
+
     def wait(self, timeout_s: float | None) -> bool:
         """Block this thread until there is an outcome, for at most ``timeout_s``; True if there is one."""
         with self._lock:
@@ -193,11 +211,18 @@ class Reply(pykka.Future[Any]):
 
     def late(self, timeout: float | None = None) -> ReplyTimeoutError:
         """The error of a wait that was too long, as the present handler's own."""
-        path = self._target.path if self._target is not None else "?"
-        waiting = self._target.depth if self._target is not None else 0
-        limit = self._timeout_s if timeout is None or self._timeout_s is None else min(timeout, self._timeout_s)
-        error = ReplyTimeoutError(path, self._asker, timeout if limit is None else limit, waiting)  # type: ignore[arg-type]
+        error = self._too_late(timeout)
         current = CURRENT.get()
         if current is not None:
             current.note(error)
         return error
+
+    def expire(self) -> None:
+        """Nobody waits any longer, or should: the request will not be handled."""
+        self._finish(None, self._too_late(None))
+
+    def _too_late(self, timeout: float | None) -> ReplyTimeoutError:
+        path = self._target.path if self._target is not None else "?"
+        waiting = self._target.depth if self._target is not None else 0
+        limit = self._timeout_s if timeout is None or self._timeout_s is None else min(timeout, self._timeout_s)
+        return ReplyTimeoutError(path, self._asker, (timeout if limit is None else limit) or 0.0, waiting)

@@ -20,24 +20,21 @@ from actors import events
 from actors.base import register_root
 from actors.child import Child, Standing
 from actors.clock import Clock, SystemClock
+from actors.dead_letters import DeadLetterOffice
 from actors.dispatch import Dispatcher
 from actors.dispatch.loop import Loop
 from actors.dispatch.pool import Pool
 from actors.dispatch.thread import Threads, after_fork, in_background
 from actors.dispatch.timers import Timers
 from actors.errors import (
-    ActorStoppedError,
     BlockingAskError,
-    MailboxFullError,
-    ParkedError,
     RecursionDetectedError,
     RestartLimitError,
     StartError,
-    TreeDownError,
 )
 from actors.life import Ended, Exit, Life, Up
 from actors.mailbox import Mailbox, PoolBox, Refusal, SupervisorBox
-from actors.messages import CURRENT, Address, Envelope
+from actors.messages import CURRENT, Address
 from actors.ref import Ref
 from actors.reply import Reply
 from actors.spec import ChildSpec, Reason, Where
@@ -49,18 +46,8 @@ CLOSE_S = 1.0
 EXIT_S = 3.0
 """How long the end of the interpreter waits for a tree that nobody has stopped."""
 
-_WHY: dict[Refusal, str] = {
-    Refusal.STOPPED: "is stopped. restart_child starts it again",
-    Refusal.PARKED: "is parked: it crashed more often than its own limit allows. restart_child revives it",
-    Refusal.FORGOTTEN: "is no longer listed: it was deleted, or was temporary and ended",
-    Refusal.BODY: "is a run= body and has no mailbox. Declare it with handle= or actor= to send it messages",
-    Refusal.SUPERVISOR: "is a supervisor and takes no messages. Send to one of its workers",
-    Refusal.DOWN: "its tree is down",
-    Refusal.HOPS: "would be told after too many tells. Use detached=True where a new chain begins",
-}
 
-
-class System:
+class System(DeadLetterOffice):
     """The shared ground of one running tree."""
 
     def __init__(
@@ -93,9 +80,7 @@ class System:
         """Every child that is listed now, the root too."""
         self.supervisors: dict[str, Supervisor] = {}
         """The present, or last, incarnation of each supervisor."""
-        self._books = threading.Lock()
-        self.dead_letters: Counter[str] = Counter()
-        """Dead letters so far, by reason."""
+        super().__init__()
         self.strays: set[Life] = set()
         """Those whose thread or task was left to itself and still runs."""
         self.started = Reply()
@@ -226,15 +211,6 @@ class System:
         """Something happened."""
         self.bus.publish(event)
 
-    def dead_letter(self, box: Mailbox | None, body: Any, reason: Refusal, sender: str | None, path: str = "") -> None:
-        """Nobody will handle this message: count it and say so."""
-        with self._books:
-            self.dead_letters[reason] += 1
-            if box is not None:
-                box.dead += 1
-        where = box.path if box is not None else path
-        self.publish(events.DeadLetter(where, str(reason), type(body).__name__, sender))
-
     def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None:
         """A handler answered with an error, and lives."""
         self.publish(events.RequestFailed(path, error, asked))
@@ -274,58 +250,7 @@ class System:
     def _loop_blocked(self, path: str | None, blocked_s: float, stack: str) -> None:
         self.publish(events.LoopBlocked(path or self.root_path, blocked_s, stack))
 
-    # -- messages that nobody takes ------------------------------------------------------------------------
-
-    def close(self, box: Mailbox, refusal: Refusal) -> None:
-        """A child stays down: answer all that waits in its mailbox, and in those of its subtree."""
-        if isinstance(box, SupervisorBox):
-            self._close_subtree(box.path, refusal)
-        self._answer(box, box.close(refusal), refusal)
-
-    def _close_subtree(self, path: str, refusal: Refusal) -> None:
-        supervisor = self.supervisors.get(path)
-        if supervisor is None:
-            return
-        for child in list(supervisor.roster):
-            if refusal is Refusal.FORGOTTEN:
-                supervisor.roster.strike(child)
-            self.close(child.mailbox, refusal)
-        if refusal is Refusal.FORGOTTEN:
-            del self.supervisors[path]
-
-    def _answer(self, box: Mailbox, left: list[Envelope], refusal: Refusal) -> None:
-        for envelope in left:
-            self._refuse_one(box.path, box, envelope, refusal)
-
-    def refused(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
-        """A message was not taken: its asker hears why, or it is a dead letter."""
-        self._refuse_one(path, box, envelope, refusal)
-
-    def overflowed(self, box: Mailbox | None, envelope: Envelope) -> None:
-        """A message had to go for a newer one."""
-        self._refuse_one(box.path if box is not None else "", box, envelope, Refusal.FULL)
-
-    def _refuse_one(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
-        body, reply, origin = envelope
-        if reply is not None:
-            capacity = box.bounds.capacity if box is not None else None
-            full = refusal is Refusal.FULL and capacity is not None
-            reply.fail(MailboxFullError(path, capacity or 0) if full else self.stopped_error(path, refusal))
-        elif not isinstance(box, SupervisorBox) or refusal is Refusal.SUPERVISOR:
-            self.dead_letter(box, body, refusal, origin.sender if origin is not None else None, path)
-
-    def stopped_error(self, path: str, refusal: Refusal) -> ActorStoppedError:
-        """Why an ask to this path fails at once."""
-        if self.is_down or refusal is Refusal.DOWN:
-            return self.down_error(path)
-        kind = ParkedError if refusal is Refusal.PARKED else ActorStoppedError
-        return kind(path, _WHY.get(refusal, str(refusal)))
-
-    def down_error(self, path: str) -> TreeDownError:
-        """The whole tree is down; with the reason, where its root gave up."""
-        error = TreeDownError(path, _WHY[Refusal.DOWN] + (": its root gave up" if self.cause is not None else ""))
-        error.__cause__ = self.cause
-        return error
+    # -- calls that would wait for themselves --------------------------------------------------------------
 
     def recursion_error(self) -> RecursionDetectedError:
         """The tree was to be stopped by one of its own handlers, which would wait for itself."""

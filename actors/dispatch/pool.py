@@ -113,7 +113,8 @@ class Pool:
             thread.wake()
         elif not job.urgent and not self._tick.is_set():
             self._tick.set()
-        self._report_refusal()
+        if self._refusal is not None:
+            self._report_refusal()
 
     def open(self) -> None:
         """Start the reserve, so that supervisors have a thread also when the machine gives no more.

@@ -1,0 +1,115 @@
+"""Messages that nobody takes: their asker hears why, or they are dead letters, counted by reason.
+
+Whatever refuses or drops a message comes here with the envelope and the reason, and nowhere else: so none is lost
+without a trace.
+
+Locking: ``_books`` guards the counters. No other lock is taken while it is held.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from actors.errors import ActorStoppedError, MailboxFullError, ParkedError, RestartLimitError, TreeDownError
+from actors.events import DeadLetter, Event
+from actors.mailbox import Mailbox, Refusal, SupervisorBox
+
+if TYPE_CHECKING:
+    from actors.messages import Envelope
+    from actors.supervisor import Supervisor
+
+_WHY: dict[Refusal, str] = {
+    Refusal.STOPPED: "is stopped. restart_child starts it again",
+    Refusal.PARKED: "is parked: it crashed more often than its own limit allows. restart_child revives it",
+    Refusal.FORGOTTEN: "is no longer listed: it was deleted, or was temporary and ended",
+    Refusal.BODY: "is a run= body and has no mailbox. Declare it with handle= or actor= to send it messages",
+    Refusal.SUPERVISOR: "is a supervisor and takes no messages. Send to one of its workers",
+    Refusal.DOWN: "its tree is down",
+    Refusal.HOPS: "would be told after too many tells. Use detached=True where a new chain begins",
+}
+
+
+class DeadLetterOffice:
+    """The part of a tree's shared ground that deals with undeliverable messages."""
+
+    is_down: bool
+    cause: RestartLimitError | None
+    supervisors: dict[str, Supervisor]
+
+    def __init__(self) -> None:
+        self._books = threading.Lock()
+        self.dead_letters: Counter[str] = Counter()
+        """Dead letters so far, by reason."""
+
+    def publish(self, event: Event) -> None:
+        """Something happened."""
+        raise NotImplementedError
+
+    def dead_letter(self, box: Mailbox | None, body: Any, reason: Refusal, sender: str | None, path: str = "") -> None:
+        """Nobody will handle this message: count it and say so."""
+        with self._books:
+            self.dead_letters[reason] += 1
+            if box is not None:
+                box.dead += 1
+        where = box.path if box is not None else path
+        self.publish(DeadLetter(where, str(reason), type(body).__name__, sender))
+
+    def expired(self, box: Mailbox, envelope: Envelope) -> None:
+        """Its asker waits no longer, so it is not handled."""
+        body, reply, origin = envelope
+        if reply is not None:
+            reply.expire()
+        self.dead_letter(box, body, Refusal.EXPIRED, origin.sender if origin is not None else None)
+
+    def close(self, box: Mailbox, refusal: Refusal) -> None:
+        """A child stays down: answer all that waits in its mailbox, and in those of its subtree."""
+        if isinstance(box, SupervisorBox):
+            self._close_subtree(box.path, refusal)
+        self._answer(box, box.close(refusal), refusal)
+
+    def _close_subtree(self, path: str, refusal: Refusal) -> None:
+        supervisor = self.supervisors.get(path)
+        if supervisor is None:
+            return
+        for child in list(supervisor.roster):
+            if refusal is Refusal.FORGOTTEN:
+                supervisor.roster.strike(child)
+            self.close(child.mailbox, refusal)
+        if refusal is Refusal.FORGOTTEN:
+            del self.supervisors[path]
+
+    def _answer(self, box: Mailbox, left: list[Envelope], refusal: Refusal) -> None:
+        for envelope in left:
+            self._refuse_one(box.path, box, envelope, refusal)
+
+    def refused(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
+        """A message was not taken: its asker hears why, or it is a dead letter."""
+        self._refuse_one(path, box, envelope, refusal)
+
+    def overflowed(self, box: Mailbox | None, envelope: Envelope) -> None:
+        """A message had to go for a newer one."""
+        self._refuse_one(box.path if box is not None else "", box, envelope, Refusal.FULL)
+
+    def _refuse_one(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
+        body, reply, origin = envelope
+        if reply is not None:
+            capacity = box.bounds.capacity if box is not None else None
+            full = refusal is Refusal.FULL and capacity is not None
+            reply.fail(MailboxFullError(path, capacity or 0) if full else self.stopped_error(path, refusal))
+        elif not isinstance(box, SupervisorBox) or refusal is Refusal.SUPERVISOR:
+            self.dead_letter(box, body, refusal, origin.sender if origin is not None else None, path)
+
+    def stopped_error(self, path: str, refusal: Refusal) -> ActorStoppedError:
+        """Why an ask to this path fails at once."""
+        if self.is_down or refusal is Refusal.DOWN:
+            return self.down_error(path)
+        kind = ParkedError if refusal is Refusal.PARKED else ActorStoppedError
+        return kind(path, _WHY.get(refusal, str(refusal)))
+
+    def down_error(self, path: str) -> TreeDownError:
+        """The whole tree is down; with the reason, where its root gave up."""
+        error = TreeDownError(path, _WHY[Refusal.DOWN] + (": its root gave up" if self.cause is not None else ""))
+        error.__cause__ = self.cause
+        return error
