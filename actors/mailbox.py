@@ -216,7 +216,7 @@ class Mailbox:
                 return self.batch
             else:
                 # Senders wait for room, or are refused: one at a time, so that room is told as it comes.
-                batch = self.batch = iter((self.queue.popleft(),))
+                batch = self.batch = iter((self.queue.popleft(),))  # type: ignore[union-attr]  # bounded: a deque
                 room = next((one for one in self.waiters or () if not isinstance(one, _Quiet)), None)
                 woken = None if room is None else deque((room,))
                 if room is not None and self.waiters is not None:
