@@ -214,7 +214,8 @@ class Walk(RuleBasedStateMachine):
             self._send(child.path, "note", asked=number == 1, ref=ref)
         if other is not child and aside < 6:
             # To one that is down and about to be started with the rest, it may come too early.
-            self._send(other.path, "note" if other.state != "stopped" else "perhaps", asked=False)
+            is_open = other.state in {"running", "restarting"}
+            self._send(other.path, "note" if is_open else "perhaps", asked=False)
         if deed == "crash":
             self.model.crash(sup, child)
         else:
