@@ -37,9 +37,10 @@ class Late:
 class Hands:
     """What one supervisor does to its children."""
 
-    def __init__(self, system: System, box: SupervisorBox) -> None:
+    def __init__(self, system: System, box: SupervisorBox, period_s: float) -> None:
         self._system = system
         self._box = box
+        self._period_s = period_s
 
     def start(self, child: Child) -> bool:
         """Begin a new life; True when it is up already."""
@@ -106,7 +107,7 @@ class Hands:
         child.cancel_timer()
         child.record_exit(exit_, self._system.now())
         child.came_up = child.life is not None and child.life.came_up
-        if child.came_up and _was_quiet(child, self._system.now()):
+        if child.came_up and self._was_quiet(child):
             child.consecutive = 0
         if child.came_up and child.up_since is None:  # it was ended before its supervisor had heard that it was up
             self._publish_start(child)
@@ -128,11 +129,11 @@ class Hands:
         if standing is Standing.STOPPING and not _expected(child, exit_):
             self._system.publish(ChildStopAbnormal(child.path, exit_.reason, str(exit_)))
 
-
-def _was_quiet(child: Child, now: float) -> bool:
-    """Whether it was up long enough for its backoff to begin anew, whoever ended it."""
-    backoff, since = child.spec.backoff, child.up_since
-    return backoff is not None and since is not None and now - since >= backoff.reset_after_s
+    def _was_quiet(self, child: Child) -> bool:
+        """Whether it was up so long, whoever ended it, that its next restart is the first of a new row."""
+        backoff, since = child.spec.backoff, child.up_since
+        quiet_s = backoff.reset_after_s if backoff is not None else self._period_s
+        return since is not None and self._system.now() - since >= quiet_s
 
 
 def _detail(child: Child, exit_: Exit) -> str:

@@ -51,7 +51,9 @@ class Restarts:
             else:
                 self._give_up(child, exit_, window.count(now))
             return
-        delay_s = self._delay_s(child, now)
+        child.consecutive += 1
+        backoff = child.spec.backoff
+        delay_s = backoff.delay_s(child.consecutive, self._system.random) if backoff is not None else 0.0
         self._system.publish(ChildRestarting(child.path, child.consecutive, delay_s))
         child.due = now + delay_s if delay_s > 0 else None
         plan = self._plan(child, now + delay_s)
@@ -68,15 +70,6 @@ class Restarts:
         if child.window is None:
             child.window = RestartWindow(self._recipe.limit)
         return child.window
-
-    def _delay_s(self, child: Child, now: float) -> float:
-        """The backoff of the next restart in a row; a child that stayed up long enough begins a new row."""
-        backoff = child.spec.backoff
-        quiet_s = backoff.reset_after_s if backoff is not None else self._recipe.limit.period_s
-        if child.came_up and child.up_since is not None and now - child.up_since >= quiet_s:
-            child.consecutive = 0
-        child.consecutive += 1
-        return backoff.delay_s(child.consecutive, self._system.random) if backoff is not None else 0.0
 
     def _plan(self, culprit: Child, due: float) -> RestartPlan:
         """Stop whom the strategy names, wait, start them; what a restart under way had still to start is joined."""

@@ -46,7 +46,7 @@ class Supervisor(Hardened):
         self.system = life.system
         self.path = life.mailbox.path
         self.roster = Roster(self.system, self.path)
-        self.hands = Hands(self.system, life.mailbox)
+        self.hands = Hands(self.system, life.mailbox, recipe.limit.period_s)
         self.restarts = Restarts(self)
         self.begun = False
         self.first: FirstPass | None = None

@@ -28,38 +28,59 @@ from trees.resolve import resolve, target_of, where
 
 def build(spec: Spec) -> ChildSpec:
     """The ``ChildSpec`` of a spec, with everything below it."""
-    common: dict[str, Any] = {
-        "id": spec.id,
-        "restart": core.Restart(spec.restart),
-        "shutdown_s": _seconds(spec.shutdown),
-        "brutal_kill": spec.shutdown == "brutal_kill",
-        "significant": spec.significant,
-        "backoff": _backoff(spec.backoff),
-        "park": spec.on_exhausted == "park",
-        "description": spec.description,
-    }
-    if isinstance(spec, SupervisorSpec):
-        return ChildSpec(recipe=_supervisor(spec), **common)
-    return ChildSpec(
-        recipe=_worker(spec),
-        start_timeout_s=math.inf if spec.start_timeout_s is None else spec.start_timeout_s,
-        pool=spec.pool if spec.pool > 1 else None,
-        **common,
-    )
+    return _Builder().build(spec)
 
 
-def _supervisor(spec: SupervisorSpec) -> SupervisorRecipe:
-    return SupervisorRecipe(
-        strategy=Strategy(spec.strategy),
-        limit=RestartLimit(spec.max_restarts, spec.period_s),
-        auto_shutdown=AutoShutdown(spec.auto_shutdown),
-        children=tuple(build(child) for child in spec.children),
-        max_children=spec.max_children,
-        parallel_stop=spec.parallel_stop,
-    )
+class _Builder:
+    """One build. Workers that differ in their id only share a recipe: one look at their code, and little memory."""
+
+    def __init__(self) -> None:
+        self._recipes: dict[tuple[Any, ...], WorkerRecipe] = {}
+
+    def build(self, spec: Spec) -> ChildSpec:
+        """The ``ChildSpec`` of a spec, with everything below it."""
+        common: dict[str, Any] = {
+            "id": spec.id,
+            "restart": core.Restart(spec.restart),
+            "shutdown_s": _seconds(spec.shutdown),
+            "brutal_kill": spec.shutdown == "brutal_kill",
+            "significant": spec.significant,
+            "backoff": _backoff(spec.backoff),
+            "park": spec.on_exhausted == "park",
+            "description": spec.description,
+        }
+        if isinstance(spec, SupervisorSpec):
+            return ChildSpec(recipe=self._supervisor(spec), **common)
+        return ChildSpec(
+            recipe=self._worker(spec),
+            start_timeout_s=math.inf if spec.start_timeout_s is None else spec.start_timeout_s,
+            pool=spec.pool if spec.pool > 1 else None,
+            **common,
+        )
+
+    def _supervisor(self, spec: SupervisorSpec) -> SupervisorRecipe:
+        return SupervisorRecipe(
+            strategy=Strategy(spec.strategy),
+            limit=RestartLimit(spec.max_restarts, spec.period_s),
+            auto_shutdown=AutoShutdown(spec.auto_shutdown),
+            children=tuple([self.build(child) for child in spec.children]),
+            max_children=spec.max_children,
+            parallel_stop=spec.parallel_stop,
+        )
+
+    def _worker(self, spec: WorkerSpec) -> WorkerRecipe:
+        if spec.args or spec.kwargs:
+            return _recipe(spec)
+        which, target = target_of(spec)
+        # By identity: the specs keep their functions and mailboxes alive while they are built.
+        key = (which, id(target), spec.dispatch, id(spec.mailbox), spec.expected, spec.crash_on_ask_error)
+        recipe = self._recipes.get(key)
+        if recipe is None:
+            recipe = self._recipes[key] = _recipe(spec)
+        return recipe
 
 
-def _worker(spec: WorkerSpec) -> WorkerRecipe:
+def _recipe(spec: WorkerSpec) -> WorkerRecipe:
     which, target = target_of(spec)
     args, kwargs = tuple(spec.args), dict(spec.kwargs)
     code, place = resolve(target), where(spec)
