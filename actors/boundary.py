@@ -28,16 +28,18 @@ from typing import TYPE_CHECKING, Any
 
 from actors.dispatch import soon
 from actors.errors import Failed, Ignore, WorkerCrashedError
-from actors.life import Ending, Exit, Life, Phase, Up
+from actors.life import Ending, Exit, Life, Owner, Phase, Up
 from actors.mailbox import NOTHING
 from actors.messages import CURRENT, Current
 from actors.reply import Reply
-from actors.spec import Reason, Where, WorkerRecipe
+from actors.spec import ChildSpec, Reason, Where, WorkerRecipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from actors.mailbox import Mailbox
     from actors.messages import Envelope
+    from actors.system import System
 
 QUOTA = 256
 """Messages handled in one go, before others get their turn."""
@@ -48,14 +50,15 @@ ROUNDS = 4
 class WorkerLife(Life):
     """One incarnation of a worker."""
 
-    __slots__ = ()
+    __slots__ = ("place", "recipe")
 
-    @property
-    def recipe(self) -> WorkerRecipe:
-        """How it was built."""
-        recipe = self.spec.recipe
-        assert isinstance(recipe, WorkerRecipe)  # noqa: S101 - ours to get right, not a user's mistake
-        return recipe
+    def __init__(self, system: System, spec: ChildSpec, mailbox: Mailbox, owner: Owner) -> None:
+        super().__init__(system, spec, mailbox, owner)
+        assert isinstance(spec.recipe, WorkerRecipe)  # noqa: S101 - ours to get right, not a user's mistake
+        self.recipe = spec.recipe
+        """How it is built."""
+        self.place = system.dispatcher(spec.recipe.where)
+        """Where it runs."""
 
     def context_for_run(self) -> contextvars.Context:
         """The worker's own contextvars: they live as long as it does, and leak nowhere."""
@@ -98,7 +101,7 @@ class WorkerLife(Life):
         if stopped is not None:
             stopped.complete()
         if self.recipe.is_body:
-            self.system.dispatcher(self.recipe.where).cancel(self)
+            self.place.cancel(self)
         return idle
 
     def kill(self, what: str = "") -> Exit | None:
@@ -113,7 +116,7 @@ class WorkerLife(Life):
         if stopped is not None:
             stopped.complete()
         if running and self.recipe.where is Where.LOOP:
-            self.system.dispatcher(Where.LOOP).cancel(self)
+            self.place.cancel(self)
             return None
         ended = self._end(Exit(Reason.KILLED, what=what), abandon=running)
         if idle:
@@ -128,7 +131,7 @@ class WorkerLife(Life):
 
     def wake(self) -> None:
         """Have it run. The caller holds its claim."""
-        self.system.dispatcher(self.recipe.where).schedule(self)
+        self.place.schedule(self)
 
     def run(self) -> bool:
         """Drive it on the calling thread; True when there is more to do."""
@@ -169,7 +172,14 @@ class WorkerLife(Life):
     async def drive(self, work: Iterator[Envelope]) -> bool:
         """The crash boundary: run what is to be run; False when the life is over, else look for more work."""
         try:
-            return await self._drive(work)
+            if self.phase is Phase.STARTING:
+                return await self._enter()
+            if not await self._work(work):
+                return False
+            if self.order is None:
+                return True
+            await self._obey()
+            return False
         finally:
             self._leave()
 
@@ -182,19 +192,12 @@ class WorkerLife(Life):
         if abandoned:
             self.system.came_back(self)
 
-    async def _drive(self, work: Iterator[Envelope]) -> bool:
-        if self.phase is Phase.STARTING:
-            if not await self._begin():
-                return False
-            if self.recipe.is_body:
-                await self._live()
-            return not self.recipe.is_body
-        if not await self._work(work):
+    async def _enter(self) -> bool:
+        if not await self._begin():
             return False
-        if self.order is None:
-            return True
-        await self._obey()
-        return False
+        if self.recipe.is_body:
+            await self._live()
+        return not self.recipe.is_body
 
     async def _begin(self) -> bool:
         if self.order is not None:  # before any user code ran

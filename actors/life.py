@@ -218,6 +218,8 @@ class Life:
         over = self.when_over()
         if self._order(reason):
             self.wake()
+        elif reason is Reason.SHUTDOWN and not self.is_over:
+            self.owner.post(Ending(self))  # it is busy, and has no longer for that than its supervisor would give it
         return over
 
     def when_over(self) -> Reply:

@@ -35,17 +35,18 @@ _PENDING = object()
 class Reply(pykka.Future[Any]):
     """One answer, sooner or later: a value, or an error."""
 
+    # What most replies never change stands here and not in each of them: an ask makes one.
     _get_hook = None
     _get_hook_result: Any = _PENDING
+    _gate: threading.Lock | None = None
+    _value: Any = _PENDING
+    _error: BaseException | None = None
+    _traceback: TracebackType | None = None
+    _callbacks: list[Callable[[], object]] | None = None
 
     def __init__(self, target: Address | None = None, asker: str | None = None, timeout_s: float | None = None) -> None:
         # pykka.Future.__init__ is not called: it only sets the two class attributes above, per instance.
         self._lock = threading.Lock()
-        self._gate: threading.Lock | None = None
-        self._value: Any = _PENDING
-        self._error: BaseException | None = None
-        self._traceback: TracebackType | None = None
-        self._callbacks: list[Callable[[], object]] | None = None
         self._target = target
         self._asker = asker
         self._timeout_s = timeout_s
