@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pykka
 
 from actors.clock import monotonic
+from actors.dispatch.pool import Pool, PoolThread
 
 PATIENCE_S = 5.0
 """How long threads that are just ending are waited for."""
@@ -47,9 +48,15 @@ def _end_actors(before: set[pykka.ActorRef[pykka.Actor]]) -> list[str]:
     return sorted(str(actor) for actor in left)
 
 
+def _is_growth(thread: threading.Thread, pools: set[Pool]) -> bool:
+    """A tree that was there before may need a thread more for what it does now."""
+    return isinstance(thread, PoolThread) and thread.pool in pools
+
+
 def _outliving(before: set[threading.Thread], patience_s: float) -> list[threading.Thread]:
     end = monotonic() + patience_s
-    new = [thread for thread in threading.enumerate() if thread not in before]
+    pools = {thread.pool for thread in before if isinstance(thread, PoolThread)}
+    new = [thread for thread in threading.enumerate() if thread not in before and not _is_growth(thread, pools)]
     for thread in new:
         if thread is not threading.current_thread():
             thread.join(max(0.0, end - monotonic()))
