@@ -48,15 +48,20 @@ class Record:
 
     def of(self, kind: type[EventT], path: str | None = None) -> list[EventT]:
         """Events of one kind so far, all of them or those at one path."""
+        if self.tree.is_alive:
+            self.tree._system.bus.flush(LONG_S)
+        return self._delivered(kind, path)
+
+    def _delivered(self, kind: type[EventT], path: str | None) -> list[EventT]:
         with self._more:
             return [event for event in self.events if isinstance(event, kind) and path in {None, event.path}]
 
     def wait_for(self, kind: type[EventT], path: str | None = None, count: int = 1) -> list[EventT]:
         """The same, once there are ``count`` of them."""
         with self._more:
-            enough = self._more.wait_for(lambda: len(self.of(kind, path)) >= count, LONG_S)
-        assert enough, f"{kind.__name__} of {path} came {len(self.of(kind, path))} times, wanted {count}"
-        return self.of(kind, path)
+            enough = self._more.wait_for(lambda: len(self._delivered(kind, path)) >= count, LONG_S)
+        assert enough, f"{kind.__name__} of {path} came {len(self._delivered(kind, path))} times, wanted {count}"
+        return self._delivered(kind, path)
 
     def exits(self, path: str) -> list[str]:
         """The reasons of all exits at a path."""

@@ -84,10 +84,15 @@ def tree_of(*children: WorkerSpec | SupervisorSpec, **fields: Any) -> Iterator[T
         yield tree
 
 
+DELIVERY_S = 2.0
+"""How long a test waits for events that have happened to be delivered; only a subscriber that is held up takes it all."""
+
+
 class Witness:
     """Keeps every event of a tree, and waits for those to come."""
 
     def __init__(self, tree: Tree) -> None:
+        self.tree = tree
         self.events: list[Event] = []
         self._news = threading.Condition()
         self.leave = tree.subscribe(self._see)
@@ -99,14 +104,19 @@ class Witness:
 
     def of(self, kind: type[Any], **facts: Any) -> list[Any]:
         """The events of this kind, with these facts, so far."""
+        if self.tree.is_alive:
+            self.tree._system.bus.flush(DELIVERY_S)
+        return self._delivered(kind, facts)
+
+    def _delivered(self, kind: type[Any], facts: dict[str, Any]) -> list[Any]:
         return [event for event in list(self.events) if _fits(event, kind, facts)]
 
     def wait(self, kind: type[Any], count: int = 1, **facts: Any) -> Any:
         """The ``count``-th event of this kind, with these facts, as soon as there is one."""
         with self._news:
-            found = self._news.wait_for(lambda: len(self.of(kind, **facts)) >= count, LONG_S)
+            found = self._news.wait_for(lambda: len(self._delivered(kind, facts)) >= count, LONG_S)
         assert found, f"{kind.__name__} {facts} did not happen {count} times: {self.events}"
-        return self.of(kind, **facts)[count - 1]
+        return self._delivered(kind, facts)[count - 1]
 
 
 def _fits(event: Event, kind: type[Any], facts: dict[str, Any]) -> bool:
