@@ -85,7 +85,7 @@ def tree_of(*children: WorkerSpec | SupervisorSpec, **fields: Any) -> Iterator[T
 
 
 DELIVERY_S = 2.0
-"""How long a test waits for events that have happened to be delivered; only a subscriber that is held up takes it all."""
+"""How long a test waits for events that have happened to be delivered; only one that is held up takes it all."""
 
 
 class Witness:
