@@ -29,15 +29,19 @@ def settle(tree: Settled, timeout_s: float = 10.0) -> None:
     """
     system = tree._system  # noqa: SLF001 - a friend
     end = monotonic() + timeout_s
-    before = -1
+    before, quiet = -1, 0
     while True:
         if system.is_down:
             _wait(system.ended, system.root_path, end)
             _flush(system, end)  # also what was sent to a tree that was down already
             return
         _round_trip(system, end)
+        moving = any(_is_moving(child) for child in list(system.children.values()))
         now = system.activity()
-        if now == before and not any(_is_moving(child) for child in list(system.children.values())):
+        # Twice: the children are looked at one after the other, and a restart may pass from one that is looked at
+        # later to one that was looked at before. The next round trip waits until their supervisor is done with it.
+        quiet = quiet + 1 if now == before and not moving else 0
+        if quiet == 2:  # noqa: PLR2004 - see above
             return
         if monotonic() > end:
             message = f"{system.root_path}: something still starts or stops; it did not settle in time"
