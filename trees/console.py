@@ -29,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from actors.dispatch.thread import after_fork
 from actors.errors import ActorsError
 from trees.dump import Format
+from trees.problems import PlacedError
 
 PATIENCE_S = 2.0
 """How long the console waits for a caller that is slow to say, or to take, something."""
@@ -41,17 +42,8 @@ _numbers = itertools.count()
 _open: weakref.WeakSet[Console] = weakref.WeakSet()
 
 
-class ConsoleError(ActorsError):
+class ConsoleError(PlacedError):
     """A console could not be opened, found or asked."""
-
-    def __init__(self, where: str, what: str, hint: str) -> None:
-        super().__init__(where, what, hint)
-        self.where = where
-        self.what = what
-        self.hint = hint
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}. {self.hint}"
 
 
 class Request(BaseModel):

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from actors.errors import Problem
+from actors.errors import ActorsError, Problem
 
 _LONGEST_WORD = 40
 _LONGEST_INT_BITS = 64
@@ -116,3 +116,16 @@ def _unknown_field(name: str, spec: str, known: Mapping[str, Collection[str]]) -
     if elsewhere:
         return f"It is a field of {' and of '.join(elsewhere)}."
     return nearest(name, known[spec]).strip() or f"Its fields are {', '.join(known[spec])}."
+
+
+class PlacedError(ActorsError):
+    """An error that says where, what, and what to do about it; the text is made of these three."""
+
+    def __init__(self, where: str, what: str, hint: str) -> None:
+        super().__init__(where, what, hint)
+        self.where = where
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}. {self.hint}"

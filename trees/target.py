@@ -19,22 +19,13 @@ from typing import Any
 
 from actors.errors import ActorsError, ConfigError
 from trees.config import SupervisorSpec
-from trees.problems import kind, nearest
+from trees.problems import PlacedError, kind, nearest
 
 DEFAULT = "TREE"
 
 
-class TargetError(ActorsError):
+class TargetError(PlacedError):
     """What stands on the command line leads to no tree."""
-
-    def __init__(self, where: str, what: str, hint: str) -> None:
-        super().__init__(where, what, hint)
-        self.where = where
-        self.what = what
-        self.hint = hint
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}. {self.hint}"
 
 
 @dataclass(frozen=True, slots=True)
