@@ -27,13 +27,16 @@ from actors.errors import (
     ChildError,
     ConfigError,
     DepthError,
+    Escalated,
     Failed,
     Ignore,
+    Later,
     MailboxFullError,
     MessageError,
     ParkedError,
     Problem,
     RecursionDetectedError,
+    Rejected,
     ReplyTimeoutError,
     RestartLimitError,
     StartError,
@@ -65,6 +68,8 @@ from actors.here import ref, sleep, stopping
 from actors.messages import carry
 from actors.ref import Ref
 from actors.reply import Reply
+from actors.tasks.outcome import Done
+from actors.tasks.task import Usage
 from actors.worker import Worker
 
 __all__ = [
@@ -84,12 +89,15 @@ __all__ = [
     "ConfigError",
     "DeadLetter",
     "DepthError",
+    "Done",
+    "Escalated",
     "Event",
     "EventsLost",
     "Failed",
     "Ignore",
     "InternalError",
     "LastExit",
+    "Later",
     "LoopBlocked",
     "MailboxFullError",
     "MessageError",
@@ -99,6 +107,7 @@ __all__ = [
     "RecursionDetectedError",
     "RecursionRefused",
     "Ref",
+    "Rejected",
     "Reply",
     "ReplyTimeoutError",
     "RequestFailed",
@@ -111,6 +120,7 @@ __all__ = [
     "TreeStarted",
     "TreeStopped",
     "UnknownPathError",
+    "Usage",
     "Worker",
     "WorkerCrashedError",
     "carry",

@@ -27,12 +27,13 @@ from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from actors.dispatch import soon
-from actors.errors import Failed, Ignore, WorkerCrashedError
+from actors.errors import Ignore, Signal, WorkerCrashedError
 from actors.life import Ending, Exit, Life, Owner, Phase, Up
 from actors.mailbox import NOTHING
 from actors.messages import CURRENT, Current
 from actors.reply import Reply
 from actors.spec import ChildSpec, Reason, Where, WorkerRecipe
+from actors.tasks.attempt import STOP, Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +103,19 @@ class WorkerLife(Life):
             stopped.complete()
         if self.recipe.is_body:
             self.place.cancel(self)
+        elif self.recipe.where is Where.LOOP and self.current is not None:
+            self.system.loop.call(lambda: self.cancel_attempt(STOP))
         return idle
+
+    def cancel_attempt(self, why: str) -> None:
+        """Cancel the async attempt that is being handled, and nothing else. On the loop's thread."""
+        current, task = self.current, self.task
+        if current is None or task is None or self.phase is not Phase.UP:
+            return
+        attempt = current[0]
+        if isinstance(attempt, Attempt) and attempt.ended_by is None and not attempt.done:
+            attempt.ended_by = why
+            task.cancel()
 
     def kill(self, what: str = "") -> Exit | None:
         """End it without any hook: a coroutine is cancelled, a thread abandoned. Its Exit if it is over now."""
@@ -282,11 +295,7 @@ class WorkerLife(Life):
         if isinstance(error, asyncio.CancelledError) and self.order is Reason.KILLED:
             self._tell_end(Exit(Reason.KILLED))
             return False
-        recipe, current = self.recipe, CURRENT.get()
-        failed = isinstance(error, (Failed, *recipe.expected)) or (
-            not recipe.crash_on_ask_error and current is not None and current.is_own(error)
-        )
-        if not failed:
+        if not self.is_failure(error):
             await self._crash(error, reply)
             return False
         frames = error.__traceback__
@@ -295,6 +304,13 @@ class WorkerLife(Life):
         self.system.request_failed(self.mailbox.path, error, asked=reply is not None)
         _clear(frames)
         return not self.is_over
+
+    def is_failure(self, error: BaseException) -> bool:
+        """Whether an exception that leaves the present handler is a failure of the request, and no crash."""
+        recipe, current = self.recipe, CURRENT.get()
+        return isinstance(error, (Signal, *recipe.expected)) or (
+            not recipe.crash_on_ask_error and current is not None and current.is_own(error)
+        )
 
     async def _live(self) -> None:
         """The whole life of a ``run=`` body."""

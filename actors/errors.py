@@ -269,8 +269,49 @@ class RestartLimitError(ActorsError):
 # -- what a worker raises to say something -----------------------------------------------------------------
 
 
-class Failed(Exception):  # noqa: N818 - a signal, not an error of ours
-    """Raised by a worker: this request failed, I did not. The asker gets it; the worker lives."""
+class Signal(Exception):  # noqa: N818 - not an error of ours
+    """What a worker raises to say something about the request: the worker lives."""
+
+
+class Failed(Signal):
+    """Raised by a worker: this request failed, I did not. The asker gets it; the worker lives.
+
+    Args:
+        error: what went wrong: a text, or an exception.
+        retryable: False: it would fail again, so an attempt is not retried.
+    """
+
+    def __init__(self, error: object = "", *, retryable: bool = True) -> None:
+        super().__init__(error)
+        self.error = error
+        self.retryable = retryable
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_failed, (self.error, self.retryable))
+
+
+def _failed(error: object, retryable: bool) -> Failed:
+    return Failed(error, retryable=retryable)
+
+
+class Rejected(Signal):
+    """Raised in an attempt: this is not mine. The next candidate gets it."""
+
+
+class Later(Signal):
+    """Raised in an attempt: not now. It is put back for ``after_s`` seconds, at most 10 times; no attempt is counted."""
+
+    def __init__(self, after_s: float = 1.0) -> None:
+        super().__init__(after_s)
+        self.after_s = after_s
+
+
+class Escalated(Signal):
+    """Raised in an attempt: ask a person. Without an ``Escalate`` rung on its ladder it is a failed attempt."""
+
+    def __init__(self, question: str = "") -> None:
+        super().__init__(question)
+        self.question = question
 
 
 class Ignore(Exception):  # noqa: N818 - a signal, not an error of ours

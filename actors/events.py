@@ -325,7 +325,7 @@ def level_of(event: Event) -> str:
         return "CRITICAL" if event.root else "ERROR"
     if isinstance(event, TreeStopped):
         return "CRITICAL" if event.gave_up else "TRACE"
-    return _LEVELS.get(type(event), "TRACE")
+    return _LEVELS.get(type(event)) or getattr(event, "level", "TRACE")
 
 
 def describe(event: Event) -> str:
@@ -334,6 +334,8 @@ def describe(event: Event) -> str:
     error: Any = None
     frames: Any = None
     for field in fields(event)[1:]:
+        if field.metadata.get("private"):
+            continue  # it may be large, or nobody's business
         value = getattr(event, field.name)
         if field.name == "error":
             error = value

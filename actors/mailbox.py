@@ -151,6 +151,19 @@ class Mailbox:
         life.wake()
         return dropped
 
+    def admit(self, envelope: Envelope) -> Refusal | None:
+        """Take a message beyond the bound: whoever sends it bounds itself, as an orchestrator does (one at a time)."""
+        with self.lock:
+            if self.refusal is not None:
+                return self.refusal
+            self.queue.append(envelope)
+            life = self.idle
+            if life is None:
+                return None
+            self.idle = None
+        life.wake()
+        return None
+
     def _put_with_care(self, envelope: Envelope) -> Verdict:
         if self.refusal is not None:
             return self.refusal

@@ -25,9 +25,16 @@ R = TypeVar("R")
 class Origin:
     """Where a message came from; never changed once built."""
 
-    __slots__ = ("chain", "deadline", "hops", "sender")
+    __slots__ = ("chain", "deadline", "hops", "lineage", "sender")
 
-    def __init__(self, sender: str | None, chain: tuple[Address, ...], deadline: float | None, hops: int) -> None:
+    def __init__(
+        self,
+        sender: str | None,
+        chain: tuple[Address, ...],
+        deadline: float | None,
+        hops: int,
+        lineage: tuple[str, ...] = (),
+    ) -> None:
         self.sender = sender
         """The path of the worker that sent it, or None for code outside the tree."""
         self.chain = chain
@@ -36,6 +43,8 @@ class Origin:
         """When nobody waits any longer, on the tree's clock."""
         self.hops = hops
         """Tells since the chain began."""
+        self.lineage = lineage
+        """What those of the chain who do tasks were asked to do: the same once more is refused."""
 
 
 Address: TypeAlias = "Mailbox | PoolBox"

@@ -138,6 +138,34 @@ class RestartPlan(Plan):
         supervisor.restarts.done(self)
 
 
+class ReplacePlan(Plan):
+    """A child that hangs: give it up, start it anew. Not a restart: nothing of the child's own doing is counted."""
+
+    starts_again = True
+
+    def __init__(self, child: Child) -> None:
+        super().__init__([[child]], [child])
+        self.kill = True
+        child.plan = self
+
+    def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
+        """From here on it is a restart like any other."""
+        supervisor.restarts.attempt(child, exit_)
+
+
+class ParkPlan(Plan):
+    """A child of which too much was given up: kill it, and leave it down until somebody restarts it."""
+
+    def __init__(self, child: Child) -> None:
+        super().__init__([[child]])
+        self.kill = True
+        child.plan = self
+
+    def stopped(self, supervisor: Supervisor, child: Child) -> None:
+        """It is parked."""
+        supervisor.restarts.park(child, child.restarts)
+
+
 class Shutdown(Plan):
     """The end of the supervisor: all children, newest first."""
 

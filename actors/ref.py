@@ -200,11 +200,12 @@ class Ref(pykka.ActorRef[Any]):
         chain: tuple[Any, ...] = ()
         deadline = None if timeout is None else now + timeout
         sender, hops = None, 0
+        lineage: tuple[str, ...] = ()
         if current is not None:
             chain = self._extended_chain(current)
             sender = current.life.mailbox.path
             if current.origin is not None:
-                hops = current.origin.hops
+                hops, lineage = current.origin.hops, current.origin.lineage
                 inherited = current.origin.deadline
                 if inherited is not None and (deadline is None or inherited < deadline):
                     deadline = inherited
@@ -213,7 +214,7 @@ class Ref(pykka.ActorRef[Any]):
         if timeout_s is not None and timeout_s <= 0:
             reply.fail(reply.late())
             return reply, None
-        return reply, (message, reply, Origin(sender, chain, deadline, hops))
+        return reply, (message, reply, Origin(sender, chain, deadline, hops, lineage))
 
     def _extended_chain(self, current: Current) -> tuple[Any, ...]:
         """Who waits for what this worker asks; refused where the target is one of them."""

@@ -97,6 +97,11 @@ class Reply(pykka.Future[Any]):
         """True once there is an outcome."""
         return self._value is not _PENDING
 
+    @property
+    def succeeded(self) -> bool:
+        """True once there is a value."""
+        return self._value is not _PENDING and self._error is None
+
     def get(self, *, timeout: float | None = None) -> Any:
         """Wait for the outcome: the value is returned, the error raised.
 

@@ -47,7 +47,7 @@ class Restarts:
         if not window.admit(now):
             child.plan = child.due = None
             if child.spec.park:
-                self._park(child, window.count(now))
+                self.park(child, window.count(now))
             else:
                 self._give_up(child, exit_, window.count(now))
             return
@@ -94,7 +94,8 @@ class Restarts:
         """Parked children are left parked; a child call that is starting one goes on by itself."""
         return child.standing is not Standing.PARKED and not isinstance(child.plan, StartCall)
 
-    def _park(self, child: Child, restarts: int) -> None:
+    def park(self, child: Child, restarts: int) -> None:
+        """It stays down until somebody restarts it."""
         child.standing = Standing.PARKED
         self._system.close(child.mailbox, Refusal.PARKED)
         self._system.publish(ChildParked(child.path, restarts))

@@ -9,7 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from actors.tasks.executable import Executable
 
 
 class Restart(StrEnum):
@@ -140,6 +143,8 @@ class ChildSpec:
     pool: int | None = None
     """Number of members, or None for a child that is no pool."""
     description: str = ""
+    executable: Executable | None = None
+    """What an orchestrator must know of it; None: it cannot be given work."""
 
     @property
     def is_supervisor(self) -> bool:
@@ -183,3 +188,5 @@ class SupervisorRecipe:
     children: tuple[ChildSpec, ...] = field(default=())
     max_children: int | None = None
     parallel_stop: bool = False
+    tasks: Any = None
+    """Its ``Tasks``, where its first child is an orchestrator; None: it has none."""

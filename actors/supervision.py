@@ -34,6 +34,15 @@ class KillOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaceChild:
+    """From its orchestrator: this life hangs in an attempt. Give it up and start it anew; that counts in no window."""
+
+    life: Life
+    max_abandoned: int
+    """With more than so many lives of it left behind it is parked instead."""
+
+
+@dataclass(frozen=True, slots=True)
 class GoOn:
     """To itself: a plan's time has come, or its next steps."""
 

@@ -26,13 +26,14 @@ from actors.errors import StartError
 from actors.hands import Hands, Late
 from actors.life import Ended, Ending, Exit, Up
 from actors.mailbox import Refusal
-from actors.plan import STEPS, FirstPass, Plan, Shutdown, StartCall
+from actors.plan import STEPS, FirstPass, ParkPlan, Plan, ReplacePlan, Shutdown, StartCall
 from actors.reply import Reply
 from actors.restarts import Restarts
 from actors.roster import Roster
 from actors.spec import Reason, Restart, SupervisorRecipe
 from actors.strategy import Verdict
-from actors.supervision import GoOn, KillOrder, Ping, StopOrder, SupervisorLife
+from actors.supervision import GoOn, KillOrder, Ping, ReplaceChild, StopOrder, SupervisorLife
+from actors.tasks.liaison import Liaison
 
 
 class Supervisor(Hardened):
@@ -48,6 +49,8 @@ class Supervisor(Hardened):
         self.roster = Roster(self.system, self.path)
         self.hands = Hands(self.system, life.mailbox, recipe.limit.period_s)
         self.restarts = Restarts(self)
+        self.liaison = Liaison(self) if recipe.tasks is not None else None
+        """Tells its orchestrator, where it has one, how its workers are."""
         self.begun = False
         self.first: FirstPass | None = None
         self.shutdown: Shutdown | None = None
@@ -110,6 +113,17 @@ class Supervisor(Hardened):
         if order.life is self.life:
             self.shut_down(Exit(Reason.KILLED), kill=True)
 
+    def _hear_replace(self, order: ReplaceChild) -> None:
+        child = self.roster.of(order.life)
+        if child is None or child.standing is not Standing.UP or child.plan is not None or self.shutdown is not None:
+            return  # it has ended, or somebody sees to that
+        left = sum(member.mailbox.abandoned for member in self.roster.find(child.spec.id)) if child.pool else None
+        left = child.mailbox.abandoned if left is None else left
+        if left >= order.max_abandoned:
+            self.advance(ParkPlan(child))
+        else:
+            self.advance(ReplacePlan(child))
+
     def _hear_go_on(self, go_on: GoOn) -> None:
         go_on.plan.timer = None
         self.advance(go_on.plan)
@@ -165,6 +179,8 @@ class Supervisor(Hardened):
         if plan is not None:
             plan.busy.discard(child)
             plan.came_up(self, child)
+        if self.liaison is not None:
+            self.liaison.is_up(child)
         return plan
 
     def _stop_for(self, plan: Plan, child: Child) -> None:
@@ -223,6 +239,8 @@ class Supervisor(Hardened):
             else:
                 self._ended_by_itself(child, exit_)
         # else: it ended just before its turn to be stopped. It is part of that restart, or of the shutdown.
+        if self.liaison is not None:
+            self.liaison.changed(child)  # now that all is decided about it
         return plans
 
     def _did_not_start(self, child: Child, exit_: Exit) -> None:
@@ -253,6 +271,8 @@ class Supervisor(Hardened):
     def forget(self, child: Child) -> None:
         """Nothing of the child stays."""
         self.roster.strike(child)
+        if self.liaison is not None:
+            self.liaison.forgotten(child)
         self.system.close(child.mailbox, Refusal.FORGOTTEN)
 
     # -- beginning and end ---------------------------------------------------------------------------------
@@ -276,6 +296,8 @@ class Supervisor(Hardened):
             if kill:
                 self._kill_the_rest(self.shutdown)
             return
+        if self.liaison is not None:
+            self.liaison.closing()
         for plan in (self.first, self.restarts.group, *self.starting):
             if plan is not None:
                 plan.cancel()
@@ -319,4 +341,5 @@ _HEARS: Final[dict[type[Any], Callable[[Supervisor, Any], None]]] = {
     StopOrder: Supervisor._hear_stop,  # noqa: SLF001
     KillOrder: Supervisor._hear_kill,  # noqa: SLF001
     Ping: Supervisor._hear_ping,  # noqa: SLF001
+    ReplaceChild: Supervisor._hear_replace,  # noqa: SLF001
 }

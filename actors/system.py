@@ -40,6 +40,8 @@ from actors.reply import Reply
 from actors.spec import ChildSpec, Reason, Where
 from actors.supervision import SupervisorLife
 from actors.supervisor import Supervisor
+from actors.tasks.ground import Ground
+from actors.tasks.journal import Store
 
 CLOSE_S = 1.0
 """How long the end of a tree waits for its own threads and for slow subscribers."""
@@ -58,6 +60,7 @@ class System(DeadLetterOffice):
         seed: int | None = None,
         max_threads: int = 4096,
         max_hops: int = 64,
+        store: Store | None = None,
     ) -> None:
         name = self.root_path = spec.id
         self.clock: Clock = clock if clock is not None else SystemClock()
@@ -92,6 +95,8 @@ class System(DeadLetterOffice):
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
         self._unregister: Callable[[], None] = lambda: None
         self.bus.subscribe(events.log)
+        self.tasks = Ground(self, store)
+        """What the tasks of this tree share."""
         _LIVING.add(self)
 
     def __repr__(self) -> str:
@@ -152,6 +157,7 @@ class System(DeadLetterOffice):
         for box in list(self.boxes.values()):
             if isinstance(box, Mailbox):
                 self._answer(box, box.close(Refusal.DOWN), Refusal.DOWN)
+        self.tasks.close()
         self.publish(events.TreeStopped(self.root_path, self.cause is not None))
         in_background(f"{self.root_path}-close", lambda: self._close(exit_))
 
@@ -260,6 +266,24 @@ class System(DeadLetterOffice):
         if current is not None:
             current.note(error)  # refused before anything happened: a failed request, not a crash
         return error
+
+    def hops_of_here(self) -> int:
+        """How many tells led to the code that runs here, with the one that it is about to send.
+
+        Raises:
+            RecursionDetectedError: too many.
+        """
+        current = CURRENT.get()
+        if current is None or current.life.system is not self or current.origin is None:
+            return 0
+        hops = current.origin.hops + 1
+        if hops > self.max_hops:
+            path = current.life.mailbox.path
+            self.recursion_refused(path, current.origin.chain, hops)
+            error = RecursionDetectedError((path, self.root_path))
+            current.note(error)
+            raise error
+        return hops
 
     def refuse_own_end(self, path: str) -> None:
         """A worker must not wait for its own end.

@@ -15,7 +15,11 @@ import pykka
 
 from actors.base import Hardened, build, harden
 from actors.mailbox import Refusal
+from actors.messages import CURRENT
 from actors.spec import UNBOUNDED, Bounds, Where, WorkerRecipe
+from actors.tasks.adapters import adapt
+from actors.tasks.attempt import Attempt
+from actors.tasks.perform import perform
 
 
 class Worker(Hardened):
@@ -53,6 +57,34 @@ class Worker(Hardened):
         life = self._life
         if life is not None:
             life.system.dead_letter(life.mailbox, message, Refusal.UNHANDLED, None)
+
+    def execute(self, task: Any, context: Any) -> Any:
+        """Do a piece of work: ``str(task)`` says what, ``context`` is all it may know. Override it, sync or async.
+
+        What it returns is the result (JSON, or what pydantic makes JSON of). An exception that leaves it is a crash of
+        this object, and a failed attempt; ``raise Failed(...)`` is only the latter.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no execute(task, context)")
+
+    def _receive(self, message: Any) -> Any:
+        if type(message) is Attempt:
+            return perform(self.execute, message)
+        return super()._receive(message)
+
+
+class ExecuteWorker(Hardened):
+    """``execute=``: code that does one piece of work at a time; what is sent to it otherwise is a dead letter."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+
+    def _receive(self, message: Any) -> Any:
+        if type(message) is Attempt:
+            return perform(self._call, message)
+        current = CURRENT.get()
+        if current is not None:
+            current.life.system.dead_letter(current.life.mailbox, message, Refusal.UNHANDLED, None)
+        return None
 
 
 class FunctionWorker(Hardened):
@@ -124,6 +156,54 @@ def handle_recipe(
         expected=expected,
         crash_on_ask_error=crash_on_ask_error,
         actor_class=FunctionWorker,
+    )
+
+
+def execute_recipe(
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    where: Where,
+    bounds: Bounds = UNBOUNDED,
+    expected: tuple[type[BaseException], ...] = (),
+    crash_on_ask_error: bool = False,
+    makes_object: bool = False,
+) -> WorkerRecipe:
+    """The recipe for ``execute=``.
+
+    Args:
+        call: ``call(subtask, context)``; or, with ``makes_object``, what makes an object with such an ``execute``.
+        args: for the call, or for making the object.
+        kwargs: the same.
+        where: where it runs.
+        bounds: of its mailbox.
+        expected: exceptions that are failures and no crashes. Without an object every ``Exception`` is: a function has
+            no state to repair.
+        crash_on_ask_error: as for any worker.
+        makes_object: each incarnation is a new object.
+    """
+    if makes_object:
+
+        def make(_: object) -> ExecuteWorker:
+            return ExecuteWorker(adapt(call(*args, **kwargs)).call)
+    else:
+        bound = (lambda task, context: call(task, context, *args, **kwargs)) if args or kwargs else call
+        worker = ExecuteWorker(bound)
+
+        def make(_: object) -> ExecuteWorker:
+            return worker
+
+    return WorkerRecipe(
+        make=make,
+        where=where,
+        starts_plain=not makes_object,
+        stops_plain=True,
+        fails_plain=True,
+        bounds=bounds,
+        expected=expected if makes_object else (Exception,),
+        crash_on_ask_error=crash_on_ask_error,
+        actor_class=ExecuteWorker,
     )
 
 

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from actors.errors import ConfigError, DepthError, Problem
 from actors.spec import Backoff as Record
+from actors.tasks.policy import Breaker
 from trees.config import Backoff, Mailbox, SupervisorSpec, WorkerSpec
 
 
@@ -44,6 +45,20 @@ def problem_of(make: Callable[[], object]) -> Problem:
 # -- what is accepted ---------------------------------------------------------------------------------------
 
 
+ON_TASKS = {
+    "capabilities": frozenset(),
+    "timeout_s": None,
+    "idle_timeout_s": None,
+    "on_failure": None,
+    "breaker": Breaker(failure_threshold=5, window_s=60.0, cooldown_s=30.0),
+    "backup": None,
+    "undo": None,
+    "estimate": None,
+}
+ON_TASKS_OF_A_WORKER = {"type": "tool", "output": None, **ON_TASKS}
+ON_TASKS_OF_A_TEAM = {"tasks": None, **ON_TASKS}
+
+
 def test_a_worker_has_the_defaults_of_the_contract() -> None:
     spec = WorkerSpec(id="ledger", run=body)
 
@@ -52,6 +67,7 @@ def test_a_worker_has_the_defaults_of_the_contract() -> None:
         "actor": None,
         "run": body,
         "handle": None,
+        "execute": None,
         "args": (),
         "kwargs": {},
         "restart": "permanent",
@@ -66,7 +82,7 @@ def test_a_worker_has_the_defaults_of_the_contract() -> None:
         "expected": (),
         "crash_on_ask_error": False,
         "description": "",
-    }
+    } | ON_TASKS_OF_A_WORKER
 
 
 def test_a_supervisor_has_the_defaults_of_the_contract() -> None:
@@ -87,7 +103,7 @@ def test_a_supervisor_has_the_defaults_of_the_contract() -> None:
         "backoff": None,
         "on_exhausted": "escalate",
         "description": "",
-    }
+    } | ON_TASKS_OF_A_TEAM
 
 
 def test_a_backoff_has_the_defaults_of_the_record_that_it_becomes() -> None:
@@ -166,7 +182,7 @@ def test_a_worker_takes_exactly_one_kind_of_work(given: dict[str, Any]) -> None:
             3: "'actor', 'run' and 'handle' together",
         }[len(given)]
     )
-    assert problem.hint == "Give exactly one of 'actor', 'run' or 'handle'."
+    assert problem.hint == "Give exactly one of 'actor', 'run', 'handle' or 'execute'."
 
 
 def test_an_actor_given_as_an_object_is_refused_with_the_reason() -> None:

@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from actors.errors import ConfigError, Problem
+from actors.problems import from_pydantic
 from actors.spec import Restart
 from trees.config import Backoff, Mailbox, SupervisorSpec, WorkerSpec
-from trees.problems import from_pydantic
 
 
 def worker(name: str, **fields: Any) -> WorkerSpec:

@@ -21,14 +21,21 @@ from actors.spec import (
     SupervisorRecipe,
     WorkerRecipe,
 )
-from actors.worker import actor_recipe, body_recipe, handle_recipe
+from actors.tasks.adapters import adapt
+from actors.tasks.executable import Executable
+from actors.tasks.settings import Tasks
+from actors.worker import actor_recipe, body_recipe, execute_recipe, handle_recipe
+from trees import offer
 from trees.config import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
-from trees.resolve import resolve, target_of, where
+from trees.resolve import can_execute, parks, resolve, target_of, where
 
 
-def build(spec: Spec) -> ChildSpec:
-    """The ``ChildSpec`` of a spec, with everything below it."""
-    return _Builder().build(spec)
+def build(spec: Spec, *, under_tasks: bool = False) -> ChildSpec:
+    """The ``ChildSpec`` of a spec, with everything below it.
+
+    ``under_tasks`` says whether the supervisor that it is for has an orchestrator.
+    """
+    return _Builder().build(spec, under_tasks=under_tasks)
 
 
 class _Builder:
@@ -36,8 +43,10 @@ class _Builder:
 
     def __init__(self) -> None:
         self._recipes: dict[tuple[Any, ...], WorkerRecipe] = {}
+        self._schemas: dict[tuple[str, object], offer.Schemas | None] = {}
+        """Of the code of those that can be given work; None: it cannot."""
 
-    def build(self, spec: Spec) -> ChildSpec:
+    def build(self, spec: Spec, *, under_tasks: bool = False) -> ChildSpec:
         """The ``ChildSpec`` of a spec, with everything below it."""
         common: dict[str, Any] = {
             "id": spec.id,
@@ -46,27 +55,47 @@ class _Builder:
             "brutal_kill": spec.shutdown == "brutal_kill",
             "significant": spec.significant,
             "backoff": _backoff(spec.backoff),
-            "park": spec.on_exhausted == "park",
+            "park": parks(spec, under_tasks=under_tasks),
             "description": spec.description,
         }
         if isinstance(spec, SupervisorSpec):
-            return ChildSpec(recipe=self._supervisor(spec), **common)
+            recipe = self._supervisor(spec)
+            team = None if spec.tasks is None else offer.of_team(spec, recipe.children)
+            return ChildSpec(recipe=recipe, executable=team, **common)
         return ChildSpec(
             recipe=self._worker(spec),
             start_timeout_s=math.inf if spec.start_timeout_s is None else spec.start_timeout_s,
             pool=spec.pool if spec.pool > 1 else None,
+            executable=self._executable(spec),
             **common,
         )
 
     def _supervisor(self, spec: SupervisorSpec) -> SupervisorRecipe:
+        has_tasks = spec.tasks is not None
+        children = [self.build(child, under_tasks=has_tasks) for child in spec.children]
+        if spec.tasks is not None:
+            children.insert(0, _orchestrator(spec.tasks))
         return SupervisorRecipe(
             strategy=Strategy(spec.strategy),
             limit=RestartLimit(spec.max_restarts, spec.period_s),
             auto_shutdown=AutoShutdown(spec.auto_shutdown),
-            children=tuple([self.build(child) for child in spec.children]),
+            children=tuple(children),
             max_children=spec.max_children,
             parallel_stop=spec.parallel_stop,
+            tasks=spec.tasks,
         )
+
+    def _executable(self, spec: WorkerSpec) -> Executable | None:
+        """What others may know of it, where it can be given work."""
+        which, target = target_of(spec)
+        if which not in {"actor", "execute"}:
+            return None
+        key = (which, target if isinstance(target, str) else id(target))
+        if key not in self._schemas:
+            found = resolve(target)
+            self._schemas[key] = offer.schemas_of(found) if can_execute(which, found) else None
+        schemas = self._schemas[key]
+        return None if schemas is None else offer.of_worker(spec, schemas)
 
     def _worker(self, spec: WorkerSpec) -> WorkerRecipe:
         if spec.args or spec.kwargs:
@@ -80,22 +109,30 @@ class _Builder:
         return recipe
 
 
+def _orchestrator(tasks: Tasks) -> ChildSpec:
+    from actors.tasks.orchestrator import orchestrator_spec  # noqa: PLC0415
+
+    return orchestrator_spec(tasks)
+
+
 def _recipe(spec: WorkerSpec) -> WorkerRecipe:
     which, target = target_of(spec)
     args, kwargs = tuple(spec.args), dict(spec.kwargs)
     code, place = resolve(target), where(spec)
     if which == "run":
         return body_recipe(code, args, kwargs, where=place)
-    make = actor_recipe if which == "actor" else handle_recipe
-    return make(
-        code,
-        args,
-        kwargs,
-        where=place,
-        bounds=_bounds(spec.mailbox),
-        expected=tuple(spec.expected),
-        crash_on_ask_error=spec.crash_on_ask_error,
-    )
+    rules: dict[str, Any] = {
+        "where": place,
+        "bounds": _bounds(spec.mailbox),
+        "expected": tuple(spec.expected),
+        "crash_on_ask_error": spec.crash_on_ask_error,
+    }
+    if which != "execute":
+        return (actor_recipe if which == "actor" else handle_recipe)(code, args, kwargs, **rules)
+    # Of a class each incarnation is a new object, which is adapted when it is made.
+    makes_object = isinstance(code, type)
+    call = code if makes_object else adapt(code, args, kwargs).call
+    return execute_recipe(call, args, kwargs, makes_object=makes_object, **rules)
 
 
 def _seconds(shutdown: float | str) -> float:

@@ -8,93 +8,24 @@ This module must never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PlainValidator, ValidationError
+from pydantic import Field, InstanceOf, PlainValidator
 
-from actors.errors import ConfigError, DepthError, Problem
-from trees import fields
-from trees.problems import from_pydantic, listed
+from actors import fields
+from actors.errors import Problem
+from actors.problems import listed
+from actors.tasks.policy import Breaker
+from actors.tasks.settings import Tasks
+from actors.words import Words
+from trees import work
 
 MAX_LEVEL = 3
 """The root is level 1. Nothing stands deeper than this, and on this level itself only workers."""
 
-WORK_FIELDS = ("actor", "run", "handle")
+WORK_FIELDS = ("actor", "run", "handle", "execute")
 """What a worker does: exactly one of these."""
-
-
-class Words(BaseModel, frozen=True):
-    """The base of what a user writes: no unknown words, frozen, and one error type for every mistake.
-
-    A spec keeps the objects it was given; children, functions and arguments are never copied. It cannot be changed:
-    ``model_copy(update={...})`` makes another one and checks it. A repr never shows ``args`` or ``kwargs``.
-    """
-
-    # Frozen is said at each class, because only there a type checker sees it.
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    def __init__(self, /, **data: Any) -> None:
-        problems: list[Problem] = []
-        try:
-            super().__init__(**data)
-        except ValidationError as error:
-            known = {cls.__name__: list(cls.model_fields) for cls in [*Words.__subclasses__(), type(self)]}
-            problems = from_pydantic(error, self._owner(data), type(self).__name__, known)
-        # Raised outside of the except block: pydantic's error holds the values and would travel as the context.
-        problems += self._misfits(data)
-        deep = self._too_deep(data)
-        if problems or deep:
-            raise (ConfigError if problems else DepthError)((*problems, *deep))
-
-    @classmethod
-    def _owner(cls, data: Mapping[str, Any]) -> str:
-        """What the paths of its problems begin with."""
-        name: object = data.get("id")
-        return str(name) if fields.is_id(name) else cls.__name__
-
-    @classmethod
-    def _misfits(cls, data: Mapping[str, Any]) -> list[Problem]:  # noqa: ARG003 - for the specs that have a rule
-        """Fields that do not go together. ``data`` is what the user gave, unchecked."""
-        return []
-
-    @classmethod
-    def _too_deep(cls, data: Mapping[str, Any]) -> list[Problem]:  # noqa: ARG003 - the same
-        """What stands too deep. ``data`` is what the user gave, unchecked."""
-        return []
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """The same spec, or with ``update`` another one, checked like any new one (pydantic's own is not)."""
-        if not update:
-            return super().model_copy(deep=deep)
-        return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | dict(update))
-
-    if not TYPE_CHECKING:  # a type checker that saw these two would let any attribute be set
-
-        def __setattr__(self, name: str, value: object) -> None:
-            raise ConfigError((self._frozen(name),))
-
-        def __delattr__(self, name: str) -> None:
-            raise ConfigError((self._frozen(name),))
-
-    def _frozen(self, name: str) -> Problem:
-        at = f"{self._owner(self.__dict__)}.{name}"
-        return Problem(at, "a spec cannot be changed", f"Make another one: model_copy(update={{{name!r}: ...}}).")
-
-    def __repr_args__(self) -> Iterator[tuple[str, object]]:
-        """What was given, of code only its name, and nothing that a worker is called with: secrets travel there."""
-        for name in type(self).model_fields:
-            if name in self.model_fields_set and name not in {"args", "kwargs"}:
-                yield name, _brief(name, getattr(self, name))
-
-
-def _brief(name: str, value: Any) -> object:
-    """A field's value for a repr. Only a name of code: a partial or a bound method would show what is bound."""
-    if name == "children":
-        return f"{len(value)} declared"
-    if name not in WORK_FIELDS or value is None or isinstance(value, str):
-        return value
-    return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__qualname__)}"
 
 
 class Backoff(Words, frozen=True):
@@ -130,10 +61,11 @@ class Mailbox(Words, frozen=True):
 
 
 _UNBOUNDED = Mailbox()
+_BREAKER = Breaker()
 
 
 class WorkerSpec(Words, frozen=True):
-    """One worker, or a pool of them: what it does (exactly one of ``actor``, ``run``, ``handle``) and its rules.
+    """One worker, or a pool of them: what it does (one of ``actor``, ``run``, ``handle``, ``execute``) and its rules.
 
     Raises ``ConfigError`` with every problem of this spec; what the code itself is like is checked with the tree.
     """
@@ -146,8 +78,12 @@ class WorkerSpec(Words, frozen=True):
     """A function, sync or async, that is the worker's whole life; returning is a normal exit. Or ``"module:attr"``."""
     handle: fields.CodeTarget = None
     """``f(message, *args, **kwargs) -> reply``, sync or async, or ``"module:attr"``."""
+    execute: work.ExecuteTarget = None
+    """``f(task, context, *args, **kwargs) -> result``, sync or async; an object, or a class, with such a method; an
+    agent with ``invoke`` or ``run``; or ``"module:attr"``. What takes only one parameter gets the instruction."""
     args: fields.Args = ()
-    """Positional arguments of each new incarnation (``handle``: of each call). Shown in no repr and no error."""
+    """Positional arguments of each new incarnation (``handle``, ``execute``: of each call, but where that is a class).
+    Shown in no repr and no error."""
     kwargs: fields.Kwargs = Field(default_factory=dict)
     """Keyword arguments of the same; the dict is copied, its values are not."""
     restart: fields.RestartWord = "permanent"
@@ -161,7 +97,8 @@ class WorkerSpec(Words, frozen=True):
     backoff: InstanceOf[Backoff] | None = None
     """The delay before restarts; None: none."""
     on_exhausted: fields.ExhaustedWord = "escalate"
-    """Park: it has a restart limit of its own, its supervisor's figures, and is parked when that is used up."""
+    """Park: it has a restart limit of its own, its supervisor's figures, and is parked when that is used up. Not given:
+    park for one that can be given work under a supervisor with ``tasks``."""
     pool: Annotated[int, Field(ge=1)] = 1
     """Members. 1 is a plain child ``id``; from 2 on they are ``id#0`` .. ``id#n-1``."""
     dispatch: Literal["auto", "pool", "loop", "thread"] = "auto"
@@ -173,7 +110,29 @@ class WorkerSpec(Words, frozen=True):
     crash_on_ask_error: bool = False
     """True: the error of an ask of its own that it does not catch is a crash, as in OTP."""
     description: str = ""
-    """For people; shown in listings."""
+    """For people and planners; shown in listings."""
+
+    type: work.TypeWord = "tool"
+    """What an orchestrator tells its planner about it; skill is another word for workflow."""
+    capabilities: work.Capabilities = frozenset()
+    """What it can do, in words that a plan may ask for."""
+    output: work.Output = None
+    """What its results must be: a pydantic model, or any type that pydantic has a schema for. None: anything."""
+    timeout_s: fields.StartTimeout = None
+    """Seconds that one attempt may run; time in the queue does not count. None: no limit."""
+    idle_timeout_s: fields.StartTimeout = None
+    """Seconds that an attempt may go without progress or heartbeat. None: no limit."""
+    on_failure: work.OnFailure = None
+    """What is tried, rung by rung, when an attempt fails. None: what its supervisor's ``tasks`` say."""
+    breaker: work.BreakerField = _BREAKER
+    """When it gets no more work for a while; a pool shares one. None: it always may."""
+    backup: work.Backup = None
+    """The id of a sibling that goes on where this one is at its end."""
+    undo: work.Undo = None
+    """``f(task, result, context)``, sync or async, ``"module:attr"``, or the id of a sibling: undoes what was done if
+    the task fails. None: nothing is to be undone."""
+    estimate: work.Estimate = None
+    """What one attempt will probably use up: tokens, a ``Budget``, or a function of the subtask that gives one."""
 
     @classmethod
     def _misfits(cls, data: Mapping[str, Any]) -> list[Problem]:
@@ -222,7 +181,27 @@ class SupervisorSpec(Words, frozen=True):
     on_exhausted: fields.ExhaustedWord = "escalate"
     """Park: its parent parks it instead of giving up when it was restarted too often."""
     description: str = ""
-    """For people; shown in listings."""
+    """For people and planners; shown in listings."""
+
+    tasks: InstanceOf[Tasks] | None = None
+    """Gives it an orchestrator, its first child: goals become plans, and plans become work for its other children. What
+    follows makes it, as a team, one that its parent's orchestrator can give work to."""
+    capabilities: work.Capabilities = frozenset()
+    """What the team can do. Not given: all that its members can."""
+    timeout_s: fields.StartTimeout = None
+    """Seconds that one attempt of the team may run. None: no limit."""
+    idle_timeout_s: fields.StartTimeout = None
+    """Seconds that nothing of the team's work may give a sign of life. None: no limit."""
+    on_failure: work.OnFailure = None
+    """What the parent's orchestrator tries when the team fails. None: what the parent's ``tasks`` say."""
+    breaker: work.BreakerField = _BREAKER
+    """When it gets no more work for a while. None: it always may."""
+    backup: work.Backup = None
+    """The id of a sibling that goes on where the team is at its end."""
+    undo: work.Undo = None
+    """As for a worker. None: what its members have done is undone in reverse."""
+    estimate: work.Estimate = None
+    """As for a worker."""
 
     @classmethod
     def _too_deep(cls, data: Mapping[str, Any]) -> list[Problem]:

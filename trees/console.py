@@ -28,8 +28,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from actors.dispatch.thread import after_fork
 from actors.errors import ActorsError
+from actors.problems import PlacedError
 from trees.dump import Format
-from trees.problems import PlacedError
 
 PATIENCE_S = 2.0
 """How long the console waits for a caller that is slow to say, or to take, something."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trees.check_tasks import ORCHESTRATOR
 from trees.config import Spec, SupervisorSpec, WorkerSpec
 from trees.dump import worst_case_line
 from trees.picture import Row, aligned, lines_before
-from trees.resolve import target_of, where
+from trees.resolve import parks, target_of, where
 from trees.worst import crashes_to_give_up, share_of
 
 
@@ -16,18 +17,22 @@ def draw(spec: SupervisorSpec) -> str:
     return f"{aligned(_rows(spec, ('', '')))}\n\n{worst_case_line(_crashes(spec))}"
 
 
-def _rows(spec: Spec, prefix: tuple[str, str]) -> Iterator[Row]:
+def _rows(spec: Spec, prefix: tuple[str, str], *, under_tasks: bool = False) -> Iterator[Row]:
     own, below = prefix
     if isinstance(spec, WorkerSpec):
         name = f"{spec.id} ×{spec.pool}" if spec.pool > 1 else spec.id
-        yield Row(own + name, spec.restart, _work(spec), list(_worker_facts(spec)))
+        yield Row(own + name, spec.restart, _work(spec), list(_worker_facts(spec, under_tasks=under_tasks)))
         return
     limit = f"up to {spec.max_restarts} restarts in {spec.period_s:g} s"
     yield Row(own + spec.id, spec.strategy, "supervisor", [limit, *_common_facts(spec)])
+    tasks = spec.tasks is not None
+    if tasks:
+        first, _ = lines_before(below, last=not spec.children)
+        yield Row(first + ORCHESTRATOR, "permanent", "orchestrator", ["on the loop"])
     for child in spec.children[:-1]:
-        yield from _rows(child, lines_before(below, last=False))
+        yield from _rows(child, lines_before(below, last=False), under_tasks=tasks)
     for child in spec.children[-1:]:
-        yield from _rows(child, lines_before(below, last=True))
+        yield from _rows(child, lines_before(below, last=True), under_tasks=tasks)
 
 
 def _work(spec: WorkerSpec) -> str:
@@ -38,20 +43,20 @@ def _work(spec: WorkerSpec) -> str:
     return f"{field} {getattr(target, '__qualname__', type(target).__qualname__)}"
 
 
-def _worker_facts(spec: WorkerSpec) -> Iterator[str]:
+def _worker_facts(spec: WorkerSpec, *, under_tasks: bool) -> Iterator[str]:
     place = where(spec)
     yield "thread of its own" if place == "thread" else f"on the {place}"
     if spec.mailbox.capacity is not None:
         yield f"mailbox {spec.mailbox.capacity}, then {spec.mailbox.overflow}"
-    yield from _common_facts(spec)
+    yield from _common_facts(spec, under_tasks=under_tasks)
 
 
-def _common_facts(spec: Spec) -> Iterator[str]:
+def _common_facts(spec: Spec, *, under_tasks: bool = False) -> Iterator[str]:
     if isinstance(spec, SupervisorSpec) and spec.restart != "permanent":
         yield spec.restart
     if spec.significant:
         yield "significant"
-    if spec.on_exhausted == "park":
+    if parks(spec, under_tasks=under_tasks):
         yield "parks"
     if spec.backoff is not None:
         yield f"backoff from {spec.backoff.initial_s:g} to {spec.backoff.max_s:g} s"
@@ -66,9 +71,10 @@ def _crashes(spec: Spec) -> int | None:
         share_of(
             child.restart,
             _crashes(child),
-            parks=child.on_exhausted == "park",
+            parks=parks(child, under_tasks=spec.tasks is not None),
             supervisor=isinstance(child, SupervisorSpec),
         )
         for child in spec.children
     )
-    return crashes_to_give_up(spec.max_restarts, shares)
+    orchestrator = () if spec.tasks is None else (1,)
+    return crashes_to_give_up(spec.max_restarts, (*orchestrator, *shares))

@@ -1,4 +1,4 @@
-"""What stands behind ``actor=``, ``run=`` and ``handle=``, and where it runs.
+"""What stands behind ``actor=``, ``run=``, ``handle=`` and ``execute=``, and where it runs.
 
 Comes in: a spec, or one of these fields. Goes out: the class or function itself, whether it is async, and the place
 that runs it. Importing the user's module is the only thing that happens here. This module must never import threads
@@ -7,18 +7,18 @@ or a clock; what a Pykka actor is it asks ``actors.worker``.
 
 from __future__ import annotations
 
-import functools
 import importlib
-import inspect
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from actors.callables import is_async
 from actors.errors import ActorsError
+from actors.problems import nearest
 from actors.spec import Where
-from actors.worker import Worker, is_stock
-from trees.config import WorkerSpec
-from trees.problems import nearest
+from actors.tasks.adapters import adapt, entry_of
+from actors.worker import Worker, is_actor_class, is_stock, overrides
+from trees.config import Spec, SupervisorSpec, WorkerSpec
 
 HOOKS = ("on_start", "on_receive", "on_stop", "on_failure")
 """The methods that are called on an actor without anybody asking for them by name."""
@@ -37,10 +37,12 @@ class ResolveError(ActorsError):
 
 
 def target_of(spec: WorkerSpec) -> tuple[str, Any]:
-    """The name of the one field that says what the worker does (``actor``, ``run`` or ``handle``), and its value."""
+    """The name of the one field that says what the worker does (such as ``actor``), and its value."""
     if spec.actor is not None:
         return "actor", spec.actor
-    return ("run", spec.run) if spec.run is not None else ("handle", spec.handle)
+    if spec.run is not None:
+        return "run", spec.run
+    return ("handle", spec.handle) if spec.handle is not None else ("execute", spec.execute)
 
 
 def resolve(target: object) -> Any:
@@ -94,18 +96,30 @@ def _attribute(owner: Any, name: str, target: str) -> Any:
         raise ResolveError(what, "Repair what it does when it is looked up.") from error
 
 
-def is_async(call: object) -> bool:
-    """True where calling it gives a coroutine: async functions, methods and objects, also behind partials.
+def can_execute(which: str, found: Any) -> bool:
+    """True where what stands behind ``which`` field can be given work."""
+    if which == "actor":
+        return is_actor_class(found) and not is_stock(found) and overrides(found, "execute")
+    return which == "execute"
 
-    A sync function that returns a coroutine made elsewhere is taken for sync.
+
+def parks(spec: Spec, *, under_tasks: bool) -> bool:
+    """Whether it is parked, alone, when its restarts are used up.
+
+    What serves an orchestrator is unless it says otherwise: one poisoned task is not to use up the restarts of all.
     """
-    while isinstance(call, (functools.partial, functools.partialmethod)):
-        call = call.func
-    if isinstance(call, (staticmethod, classmethod)):
-        call = call.__func__
-    if inspect.iscoroutinefunction(call):
-        return True
-    return callable(call) and inspect.iscoroutinefunction(type(call).__call__)
+    if not under_tasks or isinstance(spec, SupervisorSpec) or "on_exhausted" in spec.model_fields_set:
+        return spec.on_exhausted == "park"
+    which, target = target_of(spec)
+    return can_execute(which, resolve(target))
+
+
+def executes_async(found: Any) -> bool:
+    """True where what ``execute=`` names gives a coroutine: a function, or the method that is called of an object."""
+    if isinstance(found, type):
+        entry = entry_of(found)
+        return entry is not None and is_async(entry.code)
+    return adapt(found).is_async
 
 
 def async_names(actor: type[Any]) -> list[str]:
@@ -122,9 +136,9 @@ def async_names(actor: type[Any]) -> list[str]:
     ]
 
 
-def has_sync_on_receive(actor: type[Any]) -> bool:
-    """True where the class (or a base or mixin that is not ours) has a sync ``on_receive`` of its own."""
-    return any(name == "on_receive" and not is_async(member) for name, member in _members(actor))
+def sync_handlers(actor: type[Any]) -> list[str]:
+    """Of ``on_receive`` and ``execute`` those that the class (or a base or mixin that is not ours) has as sync."""
+    return [name for name, member in _members(actor) if name in {"on_receive", "execute"} and not is_async(member)]
 
 
 def _members(actor: type[Any]) -> Iterator[tuple[str, object]]:
@@ -149,6 +163,8 @@ def where(spec: WorkerSpec) -> Where:
         return Where.LOOP if is_async(found) else Where.THREAD
     if field == "handle":
         return Where.LOOP if is_async(found) else Where.POOL
+    if field == "execute":
+        return Where.LOOP if executes_async(found) else Where.POOL
     if is_stock(found):
         return Where.THREAD
     return Where.LOOP if async_names(found) else Where.POOL

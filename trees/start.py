@@ -17,6 +17,7 @@ from trees.build import build
 from trees.check import require_valid
 from trees.config import SupervisorSpec
 from trees.console import Console
+from trees.store import MemoryStore
 from trees.tree import Tree
 
 
@@ -84,7 +85,7 @@ def _prepare(
     """A tree that is not started. Its console is open already: it shows what a start waits for."""
     require_valid(spec)
     opened = Console(spec.id) if console else None
-    system = System(build(spec), clock=clock, seed=seed, max_threads=max_threads, max_hops=max_hops)
+    system = System(build(spec), clock=clock, seed=seed, max_threads=max_threads, max_hops=max_hops, store=MemoryStore())
     tree = Tree(spec, system)
     if opened is not None:
         tree._open(opened)  # noqa: SLF001

@@ -18,8 +18,8 @@ from types import ModuleType
 from typing import Any
 
 from actors.errors import ActorsError, ConfigError
+from actors.problems import PlacedError, kind, nearest
 from trees.config import SupervisorSpec
-from trees.problems import PlacedError, kind, nearest
 
 DEFAULT = "TREE"
 

@@ -20,15 +20,17 @@ from actors.reply import Reply
 from actors.system import System
 from trees.build import build
 from trees.check import require_valid
+from trees.check_tasks import running
 from trees.config import Spec, SupervisorSpec
 from trees.console import Console
 from trees.dump import Format, render
 from trees.look import take
 from trees.signals import SIGUSR1, on_signal
 from trees.snapshot import TreeSnapshot
+from trees.tasking import Tasking
 
 
-class Tree:
+class Tree(Tasking):
     """A running tree: find workers, look at it, change it, end it. May be used from any thread.
 
     As a context manager, sync or async, it is stopped on leaving, and a root that gave up cannot be missed: leaving
@@ -113,8 +115,10 @@ class Tree:
         if supervisor is None:
             raise UnknownPathError(path, self._system.near(path))
         level = path.count("/") + 2
-        require_valid(spec, path, level, str(supervisor.recipe.auto_shutdown))
-        self._call(path, StartChild(build(spec)))
+        has_tasks = supervisor.recipe.tasks is not None
+        siblings = running(lambda: [child.spec for child in self._children(path)], has_tasks=has_tasks)
+        require_valid(spec, path, level, str(supervisor.recipe.auto_shutdown), siblings)
+        self._call(path, StartChild(build(spec, under_tasks=has_tasks)))
         box = self._system.boxes.get(f"{path}/{spec.id}")
         return Ref(self._system, box if box is not None else supervisor.roster.orphan(spec.id))
 

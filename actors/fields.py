@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, PlainValidator
 
-from trees.problems import kind, refusal, refusals, shown
+from actors.problems import kind, refusal, refusals, shown
 
 MAX_SECONDS = 1e9
 """Thirty years: the longest duration, because the platform's own waits overflow not far beyond it."""
@@ -113,6 +113,9 @@ def specs(value: object, accepted: tuple[type[Any], ...]) -> tuple[Any, ...]:
 
 Id: TypeAlias = Annotated[str, Field(pattern=f"^{_ID.pattern}$")]
 """Unique among siblings; the last part of the path."""
+
+TaskId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:~/-]{1,200}$")]
+"""Of a task: an id of its owner's, or of a team's part of another task."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Share: TypeAlias = Annotated[float, _at_least(0, 1)]

@@ -1,0 +1,177 @@
+"""One attempt: a piece of work that was given to a worker, from the moment it is recorded to the moment its outcome is.
+
+An attempt is a ``Reply``: its worker's crash boundary completes it with a ``Done``, or fails it, exactly once and whatever
+happens (an ask always ends). Its outcome then goes to the orchestrator's mailbox. Attempts live in the tree
+(``actors.tasks.ground``), not in the orchestrator, until their outcome is recorded: so a new incarnation finds those
+that still run, and those that have ended meanwhile.
+
+Who ends it, and what its error then is:
+
+* the worker's code: what it raised (``caught``), or a ``WorkerCrashedError`` with that as its cause;
+* the orchestrator (timeout, cancel, preemption): ``ended_by`` says why; an async one is cancelled, one that has not begun
+  is withdrawn, a thread is given up with its incarnation;
+* the end of its worker's life, a stop, a restart of the group: any other error. That is nobody's failure.
+
+Locking: ``begin`` and ``withdraw`` race on the reply's own lock: either the worker begins, or it finds it done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.errors import Failed
+from actors.reply import Reply
+from actors.tasks.task import NO_USAGE, Subtask, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import TypeAdapter
+
+    from actors.life import Life
+    from actors.mailbox import Mailbox
+    from actors.messages import Origin
+    from actors.tasks.context import Context
+    from actors.tasks.errand import Errand
+    from actors.tasks.ground import Desk
+
+STOP: Final = "stop"
+"""``ended_by``: its worker is being stopped."""
+
+
+class AttemptEnded(Failed):
+    """What an attempt that was ended by others fails with; never seen by users' code."""
+
+
+class Attempt(Reply):
+    """One attempt, and its outcome."""
+
+    caught: BaseException | None = None
+    """What left the worker's code."""
+    crashed = False
+    """That was a crash of the worker."""
+    ended_by: str | None = None
+    """Why it was ended from outside: timeout, idle, cancel, preempt, stop."""
+    life: Life | None = None
+    """The life that runs it, once it has begun."""
+    started: float | None = None
+    """When it began to run, on the tree's clock."""
+    last_sign = 0.0
+    """Its last sign of life, on the tree's clock."""
+    progress: tuple[float, str] | None = None
+    waits = 0
+    """Its own asks that are open: it holds no slot while it waits for them. Counted by its orchestrator."""
+    used: Usage = NO_USAGE
+    """Told with ``context.use``."""
+    token = 0
+    """Of its worker's breaker."""
+    adapter: TypeAdapter[Any] | None = None
+    call: Callable[..., Any] | None = None
+    """What is called instead of the worker's own code: an undo, a step of the task."""
+    raw = False
+    """What it returns is for the orchestrator itself and is not made JSON of."""
+    role = "work"
+    """work, undo, plan, review or combine."""
+    errand: Errand | None = None
+    """What runs it, where that is no worker."""
+    given = False
+    """It was put where it is done."""
+    nested = ""
+    """Of an undo: the task that a team had done."""
+    undone: list[str] | None = None
+    """Of an undo by a team: what its members have undone."""
+    reply_refused = False
+    """It was not even taken."""
+    preemptible = False
+    priority = 0
+
+    def __init__(
+        self,
+        key: str,
+        desk: Desk,
+        task: str,
+        subtask: Subtask,
+        worker: str,
+        path: str,
+        *,
+        chain: tuple[Any, ...] = (),
+        lineage: tuple[str, ...] = (),
+        deadline: float | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.key = key
+        self.desk = desk
+        self.task = task
+        self.subtask = subtask
+        self.worker = worker
+        """The id of the worker."""
+        self.path = path
+        """The path of the worker; ancestry names it."""
+        self.chain = chain
+        """Who waits for it."""
+        self.lineage = lineage
+        """What those were asked to do."""
+        self.deadline = deadline
+        """On the tree's clock."""
+        self.timeout_s = timeout_s
+        self.member: Mailbox | None = None
+        """Where it was put."""
+        self.context: Context | None = None
+
+    def __repr__(self) -> str:
+        return f"<Attempt {self.key} on {self.path}>"
+
+    # -- its end -------------------------------------------------------------------------------------------
+
+    def _finish(self, value: Any, error: BaseException | None) -> bool:
+        finished = super()._finish(value, error)
+        if finished:
+            self.desk.tell(self)
+        return finished
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it failed with."""
+        return self._error
+
+    @property
+    def value(self) -> Any:
+        """The ``Done`` that it was completed with."""
+        return self._value
+
+    @property
+    def is_own_error(self) -> bool:
+        """True where the error is what left the worker's code, and not what became of the worker."""
+        caught, error = self.caught, self._error
+        return caught is not None and error is not None and (error is caught or error.__cause__ is caught)
+
+    # -- the worker ----------------------------------------------------------------------------------------
+
+    def give_once(self) -> bool:
+        """It is about to be put where it is done; False where it was before."""
+        with self._lock:
+            given, self.given = self.given, True
+        return not given
+
+    def begin(self, life: Life, now: float) -> bool:
+        """The worker takes it up; False where it was withdrawn."""
+        with self._lock:
+            if self.done or self.ended_by is not None:
+                return False
+            self.life, self.started = life, now
+        self.last_sign = now
+        return True
+
+    def withdraw(self, why: str) -> bool:
+        """Take it back; False where it has begun, or ended."""
+        with self._lock:
+            if self.done or self.started is not None:
+                return False
+            self.ended_by = why
+        self._finish(None, AttemptEnded(why))
+        return True
+
+    def origin(self, origin_type: type[Origin]) -> Origin:
+        """What its message carries: those who wait for it, and until when."""
+        return origin_type(None, self.chain, self.deadline, 0, self.lineage)

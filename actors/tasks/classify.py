@@ -1,0 +1,65 @@
+"""What the end of an attempt means: done, a failure of its own, or nobody's failure. Pure, but for looking at it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, TypeAlias
+
+from actors.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected
+from actors.tasks.attempt import Attempt
+from actors.tasks.errors import AttemptTimeoutError, BudgetExceededError, Phase
+from actors.tasks.outcome import Done, Failure, Kind
+from actors.tasks.perform import InvalidResultError
+
+
+class _Neutral(Enum):
+    """Ended for reasons of others: no failure, and no attempt."""
+
+    NEUTRAL = "neutral"
+
+
+Neutral: TypeAlias = _Neutral
+NEUTRAL: Final = _Neutral.NEUTRAL
+Outcome: TypeAlias = Done | Failure | Neutral | Later
+
+
+def classify(attempt: Attempt, limits: tuple[float | None, float | None] = (None, None)) -> Outcome:
+    """What its end means; ``limits`` are how long it could run, and be idle."""
+    error = attempt.error
+    if error is None:
+        return _within_budget(attempt)
+    if attempt.is_own_error:
+        return _own(attempt, attempt.caught or error)
+    if attempt.ended_by in {"timeout", "idle"}:
+        phase: Phase = "running" if attempt.ended_by == "timeout" else "idle"
+        limit_s = limits[attempt.ended_by == "idle"] or 0.0
+        number = attempt.context.attempt if attempt.context is not None else 1
+        return Failure(Kind.TIMEOUT, AttemptTimeoutError(attempt.subtask.id, number, phase, limit_s), counts=True)
+    return NEUTRAL
+
+
+def _within_budget(attempt: Attempt) -> Done | Failure:
+    done: Done = attempt.value
+    budget = attempt.subtask.budget
+    over = budget.exceeded_by(done.usage) if budget is not None else ""
+    if not over:
+        return done
+    return Failure(Kind.INVALID, BudgetExceededError(attempt.task, f"{attempt.subtask.id}: {over}"), retryable=False)
+
+
+def _own(attempt: Attempt, error: BaseException) -> Outcome:
+    """What left the worker's code."""
+    if isinstance(error, Later):
+        return error
+    if isinstance(error, Rejected):
+        return Failure(Kind.REJECTED, error)
+    if isinstance(error, Escalated):
+        return Failure(Kind.ESCALATED, error, question=error.question)
+    if isinstance(error, RecursionDetectedError):
+        return Failure(Kind.RECURSION, error, retryable=False)
+    if isinstance(error, InvalidResultError):
+        return Failure(Kind.INVALID, error, counts=True)
+    if attempt.crashed:
+        return Failure(Kind.CRASHED, error, counts=True)
+    retryable = error.retryable if isinstance(error, Failed) else True
+    return Failure(Kind.FAILED, error, retryable=retryable, counts=retryable)

@@ -1,0 +1,130 @@
+"""What an attempt sees of its task: its goal, its own inputs, the results of what it depends on, and nothing else.
+
+It also carries what an attempt may say while it runs: how far it is, what it used up, and what it needs from others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.errors import ReplyTimeoutError
+from actors.tasks.errors import SubtaskFailedError
+from actors.tasks.events import SubtaskProgressed
+from actors.tasks.task import Usage
+
+if TYPE_CHECKING:
+    from actors.reply import Reply
+    from actors.tasks.attempt import Attempt
+
+
+class Context:
+    """Given to ``execute(task, context)`` and ``undo(task, result, context)``. May be used from any thread."""
+
+    __slots__ = ("_attempt", "attempt", "feedback", "goal", "idempotency_key", "inputs", "results")
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        *,
+        goal: str,
+        inputs: dict[str, Any],
+        results: dict[str, Any],
+        feedback: str,
+        number: int,
+        idempotency_key: str,
+    ) -> None:
+        self._attempt = attempt
+        self.goal = goal
+        """Of the whole task."""
+        self.inputs = inputs
+        """Of the task, and over them those of the subtask."""
+        self.results = results
+        """Of the subtasks that this one depends on, by id, as JSON."""
+        self.feedback = feedback
+        """What is to be better than last time; empty the first time."""
+        self.attempt = number
+        """1 is the first."""
+        self.idempotency_key = idempotency_key
+        """The same for everything that is to have its effect once, however often it has to be tried."""
+
+    def __repr__(self) -> str:
+        return f"<Context of {self._attempt.key}>"
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds that this attempt has left, on the tree's clock; None: no limit."""
+        attempt = self._attempt
+        limits = [limit for limit in (attempt.deadline, self._runs_until) if limit is not None]
+        return max(0.0, min(limits) - attempt.desk.system.now()) if limits else None
+
+    @property
+    def _runs_until(self) -> float | None:
+        attempt = self._attempt
+        if attempt.timeout_s is None or attempt.started is None:
+            return None
+        return attempt.started + attempt.timeout_s
+
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Say how far it is, from 0 to 1; also a sign of life."""
+        attempt = self._attempt
+        attempt.progress = (min(1.0, max(0.0, float(fraction))), text)
+        self.heartbeat()
+        desk = attempt.desk
+        event = SubtaskProgressed(desk.path, attempt.task, desk.time(), attempt.subtask.id, *attempt.progress)
+        desk.system.publish(event)
+
+    def heartbeat(self) -> None:
+        """A sign of life: ``idle_timeout_s`` counts from here."""
+        self._attempt.last_sign = self._attempt.desk.system.now()
+
+    def use(self, tokens: int = 0, cost: float = 0.0) -> None:
+        """Say what was used up; it counts for the budgets of the subtask, the task and the team."""
+        self._attempt.used += Usage(tokens=tokens, cost=cost)
+
+    async def ask(
+        self,
+        to: str,
+        instruction: str,
+        inputs: dict[str, Any] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - as ref.ask_async
+    ) -> Any:
+        """Have somebody else do something, and wait for the result.
+
+        Args:
+            to: a capability, or the id of a worker or team; looked up among the siblings, then above.
+            instruction: what to do.
+            inputs: as JSON.
+            timeout: seconds; None: the time that this attempt has left.
+
+        Raises:
+            RecursionDetectedError: whoever could do it waits for this attempt, or is asked the same thing already.
+            NoCapableWorkerError: nobody can do it.
+            SubtaskFailedError: it has failed, after all that could be tried, or took too long.
+        """
+        reply = self._delegate(to, instruction, inputs, timeout)
+        try:
+            return await reply
+        except ReplyTimeoutError as error:
+            raise self._too_late(to, error) from error
+
+    def ask_sync(
+        self, to: str, instruction: str, inputs: dict[str, Any] | None = None, *, timeout: float | None = None
+    ) -> Any:
+        """As ``ask``, for sync code."""
+        self._attempt.desk.system.refuse_on_loop(to)
+        reply = self._delegate(to, instruction, inputs, timeout)
+        try:
+            return reply.get()
+        except ReplyTimeoutError as error:
+            raise self._too_late(to, error) from error
+
+    def _delegate(self, to: str, instruction: str, inputs: dict[str, Any] | None, timeout: float | None) -> Reply:
+        left = self.remaining_s
+        limit = left if timeout is None else timeout if left is None else min(left, timeout)
+        return self._attempt.desk.delegate(self._attempt, to, instruction, dict(inputs or {}), limit)
+
+    def _too_late(self, to: str, error: ReplyTimeoutError) -> SubtaskFailedError:
+        failure = SubtaskFailedError(self._attempt.task, to, f"no result in {error.timeout_s:.3g} s")
+        self._attempt.desk.noted(failure)
+        return failure

@@ -1,0 +1,126 @@
+"""What attempts ask for while they run (``context.ask``): one more subtask of the same task, with its own ladder.
+
+Whoever waits holds its worker but no slot. The ask itself (``actors.tasks.ground``) lives in the tree: its answer is found by
+its key, also by an orchestrator that was not there when it was asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.errors import RecursionDetectedError
+from actors.tasks import events
+from actors.tasks.attempt import Attempt
+from actors.tasks.deadlock import hopeless
+from actors.tasks.errors import SubtaskFailedError
+from actors.tasks.hears import Delegate, Withdraw
+from actors.tasks.node import Node
+from actors.tasks.selection import lane_of
+from actors.tasks.state import TaskState
+from actors.tasks.task import SubtaskStatus
+
+if TYPE_CHECKING:
+    from actors.tasks.orchestrator import Orchestrator
+
+
+class Delegating:
+    """The open asks that concern one orchestrator."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+        self._nodes: dict[str, tuple[TaskState, Node]] = {}
+        """What was asked for and is not done, by the key of the ask."""
+
+    def known(self, state: TaskState, node: Node) -> None:
+        """A subtask that was asked for."""
+        if node.ask is not None:
+            self._nodes[node.ask] = (state, node)
+
+    def delegate(self, message: Delegate) -> None:
+        """An attempt asks for something more."""
+        to, ask = self._to, message.ask
+        if message.attempt.desk is to.desk:
+            self._waits(message.attempt, +1)
+        if message.only_waits:
+            return
+        state = to.states.get(message.host.task)
+        if ask not in to.ground.asks or ask in self._nodes:
+            return  # whoever asked is gone, or it is known already
+        host = state.nodes.get(message.host.subtask.id) if state is not None else None
+        if state is None or host is None or host.live is not message.host or state.ending is not None:
+            self.answer(ask, None, SubtaskFailedError(message.host.task, message.spec.id, "the task has ended"))
+            return
+        event = events.SubtaskDelegated(
+            to.path, state.id, to.time(), message.spec.id, host.id, message.spec, ask, message.chain, message.lineage
+        )
+        to.record(state, event)
+        node = state.nodes[message.spec.id]
+        self.known(state, node)
+        chain = self._hopeless(state, node)
+        if chain:
+            names = (*chain, message.spec.worker or message.spec.capability or "?")
+            self.answer(ask, None, RecursionDetectedError(names))
+            to.course.withdraw(state, node)
+            return
+        if message.limit_s is not None:
+            to.at(to.time() + message.limit_s, lambda: self._too_late(state, node, message.limit_s or 0.0))
+        to.course.advance(state)
+
+    def _too_late(self, state: TaskState, node: Node, limit_s: float) -> None:
+        if node.ask is not None and not node.is_done:
+            self.answer(node.ask, None, SubtaskFailedError(state.id, node.id, f"no result in {limit_s:.3g} s"))
+
+    def withdraw(self, message: Withdraw) -> None:
+        """An ask has its answer, or whoever asked waits no longer."""
+        asker = message.ask.rpartition(">")[0]
+        attempt = self._to.ground.attempts.get(asker)
+        if attempt is not None and attempt.desk is self._to.desk:
+            self._waits(attempt, -1)
+        state, node = self._nodes.pop(message.ask, (None, None))
+        if state is not None and node is not None and not node.is_done:
+            self._to.course.withdraw(state, node)
+
+    def attempt_ended(self, attempt: Attempt) -> None:
+        """Nobody waits for what it had asked for."""
+        for key, ask in list(self._to.ground.asks.items()) if attempt.waits else ():
+            if ask.attempt is attempt:
+                self.answer(key, None, SubtaskFailedError(attempt.task, attempt.subtask.id, "its attempt has ended"))
+
+    def answer(self, ask: str, value: Any, error: BaseException | None = None) -> None:
+        """Tell whoever asked."""
+        open_ask = self._to.ground.asks.get(ask)
+        if open_ask is None:
+            return
+        if error is None:
+            open_ask.reply.complete(value)
+        else:
+            open_ask.reply.fail(error)
+
+    def _waits(self, attempt: Attempt, by: int) -> None:
+        launching = self._to.launching
+        was = attempt.waits > 0
+        attempt.waits = max(0, attempt.waits + by)
+        if attempt.key in launching.running:
+            launching.waiting += (attempt.waits > 0) - was
+
+    # -- waiting for each other ----------------------------------------------------------------------------
+
+    def _hopeless(self, state: TaskState, node: Node) -> tuple[str, ...]:
+        return hopeless((state, node), self._holders, self._waits_for, lambda attempt: attempt.path)
+
+    def _holders(self, wanted: tuple[TaskState, Node]) -> list[Attempt] | None:
+        state, node = wanted
+        if node.status is SubtaskStatus.RUNNING:
+            return [node.live] if node.live is not None else None
+        able = self._to.staff.primaries(lane_of(state, node, self._to.path))
+        if not able or any(entry.has_room() or len(entry.attempts) < len(entry.members) for entry in able):
+            return None
+        return [attempt for entry in able for attempt in entry.attempts.values()]
+
+    def _waits_for(self, attempt: Attempt) -> list[tuple[TaskState, Node]] | None:
+        asks = [key for key, ask in list(self._to.ground.asks.items()) if ask.attempt is attempt]
+        if not asks:
+            return None
+        found = [self._nodes[key] for key in asks if key in self._nodes]
+        return found if len(found) == len(asks) else None
+

@@ -1,0 +1,378 @@
+"""What happens to tasks: the records that a task's journal is made of, and that everybody may subscribe to.
+
+A task's state is a fold over these (``actors.tasks.state``), so each carries all that the fold needs. What may be large
+or private (goals, results, answers) is marked, and log lines leave it out. ``at`` is in seconds since 1970 by the
+tree's clock. Only ``SubtaskProgressed`` is not kept in the journal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from actors.errors import Problem
+from actors.events import Event
+from actors.tasks.task import NO_USAGE, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
+
+
+def _private() -> Any:
+    return field(repr=False, metadata={"private": True})
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent(Event):
+    """Something that happened to a task of the supervisor at ``path``."""
+
+    task: str
+    """The task's id."""
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskEvent(TaskEvent):
+    """Something that happened to one subtask."""
+
+    subtask: str
+
+
+# -- the task ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSubmitted(TaskEvent):
+    """It is in the journal, and will be looked at."""
+
+    spec: Task = _private()
+    deadline: float | None
+    """Seconds since 1970."""
+    chain: tuple[str, ...] = ()
+    """Paths of those who wait for it: a task that one of them would have to do again is refused."""
+    lineage: tuple[str, ...] = field(default=(), repr=False, metadata={"private": True})
+    """What those were asked to do."""
+    parent: str | None = None
+    """The attempt of another task that it stands for: it is a team's part of it."""
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskJoined(TaskEvent):
+    """A worker waits for the end of the task that it had submitted."""
+
+    chain: tuple[str, ...]
+    lineage: tuple[str, ...] = _private()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRefused(TaskEvent):
+    """A planner failed, or made a plan that does not fit; it is told what is wrong."""
+
+    level: ClassVar[str] = "WARNING"
+    number: int
+    problems: tuple[Problem, ...]
+    needed: tuple[str, ...] | None = None
+    """What nobody can do, where that is what is wrong."""
+    known: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned(TaskEvent):
+    """This is the plan."""
+
+    plan: Plan = _private()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPaused(TaskEvent):
+    """Its team gives way to something more urgent; what is done stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResumed(TaskEvent):
+    """It goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnding(TaskEvent):
+    """It cannot succeed any more: nothing new is started, and what was done will be undone where that is declared."""
+
+    status: TaskStatus
+    kind: str
+    """Why: subtask, plan, budget, deadline, cancel, team."""
+    error: str = _private()
+    parent: str | None = None
+    """The attempt that has it undone, where it had succeeded already."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFinished(TaskEvent):
+    """The end; nothing of it happens any more."""
+
+    level: ClassVar[str] = "DEBUG"
+    status: TaskStatus
+    best_effort: bool = False
+
+
+# -- subtasks ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskQueued(SubtaskEvent):
+    """It can run as soon as there is a worker and a slot; ``reason`` says why again, where it is not the first time."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskStarted(SubtaskEvent):
+    """An attempt is about to be given to a worker. Recorded before it is."""
+
+    worker: str
+    """Its id."""
+    attempt: int
+    """1 is the first."""
+    act: int
+    """Counts what is to have its effect once: a revision, or the answer of a person, is a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskProgressed(SubtaskEvent):
+    """The attempt says how far it is; not in the journal."""
+
+    fraction: float
+    text: str = _private()
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskSucceeded(SubtaskEvent):
+    """Here is its result."""
+
+    worker: str
+    attempt: int
+    value: Any = _private()
+    usage: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a subtask stands on its ladder; what the next attempt needs to know."""
+
+    rung: int = 0
+    tries: int = 0
+    """Attempts with the present rung and worker."""
+    target: str | None = None
+    """The worker that it failed over to."""
+    tried: tuple[str, ...] = ()
+    """Workers that have used up their tries."""
+    rejected: tuple[str, ...] = ()
+    """Workers that said it is not theirs."""
+    laters: int = 0
+    last_chance: bool = False
+    """A person let it run once more: if that fails too it is the next rung's turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskRetrying(SubtaskEvent):
+    """An attempt failed, or was put off, and there will be another one at ``due``."""
+
+    level: ClassVar[str] = "WARNING"
+    worker: str | None
+    attempt: int
+    kind: str
+    error: str = _private()
+    due: float
+    standing: Standing
+    usage: Usage = NO_USAGE
+    feedback: str = field(default="", repr=False, metadata={"private": True})
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskFailed(SubtaskEvent):
+    """Everything on its ladder was tried."""
+
+    level: ClassVar[str] = "WARNING"
+    worker: str | None
+    attempt: int
+    kind: str
+    error: str = _private()
+    usage: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskPreempted(SubtaskEvent):
+    """It gave way to something more urgent, and is queued again. No attempt is counted."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskSkipped(SubtaskEvent):
+    """It will not run."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskCancelled(SubtaskEvent):
+    """Its task ended while it ran, waited or was tried again."""
+
+    reason: str
+    unknown: bool
+    """Whether it may have had its effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskDelegated(SubtaskEvent):
+    """A running subtask asked for something more, and waits for it."""
+
+    parent: str
+    """The subtask that asked."""
+    spec: Subtask = _private()
+    ask: str
+    """The reply is found by this."""
+    chain: tuple[str, ...]
+    """Paths of those who wait for it."""
+    lineage: tuple[str, ...] = _private()
+
+
+# -- people --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationRaised(SubtaskEvent):
+    """Somebody is asked: see ``handle.escalations``."""
+
+    level: ClassVar[str] = "WARNING"
+    escalation: str
+    """Its id."""
+    question: str = _private()
+    error: str = _private()
+    due: float | None
+    standing: Standing
+    """Where it goes on if nobody answers."""
+    undoing: bool = False
+    """It is about an undo that failed."""
+    usage: Usage = NO_USAGE
+    kind: str = ""
+    worker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationAnswered(SubtaskEvent):
+    """Somebody answered."""
+
+    escalation: str
+    answer: str
+    """approve, edit, respond or reject."""
+    value: Any = _private()
+    """Of an edit the result, of a respond the text, of a reject the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationExpired(SubtaskEvent):
+    """Nobody answered in time."""
+
+    level: ClassVar[str] = "WARNING"
+    escalation: str
+
+
+# -- quality -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed(TaskEvent):
+    """A reviewer has spoken, or failed: then ``error`` says how."""
+
+    iteration: int
+    passed: bool
+    rerun: dict[str, str] = _private()
+    """Subtasks that run again, with their feedback."""
+    best_effort: bool = False
+    """It has not passed, and is taken as it is."""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesized(TaskEvent):
+    """The output; where the synthesizer failed, the results as they are, and ``error`` says how it failed."""
+
+    output: Any = _private()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compensating(SubtaskEvent):
+    """Its undo is about to be called."""
+
+    worker: str
+    act: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompensationRetrying(SubtaskEvent):
+    """The undo failed and will be called again at ``due``."""
+
+    level: ClassVar[str] = "WARNING"
+    worker: str
+    act: int
+    attempt: int
+    due: float
+    error: str = _private()
+
+
+@dataclass(frozen=True, slots=True)
+class Compensated(SubtaskEvent):
+    """It is undone; or, with an ``error``, it could not be."""
+
+    worker: str
+    act: int
+    error: str = field(default="", repr=False, metadata={"private": True})
+    nothing: bool = False
+    """There was nothing to undo: a team none of whose members had done anything that can be undone."""
+
+
+# -- breakers ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerChanged(Event):
+    """What the breaker of the worker at ``path`` has counted. Kept, so that a new orchestrator goes on from here."""
+
+    at: float
+    state: str
+    """closed, open or half_open."""
+    failures: tuple[float, ...]
+    """When, within the window."""
+    opened_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerOpened(BreakerChanged):
+    """It failed too often: it gets no work until its cooldown is over."""
+
+    level: ClassVar[str] = "WARNING"
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerHalfOpened(BreakerChanged):
+    """One probe is let through."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerClosed(BreakerChanged):
+    """It works again."""
+
+
+STATUS_AFTER: dict[type[SubtaskEvent], SubtaskStatus] = {
+    SubtaskQueued: SubtaskStatus.QUEUED,
+    SubtaskStarted: SubtaskStatus.RUNNING,
+    SubtaskSucceeded: SubtaskStatus.SUCCEEDED,
+    SubtaskRetrying: SubtaskStatus.RETRYING,
+    SubtaskFailed: SubtaskStatus.FAILED,
+    SubtaskPreempted: SubtaskStatus.QUEUED,
+    SubtaskSkipped: SubtaskStatus.SKIPPED,
+    SubtaskCancelled: SubtaskStatus.CANCELLED,
+    EscalationRaised: SubtaskStatus.WAITING,
+}
+"""Where a subtask stands after an event."""

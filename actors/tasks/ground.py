@@ -1,0 +1,257 @@
+"""What the tasks of one tree share, and what outlives every orchestrator: the store, the attempts, the open asks.
+
+A ``Desk`` is one orchestrator's part of it: its address, and what others may see of its tasks without asking it.
+
+Locking: there is none of its own. ``attempts`` and ``asks`` are dicts whose single operations are steps of C: workers and
+callers put in and take out, each its own keys. The states on a desk are written by its orchestrator only, and read by
+everybody, each attribute by itself (as in ``actors.child``).
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from actors.errors import ActorStoppedError, RecursionDetectedError
+from actors.mailbox import Mailbox, Refusal
+from actors.messages import CURRENT
+from actors.reply import Reply
+from actors.tasks.errors import NoCapableWorkerError, StoreError
+from actors.tasks.events import TaskFinished
+from actors.tasks.hears import Delegate, Withdraw
+from actors.tasks.report import Report, reported
+from actors.tasks.staff import Entry, Staff
+from actors.tasks.state import TaskState, folded
+from actors.tasks.task import Subtask, same_instruction
+
+if TYPE_CHECKING:
+    from actors.system import System
+    from actors.tasks.attempt import Attempt
+    from actors.tasks.errand import Errand
+    from actors.tasks.executable import Catalogue, ExecutableInfo
+    from actors.tasks.journal import Store
+    from actors.tasks.settings import Tasks
+    from actors.tasks.node import Escalation
+
+ORCHESTRATOR = "orchestrator"
+"""The reserved id of the first child of a supervisor with ``tasks=``."""
+BACKSTOP_S = 5.0
+"""How much longer than its limit somebody waits in an ask, should there be no orchestrator to end it."""
+KEPT_REPORTS = 1000
+"""Reports of finished tasks that are kept at hand; those before are read from the journal."""
+
+
+class Ask(NamedTuple):
+    """Somebody waits in ``context.ask``."""
+
+    reply: Reply
+    attempt: Attempt
+    """Who waits."""
+    desk: Desk
+    """Who has it done."""
+
+
+class Ground:
+    """The tasks of one tree."""
+
+    def __init__(self, system: System, store: Store | None) -> None:
+        self.system = system
+        self._store = store
+        self.epoch = system.clock.wall() - system.now()
+        """What the tree's clock showed in 1970: journals tell the time since then, and never jump."""
+        self.attempts: dict[str, Attempt] = {}
+        """Those whose outcome is not recorded yet, by key."""
+        self.asks: dict[str, Ask] = {}
+        """Those who wait in ``context.ask``."""
+        self.errands: set[Errand] = set()
+        self.desks: dict[str, Desk] = {}
+        """By the path of the supervisor."""
+
+    @property
+    def store(self) -> Store:
+        """Where the journals are.
+
+        Raises:
+            StoreError: the tree was started without one.
+        """
+        if self._store is None:
+            raise StoreError("none", "this tree was started without a store")
+        return self._store
+
+    def desk(self, path: str, settings: Tasks) -> Desk:
+        """The desk of a supervisor; the same for every incarnation of its orchestrator."""
+        desk = self.desks.get(path)
+        if desk is None:
+            desk = self.desks[path] = Desk(self, path, settings)
+        return desk
+
+    def time(self) -> float:
+        """Seconds since 1970, by the tree's clock."""
+        return self.epoch + self.system.now()
+
+    def close(self) -> None:
+        """The tree is down: nothing goes on, and who waits hears it."""
+        for errand in list(self.errands):
+            errand.kill()
+        for desk in self.desks.values():
+            for done in list(desk.done.values()):
+                done.fail(self.system.down_error(desk.path))
+        for ask in list(self.asks.values()):
+            ask.reply.fail(self.system.down_error(self.system.root_path))
+
+
+class Desk:
+    """What one orchestrator shows to others, and how it is reached."""
+
+    def __init__(self, ground: Ground, path: str, settings: Tasks) -> None:
+        self.ground = ground
+        self.system = ground.system
+        self.path = path
+        """Of the supervisor."""
+        self.settings = settings
+        self.states: dict[str, TaskState] = {}
+        """Of the tasks that are not finished."""
+        self.reports: dict[str, Report] = {}
+        """Of those that are, the newest last."""
+        self.done: weakref.WeakValueDictionary[str, Reply] = weakref.WeakValueDictionary()
+        """Completed with the report; as long as somebody holds one."""
+        self.staff = Staff()
+        """The registry; replaced as a whole when a new incarnation has its own."""
+        self.answered: dict[str, object] = {}
+        """Escalations that somebody has answered, and the orchestrator has yet to hear of."""
+        self.finished = 0
+        """Tasks so far."""
+        self._numbers = itertools.count(1)
+
+    def __repr__(self) -> str:
+        return f"<Desk {self.path}>"
+
+    def time(self) -> float:
+        """Seconds since 1970, by the tree's clock."""
+        return self.ground.epoch + self.system.now()
+
+    # -- reaching it ---------------------------------------------------------------------------------------
+
+    def tell(self, message: Any) -> bool:
+        """Put a message into the orchestrator's mailbox; False where it is down for good. It survives restarts."""
+        box = self.system.boxes.get(f"{self.path}/{ORCHESTRATOR}")
+        return isinstance(box, Mailbox) and box.put((message, None, None)) is None
+
+    def waiting(self, task: str) -> Reply:
+        """Completed with the report of a task, or failed where the tree goes down before."""
+        done = self.done.get(task)
+        if done is None:
+            done = self.done.setdefault(task, Reply())
+        report = self.report(task)
+        if report is not None:
+            done.complete(report)
+        elif self.system.is_down:
+            done.fail(self.system.down_error(self.path))
+        return done
+
+    def report(self, task: str) -> Report | None:
+        """Of a task that has ended: at hand, or made again from its journal."""
+        report = self.reports.get(task)
+        if report is None and task not in self.states:
+            records = self.ground.store.read(task)
+            state = folded(task, records) if records and isinstance(records[-1], TaskFinished) else None
+            report = reported(state, lambda: records) if state is not None else None
+        return report
+
+    def keep(self, report: Report) -> None:
+        """A task has ended: whoever waits hears it."""
+        self.finished += 1
+        self.reports[report.task_id] = report
+        if len(self.reports) > KEPT_REPORTS:
+            self.reports.pop(next(iter(self.reports)), None)
+        self.states.pop(report.task_id, None)
+        done = self.done.get(report.task_id)
+        if done is not None:
+            done.complete(report)
+
+    def escalations(self) -> list[Escalation]:
+        """All open questions, the oldest first."""
+        found = [each for state in list(self.states.values()) for each in list(state.escalations.values())]
+        return sorted((each for each in found if each.id not in self.answered), key=lambda each: each.raised_at)
+
+    def catalogue(self) -> Catalogue:
+        """What a planner may count on."""
+        return tuple(row for row in self.rows() if row.is_available)
+
+    def rows(self) -> list[ExecutableInfo]:
+        """The registry, as others may see it."""
+        return [entry.info() for entry in list(self.staff.entries.values())]
+
+    # -- delegating ----------------------------------------------------------------------------------------
+
+    def delegate(self, attempt: Attempt, to: str, instruction: str, inputs: dict[str, Any], limit: float | None) -> Reply:
+        """What ``context.ask`` does: refuse what could only wait for itself, else have it done; a Reply of the result.
+
+        Raises:
+            RecursionDetectedError: everybody who could do it waits for this attempt, or it is asked for already.
+            NoCapableWorkerError: nobody can do it.
+        """
+        desk, host, found = self._who(to, attempt)
+        if not found:
+            known = [name for each in self.staff for name in (each.id, *sorted(each.executable.capabilities))]
+            raise self.noted(NoCapableWorkerError(attempt.task, (to,), tuple(known)))
+        chain = (*(address.path for address in attempt.chain), attempt.path)
+        words = same_instruction(instruction, inputs)
+        target = next((each.path for each in found if each.path not in chain), None)
+        if target is None or words in attempt.lineage:
+            self.system.recursion_refused(target or found[0].path, self.addresses(chain))
+            raise self.noted(RecursionDetectedError((*chain, target or found[0].path)))
+        number = next(self._numbers)
+        key = f"{attempt.key}>{number}"
+        reply = Reply(self.system.boxes.get(target), attempt.path, None if limit is None else limit + BACKSTOP_S)
+        self.ground.asks[key] = Ask(reply, attempt, desk)
+        reply.add_done_callback(lambda: self._answered(key, desk))
+        spec = Subtask(
+            id=f"{host.subtask.id}.{number}",
+            instruction=instruction,
+            worker=to if found[0].id == to else None,
+            capability=None if found[0].id == to else to,
+            inputs=inputs,
+            required=False,
+        )
+        message = Delegate(attempt, host, key, spec, chain, (*attempt.lineage, words), limit)
+        if not desk.tell(message):
+            reply.fail(self.system.stopped_error(f"{desk.path}/{ORCHESTRATOR}", Refusal.STOPPED))
+        elif desk is not self:
+            self.tell(message.waits_here())
+        return reply
+
+    def _who(self, to: str, attempt: Attempt) -> tuple[Desk, Attempt, list[Entry]]:
+        """Who could do it: here, or with the desk above that has this one's team at work."""
+        desk, host = self, attempt
+        while True:
+            entries = list(desk.staff)
+            found = [each for each in entries if each.id == to] or [
+                each for each in entries if to in each.executable.capabilities
+            ]
+            state = desk.states.get(host.task)
+            above = self.ground.attempts.get(state.parent) if state is not None and state.parent else None
+            if found or above is None:
+                return desk, host, found
+            desk, host = above.desk, above
+
+    def _answered(self, key: str, desk: Desk) -> None:
+        self.ground.asks.pop(key, None)
+        for concerned in {desk, self}:
+            concerned.tell(Withdraw(key))
+
+    def noted(self, error: Any) -> Any:
+        """An error that an attempt gets from its own ask: leaving its code it is a failure and no crash."""
+        current = CURRENT.get()
+        if current is not None:
+            current.note(error)
+        return error
+
+    def addresses(self, chain: tuple[str, ...]) -> tuple[Any, ...]:
+        """Those of a chain that are listed now."""
+        return tuple(box for path in chain if (box := self.system.boxes.get(path)) is not None)
+
+    def down(self) -> ActorStoppedError:
+        """Why nothing can be submitted."""
+        return self.system.stopped_error(f"{self.path}/{ORCHESTRATOR}", Refusal.STOPPED)

@@ -1,0 +1,118 @@
+"""What an orchestrator hears, beside the outcomes of attempts: a closed list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from actors.tasks.task import Subtask
+
+if TYPE_CHECKING:
+    from actors.child import State
+    from actors.life import Life
+    from actors.mailbox import Mailbox
+    from actors.spec import ChildSpec
+    from actors.tasks.attempt import Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A task was put into the journal."""
+
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End a task."""
+
+    task: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A team's part of a task gives way; what is done stays."""
+
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A worker waits for a task that it had submitted."""
+
+    task: str
+    chain: tuple[str, ...]
+    lineage: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Responded:
+    """A person answered."""
+
+    task: str
+    escalation: str
+    answer: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Delegate:
+    """An attempt asks for something more."""
+
+    attempt: Attempt
+    """Who asks."""
+    host: Attempt
+    """The attempt of the orchestrator that has it done: the asker's own, or that of the asker's team."""
+    ask: str
+    spec: Subtask
+    chain: tuple[str, ...]
+    lineage: tuple[str, ...]
+    limit_s: float | None
+    only_waits: bool = False
+    """Another orchestrator does it; the attempt's own one only learns that it waits."""
+
+    def waits_here(self) -> Delegate:
+        """The same for the attempt's own orchestrator, where another one does it."""
+        return replace(self, only_waits=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Whoever asked waits no longer, or has the answer."""
+
+    ask: str
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """To one incarnation, from itself: a time has come."""
+
+    life: Life
+    then: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Staffed:
+    """From the supervisor, to an orchestrator that has come up: these are the workers."""
+
+    life: Life
+    workers: tuple[WorkerChanged, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerChanged:
+    """From the supervisor: where a child stands now that everything about it is decided. None: it is forgotten."""
+
+    spec: ChildSpec
+    path: str
+    state: State | None
+    mailbox: Mailbox
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """From the supervisor, to one incarnation: all is being stopped, nothing new is to begin."""
+
+    life: Life

@@ -1,0 +1,97 @@
+"""What an orchestrator holds of its tasks' results, and what it reads again from the journal when it needs it.
+
+The most that is held of one task is its ``context_tokens`` (see ``actors.tasks.context_store``). A result that was let go
+is marked in its node and stays in the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.tasks import events
+from actors.tasks.context_store import NEEDED, RESULT, SUMMARY, ContextStore, summary_of
+from actors.tasks.node import Node
+from actors.tasks.state import TaskState
+from actors.tasks.task import SubtaskStatus
+from actors.tasks.tokens import estimate_tokens, tokens_of
+
+if TYPE_CHECKING:
+    from actors.tasks.orchestrator import Orchestrator
+
+SMALL_CHARS: Final = 64
+"""A result that is a text of at most so many characters is held as it is, and measured roughly."""
+
+
+class LetGo:
+    """Stands for a result that is not held; a short cut of it is."""
+
+    __slots__ = ("summary",)
+
+    def __init__(self, summary: str) -> None:
+        self.summary = summary
+
+
+class Holding:
+    """The results that are held, by task."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+        settings = orchestrator.settings
+        self._count = settings.count_tokens or estimate_tokens
+        self._limit = settings.context_tokens
+        self._stores: dict[str, ContextStore] = {}
+        self._let_go: set[str] = set()
+        """Tasks of which something is not held."""
+
+    def hold(self, state: TaskState, node: Node) -> None:
+        """A new result; older and less important ones may have to go for it."""
+        store = self._stores.get(state.id)
+        if store is None:
+            store = self._stores[state.id] = ContextStore(self._limit, self._count)
+            store.pin("goal", self._count(state.task.goal))
+            if state.plan is not None:
+                store.pin("plan", sum(self._count(spec.instruction) for spec in state.plan.subtasks))
+        value = node.value
+        small = value is None or (type(value) is str and len(value) <= SMALL_CHARS)
+        tokens = len(value or "") // 4 + 1 if small else tokens_of(value, self._count)
+        needed = any(not dependant.is_done for dependant in node.dependants)
+        store.put(node.id, tokens, NEEDED if needed else RESULT)
+        for id_ in node.spec.depends_on:
+            other = state.nodes.get(id_)
+            if other is not None and all(dependant.is_done for dependant in other.dependants):
+                store.importance(id_, RESULT)
+        if store.over():
+            self._let_some_go(state, store)
+
+    def _let_some_go(self, state: TaskState, store: ContextStore) -> None:
+        for id_ in store.evict():
+            node = state.nodes.get(id_)
+            if node is not None and not isinstance(node.value, LetGo):
+                self._let_go.add(state.id)
+                node.value = LetGo(summary_of(node.value))
+                for act in node.acts or ():
+                    act.result = node.value if act.done else None
+                store.put(f"summary of {id_}", self._count(node.value.summary), SUMMARY)
+
+    def results(self, state: TaskState, ids: Sequence[str]) -> dict[str, Any]:
+        """The results of these subtasks, those that there are; read again where they were let go."""
+        nodes = [(id_, node) for id_ in ids if (node := state.nodes[id_]).status is SubtaskStatus.SUCCEEDED]
+        if state.id not in self._let_go or not any(isinstance(node.value, LetGo) for _, node in nodes):
+            return {id_: node.value for id_, node in nodes}
+        kept = kept_results(self._to.store.read(state.id))
+        return {id_: kept[id_] if isinstance(node.value, LetGo) else node.value for id_, node in nodes}
+
+    def result_of(self, state: TaskState, node: Node, value: Any) -> Any:
+        """The one result that an undo gets."""
+        return kept_results(self._to.store.read(state.id)).get(node.id) if isinstance(value, LetGo) else value
+
+    def forget(self, state: TaskState) -> None:
+        """The task is over: what its report shows is read where it is not held."""
+        self._stores.pop(state.id, None)
+        self._let_go.discard(state.id)
+
+
+def kept_results(records: Sequence[Any]) -> dict[str, Any]:
+    """The last result of each subtask, from a journal."""
+    return {each.subtask: each.value for each in records if isinstance(each, events.SubtaskSucceeded)}

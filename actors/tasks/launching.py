@@ -1,0 +1,352 @@
+"""Attempts: who gets one, how it is given, how it is ended, and what its end means.
+
+Only the orchestrator's own message handling touches this, on the event loop; a worker on the loop is never in the middle
+of a step meanwhile, so cancelling one is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from actors.messages import Origin
+from actors.supervision import ReplaceChild
+from actors.tasks import events
+from actors.tasks.attempt import Attempt
+from actors.tasks.classify import NEUTRAL, Neutral, classify
+from actors.tasks.context import Context
+from actors.tasks.errors import AttemptTimeoutError, BreakerOpenError
+from actors.tasks.node import Node
+from actors.tasks.outcome import Done, Failure, Kind
+from actors.tasks.schedule import LaneKey, ReadyQueue
+from actors.tasks.selection import lane_of, nobody, serve
+from actors.tasks.staff import Entry
+from actors.tasks.state import UNBEGUN, TaskState
+from actors.tasks.task import SubtaskStatus
+
+if TYPE_CHECKING:
+    from actors.tasks.orchestrator import Orchestrator
+
+GRACE_S = 1.0
+"""How long code that was cancelled may take to end, or a thread to come back by itself, before it is replaced."""
+
+
+class Launching:
+    """What one orchestrator has running, and what waits to be."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+        self.queue: ReadyQueue[tuple[TaskState, Node]] = ReadyQueue()
+        self.running: dict[str, Attempt] = {}
+        self.waiting = 0
+        """Of those, how many wait for something that they asked for: they hold no slot."""
+        self._giving_way: set[str] = set()
+        """Attempts that are being preempted."""
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    def enqueue(self, state: TaskState, node: Node, reason: str = "") -> None:
+        """A subtask could run."""
+        to = self._to
+        to.record(state, events.SubtaskQueued(to.path, state.id, to.time(), node.id, reason))
+        self.put_in_queue(state, node)
+
+    def put_in_queue(self, state: TaskState, node: Node) -> None:
+        """The same for one of which that is recorded."""
+        if state.paused:
+            return
+        key = lane_of(state, node, self._to.path)
+        deadline = math.inf if state.deadline is None else state.deadline
+        age = self.queue.age_of(node.ticket)
+        node.ticket = self.queue.push(key, state.task.priority, deadline, (state, node), age)
+
+    def requeue_all(self, state: TaskState) -> None:
+        """Others may do it now than before."""
+        for node in state.nodes.values():
+            if node.status is SubtaskStatus.QUEUED:
+                self.queue.withdraw(node.ticket)
+                self.put_in_queue(state, node)
+
+    def changed(self, entry: Entry) -> None:
+        """A worker has room again, or is gone: those who wait for it may be served otherwise."""
+        if entry.lanes:
+            lanes, entry.lanes = entry.lanes, set()
+            for key in lanes:
+                self.queue.reopen(key)
+
+    # -- starting ------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Start whatever can be started now."""
+        queue, most = self.queue, self._to.settings.max_parallel
+        while queue.size:
+            if len(self.running) - self.waiting >= most:
+                self._preempt_for_a_slot()
+                return
+            found = queue.take(self._serve)
+            if found is None:
+                self._preempt_for_a_worker()
+                return
+            (state, node), served = found
+            if isinstance(served, Failure):
+                self._to.course.attempt_failed(state, node, nobody(served, state, node, self._to), None)
+            else:
+                self._launch(state, node, served)
+
+    def _serve(self, key: LaneKey) -> Entry | Failure | None:
+        return serve(self._to.staff, key, self._to.time())
+
+    def _launch(self, state: TaskState, node: Node, entry: Entry) -> None:
+        to, now = self._to, self._to.time()
+        number = node.made + 1
+        spec, executable = node.spec, entry.executable
+        to.record(state, events.SubtaskStarted(to.path, state.id, now, node.id, entry.id, number, node.act))
+        timeout_s = spec.timeout_s if spec.timeout_s is not None else executable.timeout_s
+        attempt = Attempt(
+            attempt_key(state, node, number),
+            to.desk,
+            state.id,
+            spec if spec.instruction else _instructed(state, node),
+            entry.id,
+            entry.path,
+            chain=to.course.addresses(state, node),
+            lineage=(*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
+            deadline=None if state.deadline is None else state.deadline - to.ground.epoch,
+            timeout_s=timeout_s,
+        )
+        attempt.adapter = entry.adapter
+        attempt.priority = state.task.priority
+        attempt.context = Context(
+            attempt,
+            goal=state.task.goal,
+            inputs={**state.task.inputs, **spec.inputs} if state.task.inputs or spec.inputs else {},
+            results=to.course.results_for(state, node),
+            feedback=node.feedback,
+            number=number,
+            idempotency_key=f"{state.id}/{node.id}/{node.act}",
+        )
+        self._hold(attempt, node, entry)
+        if entry.breaker is not None:
+            attempt.token = entry.breaker.begin(now)
+            if entry.breaker.state == "half_open":
+                self._tell_breaker(entry, events.BreakerHalfOpened)
+        box = entry.seat(attempt)
+        to.act(self._give, attempt, entry, box)
+        idle_s = spec.idle_timeout_s if spec.idle_timeout_s is not None else executable.idle_timeout_s
+        if timeout_s is not None or idle_s is not None:
+            self._watch(attempt, state, node, timeout_s, idle_s)
+
+    def _hold(self, attempt: Attempt, node: Node, entry: Entry) -> None:
+        self._to.ground.attempts[attempt.key] = self.running[attempt.key] = node.live = attempt
+        declared = "preemptible" in node.spec.model_fields_set
+        has_undo = node.spec.undo is not None or entry.executable.undo is not None
+        attempt.preemptible = node.spec.preemptible if declared else not has_undo
+        attempt.preemptible &= entry.is_async or entry.is_team
+
+    def _give(self, attempt: Attempt, entry: Entry, box: Any) -> None:
+        """Put it where it is done: the last thing that happens to it here before its end."""
+        if not attempt.give_once():
+            return
+        if box is None:
+            if not self._to.teamwork.give(attempt, entry):
+                attempt.reply_refused = True
+                attempt.fail(self._to.desk.down())
+            return
+        refusal = box.admit((attempt, attempt, attempt.origin(Origin)))
+        if refusal is not None:
+            attempt.reply_refused = True
+            attempt.fail(self._to.system.stopped_error(box.path, refusal))
+
+    # -- resuming ------------------------------------------------------------------------------------------
+
+    def adopt(self, state: TaskState, node: Node) -> None:
+        """A subtask whose attempt was under way when the last incarnation ended: wait for it, or run it again."""
+        attempt = self._to.ground.attempts.get(attempt_key(state, node, node.attempt))
+        if attempt is None:
+            self.enqueue(state, node, "nothing is known of its attempt")
+            return
+        node.live = self.running[attempt.key] = attempt
+        entry = self._to.staff.get(attempt.worker)
+        if entry is not None:
+            entry.occupy(attempt)
+            if entry.breaker is not None:
+                attempt.token = entry.breaker.begin(self._to.time())
+            spec, executable = node.spec, entry.executable
+            idle_s = spec.idle_timeout_s if spec.idle_timeout_s is not None else executable.idle_timeout_s
+            if attempt.timeout_s is not None or idle_s is not None:
+                self._watch(attempt, state, node, attempt.timeout_s, idle_s)
+        if not attempt.given and entry is not None:
+            self._to.act(self._give, attempt, entry, attempt.member)
+        attempt.waits = sum(ask.attempt is attempt for ask in list(self._to.ground.asks.values()))
+        self.waiting += attempt.waits > 0
+        if attempt.done:
+            self._to.desk.tell(attempt)  # its outcome may have come while there was no mailbox for it
+        elif attempt.ended_by is not None:
+            self._insist(attempt)
+
+    def forget_strangers(self) -> None:
+        """Attempts whose end is recorded already, or whose task is."""
+        to = self._to
+        for key, attempt in list(to.ground.attempts.items()):
+            if attempt.desk is to.desk and attempt.done and attempt.role == "work" and key not in self.running:
+                to.ground.attempts.pop(key, None)
+
+    # -- ending --------------------------------------------------------------------------------------------
+
+    def end(self, attempt: Attempt, why: str, *, at_once: bool = False) -> None:
+        """Have an attempt end: taken back, cancelled, or given up with its worker's incarnation."""
+        if attempt.done or attempt.withdraw(why):
+            return
+        if attempt.errand is not None:
+            attempt.ended_by = attempt.ended_by or why
+            attempt.errand.kill()
+            return
+        entry = self._to.staff.get(attempt.worker)
+        if entry is not None and entry.is_team:
+            self._to.teamwork.end(attempt, why)
+            return
+        life: Any = attempt.life
+        if attempt.ended_by is None and life is not None and getattr(life, "task", None) is not None:
+            life.cancel_attempt(why)
+            at_once = False
+        attempt.ended_by = attempt.ended_by or why
+        if at_once:
+            self._replace(attempt)
+        else:
+            self._insist(attempt)
+
+    def _insist(self, attempt: Attempt) -> None:
+        self._to.at(self._to.time() + GRACE_S, lambda: self._replace(attempt))
+
+    def _replace(self, attempt: Attempt) -> None:
+        """It does not end: its incarnation is replaced, which counts in no restart window."""
+        if not attempt.done and attempt.life is not None:
+            message = ReplaceChild(attempt.life, self._to.settings.max_abandoned)
+            box: Any = self._to.system.boxes.get(self._to.path)
+            if box is not None:
+                box.post(message)
+
+    def _watch(
+        self, attempt: Attempt, state: TaskState, node: Node, timeout_s: float | None, idle_s: float | None
+    ) -> None:
+        """Look again when its time could be up: it counts from when it has begun, not from here."""
+        limits = [limit for limit in (timeout_s, idle_s) if limit is not None]
+        started = attempt.started
+        if started is None:
+            left = min(limits)
+        else:
+            now = self._to.system.now()
+            ends = [] if timeout_s is None else [(started + timeout_s - now, "timeout")]
+            ends += [] if idle_s is None else [(max(started, attempt.last_sign) + idle_s - now, "idle")]
+            left, why = min(ends)
+            if left <= 0:
+                self.end(attempt, why, at_once=True)
+                return
+
+        def look() -> None:
+            if not attempt.done and attempt.ended_by is None:
+                self._watch(attempt, state, node, timeout_s, idle_s)
+
+        self._to.at(self._to.time() + left, look)
+
+    # -- the end of one ------------------------------------------------------------------------------------
+
+    def ended(self, attempt: Attempt, state: TaskState | None) -> None:
+        """An attempt has its outcome: make room, record what follows."""
+        to = self._to
+        entry = to.staff.get(attempt.worker)
+        if self.running.pop(attempt.key, None) is not None and attempt.waits:
+            self.waiting -= 1
+        self._giving_way.discard(attempt.key)
+        node = state.nodes.get(attempt.subtask.id) if state is not None else None
+        if node is not None and node.live is attempt:
+            node.live = None
+            limits = (self._limit_of(node, entry, "timeout_s"), self._limit_of(node, entry, "idle_timeout_s"))
+            outcome = classify(attempt, limits)
+            self._count(attempt, entry, outcome)
+            to.course.attempt_over(state, node, attempt, outcome)  # type: ignore[arg-type]  # there is a node in it
+        elif entry is not None and entry.breaker is not None:
+            entry.breaker.neutral(attempt.token, to.time())
+        to.ground.attempts.pop(attempt.key, None)
+        to.delegating.attempt_ended(attempt)
+        if entry is not None:
+            entry.release(attempt)
+            if attempt.reply_refused:
+                entry.shut(attempt.member)
+            self.changed(entry)
+
+    @staticmethod
+    def _limit_of(node: Node, entry: Entry | None, name: str) -> float | None:
+        own: float | None = getattr(node.spec, name)
+        return own if own is not None or entry is None else getattr(entry.executable, name)
+
+    def _count(self, attempt: Attempt, entry: Entry | None, outcome: Done | Failure | Neutral) -> None:
+        """Tell the breaker how it ended."""
+        if entry is None or entry.breaker is None:
+            return
+        now, before = self._to.time(), entry.breaker.state
+        if isinstance(outcome, Done):
+            changed = entry.breaker.succeeded(attempt.token, now)
+        elif isinstance(outcome, Failure) and outcome.counts:
+            changed = entry.breaker.failed(attempt.token, now)
+        else:
+            changed = entry.breaker.neutral(attempt.token, now)
+        if changed:
+            kinds = {"open": events.BreakerOpened, "closed": events.BreakerClosed}
+            turned = entry.breaker.state != before
+            self._tell_breaker(entry, kinds[entry.breaker.state] if turned else events.BreakerChanged)
+
+    def _tell_breaker(self, entry: Entry, kind: type[events.BreakerChanged]) -> None:
+        breaker = entry.breaker
+        if breaker is not None:
+            event = kind(entry.path, self._to.time(), breaker.state, tuple(breaker.failures), breaker.opened_at)
+            self._to.record_breaker(event)
+
+    # -- preemption ----------------------------------------------------------------------------------------
+
+    def _preempt_for_a_slot(self) -> None:
+        """All slots are taken: the least urgent gives way, if what waits is more urgent than it."""
+        if self._giving_way:
+            return
+        urgent = min((rank[0] for _, rank, _ in self.queue.heads()), default=None)
+        if urgent is not None:
+            self._preempt_one(urgent, list(self.running.values()))
+
+    def _preempt_for_a_worker(self) -> None:
+        """Slots are free, but the workers that could do it are busy."""
+        priorities = {attempt.priority for attempt in self.running.values()}
+        if len(priorities) == 0:
+            return
+        worst = max(priorities)
+        for key, rank, _ in self.queue.heads():
+            if rank[0] < worst:
+                able = self._to.staff.primaries(key)
+                busy = [attempt for entry in able for attempt in entry.attempts.values()]
+                if not any(attempt.key in self._giving_way for attempt in busy):
+                    self._preempt_one(rank[0], busy)
+
+    def _preempt_one(self, urgent: int, running: list[Attempt]) -> None:
+        victims = [attempt for attempt in running if attempt.priority > urgent and self._may_preempt(attempt)]
+        if victims:
+            victim = max(victims, key=lambda attempt: (attempt.priority, attempt.started or 0.0))
+            self._giving_way.add(victim.key)
+            self.end(victim, "preempt")
+
+    def _may_preempt(self, attempt: Attempt) -> bool:
+        state = self._to.states.get(attempt.task)
+        node = state.nodes.get(attempt.subtask.id) if state is not None else None
+        may = attempt.preemptible and attempt.ended_by is None and not attempt.waits and not attempt.done
+        return may and node is not None and node.preemptions < self._to.settings.max_preemptions
+
+
+def attempt_key(state: TaskState, node: Node, number: int) -> str:
+    """The same for the same attempt in every incarnation."""
+    return f"{state.id}/{node.id}#{node.act}.{number}"
+
+
+def _instructed(state: TaskState, node: Node) -> Any:
+    """A subtask without an instruction is to do what the whole task is about."""
+    return node.spec.model_copy(update={"instruction": state.task.goal})
+
+
+__all__ = ["NEUTRAL", "UNBEGUN", "AttemptTimeoutError", "BreakerOpenError", "Kind", "Launching", "attempt_key"]

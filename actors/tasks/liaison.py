@@ -1,0 +1,59 @@
+"""What a supervisor tells its orchestrator: how the workers are, once everything about a change is decided.
+
+The orchestrator never looks at the supervisor's table, which may be in the middle of a decision. It is told of all workers when
+it has come up, and of each change afterwards, in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.child import Child
+from actors.mailbox import Mailbox
+from actors.tasks.ground import ORCHESTRATOR
+from actors.tasks.hears import Closing, Staffed, WorkerChanged
+
+if TYPE_CHECKING:
+    from actors.supervisor import Supervisor
+
+
+class Liaison:
+    """Of one incarnation of a supervisor with an orchestrator."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    def is_up(self, child: Child) -> None:
+        """A child has come up."""
+        if child.id != ORCHESTRATOR:
+            self.changed(child)
+        elif child.life is not None:
+            everybody = tuple(
+                _change(each) for each in self._supervisor.roster if each.spec.executable is not None
+            )
+            self._tell(Staffed(child.life, everybody))
+
+    def changed(self, child: Child) -> None:
+        """A child stands somewhere else now."""
+        if child.spec.executable is not None and self._supervisor.roster.children.get(child.id) is child:
+            self._tell(_change(child))
+
+    def forgotten(self, child: Child) -> None:
+        """A child is no longer listed."""
+        if child.spec.executable is not None:
+            self._tell(WorkerChanged(child.spec, child.path, None, child.mailbox))
+
+    def closing(self) -> None:
+        """All is about to be stopped."""
+        orchestrator = self._supervisor.roster.children.get(ORCHESTRATOR)
+        if orchestrator is not None and orchestrator.life is not None:
+            self._tell(Closing(orchestrator.life))
+
+    def _tell(self, message: Any) -> None:
+        box = self._supervisor.system.boxes.get(f"{self._supervisor.path}/{ORCHESTRATOR}")
+        if isinstance(box, Mailbox):
+            box.put((message, None, None))  # one that is down for good hears of everybody when it is started again
+
+
+def _change(child: Child) -> WorkerChanged:
+    return WorkerChanged(child.spec, child.path, child.state, child.mailbox)

@@ -1,0 +1,162 @@
+"""One subtask of a running task: where it stands, what was begun for it, and what somebody is asked about it.
+
+Comes in: the changes that ``actors.tasks.state`` makes when an event says so. Plain data. This module must never import
+threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.tasks import events
+from actors.tasks.task import NO_USAGE, Subtask, SubtaskStatus
+
+if TYPE_CHECKING:
+    from actors.tasks.attempt import Attempt
+
+_DONE: Final = frozenset(
+    {
+        SubtaskStatus.SUCCEEDED,
+        SubtaskStatus.FAILED,
+        SubtaskStatus.CANCELLED,
+        SubtaskStatus.SKIPPED,
+        SubtaskStatus.COMPENSATED,
+    }
+)
+
+
+class Act:
+    """What one worker did, or began, for a subtask, and what would have to be undone."""
+
+    __slots__ = ("attempt", "number", "open", "result", "seq", "undone", "unknown", "worker", "done")
+
+    def __init__(self, worker: str, number: int, seq: int) -> None:
+        self.worker = worker
+        self.number = number
+        self.seq = seq
+        """Grows with the starts of the whole task."""
+        self.attempt = 0
+        self.open = False
+        """An attempt was started, and nothing is known of its end."""
+        self.unknown = False
+        """An attempt ended so that it may have had its effect."""
+        self.done = False
+        self.result: Any = None
+        self.undone = False
+
+    @property
+    def needs_undo(self) -> bool:
+        """True where it has had its effect, or may have had it."""
+        return not self.undone and (self.done or self.unknown or self.open)
+
+
+class Escalation:
+    """An open question to a person."""
+
+    __slots__ = ("answers", "due", "error", "id", "question", "raised_at", "standing", "subtask", "task", "undoing")
+
+    def __init__(self, event: events.EscalationRaised) -> None:
+        self.id = event.escalation
+        self.task = event.task
+        self.subtask = event.subtask
+        self.question = event.question
+        self.error = event.error
+        self.raised_at = event.at
+        self.due = event.due
+        """When it is too late for an answer, in seconds since 1970; None: never."""
+        self.standing = event.standing
+        self.undoing = event.undoing
+        """It is about an undo that failed."""
+        self.answers = ("approve", "edit", "respond", "reject")
+
+    def __repr__(self) -> str:
+        return f"<Escalation {self.id}>"
+
+
+class Node:
+    """Where one subtask stands."""
+
+    __slots__ = (
+        "act",
+        "acts",
+        "ask",
+        "attempt",
+        "chain",
+        "compensating",
+        "dependants",
+        "due",
+        "ended_at",
+        "error",
+        "escalation",
+        "feedback",
+        "id",
+        "kind",
+        "lineage",
+        "live",
+        "made",
+        "missing",
+        "parent",
+        "preemptions",
+        "queued_at",
+        "queued_s",
+        "running_s",
+        "spec",
+        "standing",
+        "started_at",
+        "status",
+        "ticket",
+        "undo_attempt",
+        "usage",
+        "value",
+        "worker",
+    )
+
+    def __init__(self, spec: Subtask) -> None:
+        self.spec = spec
+        self.id = spec.id
+        self.status = SubtaskStatus.PENDING
+        self.missing = 0
+        """Dependencies that it still waits for."""
+        self.dependants: list[Node] = []
+        self.attempt = 0
+        """The number of the last attempt."""
+        self.made = 0
+        """Attempts that count."""
+        self.act = 1
+        self.acts: list[Act] | None = None
+        self.worker: str | None = None
+        self.value: Any = None
+        self.error = ""
+        """Why it failed, was skipped or cancelled; or of the last attempt."""
+        self.kind = ""
+        self.feedback = ""
+        self.standing = events.Standing()
+        self.due: float | None = None
+        """When the next attempt may start."""
+        self.preemptions = 0
+        self.queued_at = 0.0
+        self.started_at = 0.0
+        self.ended_at = 0.0
+        self.queued_s = 0.0
+        self.running_s = 0.0
+        self.usage = NO_USAGE
+        self.parent: str | None = None
+        """The subtask that asked for it; None: it is in the plan."""
+        self.ask: str | None = None
+        self.chain: tuple[str, ...] = ()
+        """Paths of those who wait for it, where it was asked for by a subtask."""
+        self.lineage: tuple[str, ...] = ()
+        self.escalation: Escalation | None = None
+        self.undo_attempt = 0
+        self.compensating: Act | None = None
+        # What only the present incarnation of the orchestrator knows:
+        self.live: Attempt | None = None
+        self.ticket: object = None
+
+    def __repr__(self) -> str:
+        return f"<Node {self.id} {self.status}>"
+
+    @property
+    def is_done(self) -> bool:
+        """True where nothing more happens to it, as long as it is not revised or undone."""
+        return self.status in _DONE

@@ -1,0 +1,268 @@
+"""The orchestrator: a worker that turns goals into plans and has its siblings carry them out.
+
+It keeps nothing that it could not fold again from the journal (``actors.tasks.state``). Kill it at any moment, and the next
+incarnation goes on: what was recorded is not done again, attempts that still run are waited for (they live in the tree, see
+``actors.tasks.ground``), and one whose fate is unknown is started once more with the same idempotency key.
+
+How it works, for every message::
+
+    hear -> record what follows (journal, state, event) -> pump (start what can start) -> flush -> act
+
+* **Record before act.** An attempt is put into a mailbox, an answer given, a report told only after the records that say
+  so are kept (``_act``); with a store that writes in groups, that is when the group is written.
+* **Decide elsewhere.** What follows from a state: ``course`` (a task as a whole), ``ladder`` (a failed attempt), ``undoing``
+  (compensation), ``staff`` and ``schedule`` (who is next, and with whom). ``launching`` starts and ends attempts.
+* It runs on the event loop, so that handing work to async workers costs no thread switch. Nothing in it waits.
+
+The life of an incarnation: ``on_start`` folds the journals; the supervisor then tells who the workers are (``Staffed``), and
+only then is anything started. Timers and orders that belong to an old incarnation carry its life, and say nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.base import Hardened
+from actors.events import Event
+from actors.mailbox import Refusal
+from actors.spec import ChildSpec, Where, WorkerRecipe
+from actors.tasks import events
+from actors.tasks.attempt import Attempt
+from actors.tasks.course import Course
+from actors.tasks.delegating import Delegating
+from actors.tasks.ground import ORCHESTRATOR
+from actors.tasks.hears import (
+    Cancel,
+    Closing,
+    Delegate,
+    Due,
+    Join,
+    Look,
+    Pause,
+    Responded,
+    Staffed,
+    Withdraw,
+    WorkerChanged,
+)
+from actors.tasks.launching import Launching
+from actors.tasks.staff import Entry, Staff
+from actors.tasks.state import TaskState, folded
+from actors.tasks.teamwork import Teamwork
+from actors.tasks.undoing import Undoing
+
+if TYPE_CHECKING:
+    from actors.dispatch.timers import Timer
+    from actors.life import Life
+    from actors.tasks.settings import Tasks
+
+
+class Orchestrator(Hardened):
+    """One incarnation of the orchestrator of a supervisor."""
+
+    def __init__(self, life: Life, settings: Tasks) -> None:
+        self._life = self.life = life
+        self.system = life.system
+        self.path = life.mailbox.path.rpartition("/")[0]
+        """Of the supervisor: the team."""
+        self.settings = settings
+        self.ground = self.system.tasks
+        self.store = self.ground.store
+        self.desk = self.ground.desk(self.path, settings)
+        self.states: dict[str, TaskState] = {}
+        self.staff = Staff()
+        self.launching = Launching(self)
+        self.undoing = Undoing(self)
+        self.course = Course(self)
+        self.delegating = Delegating(self)
+        self.teamwork = Teamwork(self)
+        self.staffed = False
+        self.closing = False
+        self._effects: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+
+    # -- beginning -----------------------------------------------------------------------------------------
+
+    def on_start(self) -> None:
+        """Fold every journal that is not finished."""
+        for id_ in self.store.streams(self.path):
+            self.states[id_] = folded(id_, self.store.read(id_))
+        self.desk.states = self.states
+
+    def _staffed(self, staffed: Staffed) -> None:
+        """Who the workers are: now work can begin, or go on."""
+        if staffed.life is not self.life:
+            return
+        for change in staffed.workers:
+            self._restored(self.staff.hear(change))
+        self.desk.staff = self.staff
+        self.staffed = True
+        for state in list(self.states.values()):
+            self.course.resume(state)
+        self.launching.forget_strangers()
+
+    def _restored(self, entry: Entry | None) -> None:
+        """The breaker of a worker goes on from where it was."""
+        if entry is None or entry.breaker is None:
+            return
+        kept = self.store.read(f"breaker:{entry.path}")
+        if kept and isinstance(kept[-1], events.BreakerChanged):
+            entry.breaker.restore(kept[-1].state, kept[-1].failures, kept[-1].opened_at)
+
+    # -- hearing -------------------------------------------------------------------------------------------
+
+    def _handler(self) -> Callable[[Any], None]:
+        return self._hear
+
+    def _hear(self, message: Any) -> None:
+        kind = type(message)
+        if kind is Attempt:
+            if message.desk is self.desk:
+                self._outcome(message)
+            else:
+                self.teamwork.take(message)
+        else:
+            hears = _HEARS.get(kind)
+            if hears is None:
+                self.system.dead_letter(self.life.mailbox, message, Refusal.UNHANDLED, None)
+            else:
+                hears(self, message)
+        if self.staffed and not self.closing:
+            self.launching.pump()
+        if self._effects:
+            self._flush()
+
+    def _outcome(self, attempt: Attempt) -> None:
+        if self.ground.attempts.get(attempt.key) is not attempt:
+            return  # heard already
+        state = self.states.get(attempt.task)
+        if attempt.role == "work":
+            self.launching.ended(attempt, state)
+        else:
+            self.ground.attempts.pop(attempt.key, None)
+            if state is not None and attempt.role == "undo":
+                self.undoing.ended(attempt, state)
+            elif state is not None:
+                self.course.step_ended(attempt, state)
+
+    def _look(self, look: Look) -> None:
+        if look.task in self.states:
+            return
+        records = self.store.read(look.task)
+        if not records:
+            return
+        state = self.states[look.task] = folded(look.task, records)
+        if state.final is not None:
+            del self.states[look.task]
+        elif self.staffed:
+            self.course.begin(state)
+
+    def _cancel(self, cancel: Cancel) -> None:
+        self._look(Look(cancel.task))
+        state = self.states.get(cancel.task)
+        if state is not None:
+            self.course.cancel(state, cancel.reason)
+
+    def _join(self, join: Join) -> None:
+        state = self.states.get(join.task)
+        if state is not None and not state.chain:
+            self.record(state, events.TaskJoined(self.path, state.id, self.time(), join.chain, join.lineage))
+            self.launching.requeue_all(state)
+
+    def _responded(self, responded: Responded) -> None:
+        self.desk.answered.pop(responded.escalation, None)
+        state = self.states.get(responded.task)
+        if state is not None:
+            self.course.responded(state, responded)
+
+    def _worker_changed(self, change: WorkerChanged) -> None:
+        if not self.staffed:
+            return  # the supervisor tells of all of them, this one included, as soon as it knows that we are up
+        known = self.staff.get(change.spec.id)
+        entry = self.staff.hear(change)
+        if entry is not None:
+            if entry is not known:
+                self._restored(entry)
+                self.launching.queue.reopen_all()
+            self.launching.changed(entry)
+
+    def _closing(self, closing: Closing) -> None:
+        if closing.life is self.life:
+            self.closing = True
+            for errand in list(self.ground.errands):
+                if errand.is_of(self.desk):
+                    errand.kill()
+
+    def _due(self, due: Due) -> None:
+        if due.life is self.life:
+            due.then()
+
+    # -- what its parts use --------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """Seconds since 1970, by the tree's clock."""
+        return self.ground.epoch + self.system.now()
+
+    def record(self, state: TaskState, event: events.TaskEvent) -> None:
+        """It has happened: into the journal, the state, and the stream of events."""
+        self.store.append(state.id, event)
+        state.apply(event)
+        self.system.publish(event)
+
+    def record_breaker(self, event: events.BreakerChanged) -> None:
+        """A breaker has counted, or turned."""
+        self.store.replace(f"breaker:{event.path}", self.path, event)
+        if type(event) is not events.BreakerChanged:
+            self.system.publish(event)
+
+    def act(self, function: Callable[..., object], *args: Any) -> None:
+        """Do something that others see, once everything recorded so far is kept."""
+        self._effects.append((function, args))
+
+    def at(self, due: float, then: Callable[[], None]) -> Timer:
+        """Have something done at a time, in seconds since 1970, unless this incarnation is over by then."""
+        message = Due(self.life, then)
+        return self.system.timers.call_at(due - self.ground.epoch, lambda: self.desk.tell(message))
+
+    def publish(self, event: Event) -> None:
+        """Tell of something that is not kept."""
+        self.system.publish(event)
+
+    def _flush(self) -> None:
+        effects, self._effects = self._effects, []
+        kept = self.store.flush()
+        if kept is None:
+            _do(effects)
+        else:
+            kept.add_done_callback(lambda: _do(effects))
+
+
+def _do(effects: list[tuple[Callable[..., object], tuple[Any, ...]]]) -> None:
+    for function, args in effects:
+        function(*args)
+
+
+_HEARS: Final[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
+    Look: Orchestrator._look,  # noqa: SLF001 - its own
+    Cancel: Orchestrator._cancel,  # noqa: SLF001
+    Join: Orchestrator._join,  # noqa: SLF001
+    Responded: Orchestrator._responded,  # noqa: SLF001
+    Due: Orchestrator._due,  # noqa: SLF001
+    Delegate: lambda self, message: self.delegating.delegate(message),
+    Withdraw: lambda self, message: self.delegating.withdraw(message),
+    Pause: lambda self, message: self.teamwork.pause(message),
+    WorkerChanged: Orchestrator._worker_changed,  # noqa: SLF001
+    Staffed: Orchestrator._staffed,  # noqa: SLF001
+    Closing: Orchestrator._closing,  # noqa: SLF001
+}
+
+
+def orchestrator_spec(settings: Tasks) -> ChildSpec:
+    """The first child of a supervisor with ``tasks=``."""
+    recipe = WorkerRecipe(
+        make=lambda life: Orchestrator(life, settings),
+        where=Where.LOOP,
+        stops_plain=True,
+        fails_plain=True,
+        actor_class=Orchestrator,
+    )
+    return ChildSpec(id=ORCHESTRATOR, recipe=recipe, description="turns goals into plans, and plans into work")

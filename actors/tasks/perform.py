@@ -1,0 +1,125 @@
+"""What a worker does with an attempt: run its code, and make of what comes back an outcome that can be kept.
+
+It runs inside the worker's crash boundary (``actors.boundary``), which completes the attempt: with what is returned here,
+or with what is raised here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from actors.errors import Escalated, Failed, Later, Rejected
+from actors.messages import CURRENT, Current, Origin
+from actors.spec import Where
+from actors.tasks.attempt import Attempt, AttemptEnded
+from actors.tasks.outcome import Done
+from actors.tasks.task import NO_USAGE
+
+if TYPE_CHECKING:
+    from actors.boundary import WorkerLife
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""Types of which every value is JSON as it is."""
+
+
+class InvalidResultError(Failed):
+    """A result that does not fit what was declared, or cannot be stored. It was done, and does not count as done."""
+
+
+def perform(call: Callable[..., Any], attempt: Attempt) -> Any:
+    """Run an attempt; what is returned is its ``Done``, or a coroutine of that."""
+    current = CURRENT.get()
+    assert current is not None  # noqa: S101 - an attempt comes with an origin, so the boundary has set it
+    life: Any = current.life
+    now = life.system.now()
+    if not attempt.begin(life, now):
+        return None
+    if attempt.timeout_s is not None:
+        _limit(attempt, current, now)
+    try:
+        result = (attempt.call or call)(attempt.subtask, attempt.context)
+        if hasattr(type(result), "__await__"):
+            return _awaited(attempt, life, result)
+        return harvest(attempt, result)
+    except BaseException as error:
+        attempt.caught = error
+        attempt.crashed = not life.is_failure(error)
+        raise
+
+
+def _limit(attempt: Attempt, current: Current, now: float) -> None:
+    """What it asks others for may not take longer than it may take itself."""
+    due = now + (attempt.timeout_s or 0.0)
+    origin = current.origin
+    if origin is not None and (origin.deadline is None or due < origin.deadline):
+        current.origin = Origin(origin.sender, origin.chain, due, origin.hops, origin.lineage)
+
+
+async def _awaited(attempt: Attempt, life: WorkerLife, awaitable: Awaitable[Any]) -> Any:
+    try:
+        if life.recipe.where is not Where.LOOP:
+            close = getattr(awaitable, "close", lambda: None)
+            close()
+            raise TypeError(
+                f"{attempt.path}: its code returned an awaitable but runs on the {life.recipe.where}. "
+                "Declare it with dispatch='loop', or make it 'async def'"
+            )
+        return harvest(attempt, await awaitable)
+    except asyncio.CancelledError as error:
+        if attempt.ended_by is None or life.was_killed:
+            attempt.caught, attempt.crashed = error, not life.was_killed
+            raise
+        raise AttemptEnded(attempt.ended_by) from None
+    except BaseException as error:
+        attempt.caught = error
+        attempt.crashed = not life.is_failure(error)
+        raise
+    finally:
+        if attempt.ended_by is not None and life.task is not None:
+            while life.task.cancelling():
+                life.task.uncancel()  # the attempt was cancelled, the worker is not
+
+
+def harvest(attempt: Attempt, result: Any) -> Done:
+    """The result in the form in which it is kept and shown to others: JSON.
+
+    Raises:
+        InvalidResultError: it does not fit the declared ``output``, or is nothing that can be stored.
+        Exception: a signal that was returned.
+    """
+    if attempt.raw:
+        return Done(result)
+    usage = attempt.used
+    if isinstance(result, Done):
+        usage, result = (usage + result.usage if usage is not NO_USAGE else result.usage), result.value
+    elif isinstance(result, (Failed, Rejected, Later, Escalated)):
+        raise result
+    adapter = attempt.adapter
+    if adapter is not None:
+        result = _validated(adapter, result)
+    elif type(result) not in _PLAIN:
+        try:
+            result = to_jsonable_python(result)
+        except (PydanticSerializationError, ValueError, RecursionError) as error:
+            raise InvalidResultError(
+                f"a {type(result).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
+            ) from error
+    return Done(result, usage)
+
+
+def _validated(adapter: TypeAdapter[Any], result: Any) -> Any:
+    try:
+        return adapter.dump_python(adapter.validate_python(result), mode="json")
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(str(part) for part in detail['loc']) or 'result'}: {detail['msg']}"
+            for detail in error.errors(include_input=False, include_url=False)
+        )
+        raise InvalidResultError(f"the result does not fit {error.title}: {wrong}") from error
+    except (PydanticSerializationError, RecursionError) as error:
+        raise InvalidResultError(f"a {type(result).__name__} cannot be stored as JSON") from error

@@ -1,0 +1,77 @@
+"""``Tasks``: what a supervisor's orchestrator is to do, as a user writes it.
+
+This module must never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator
+
+from actors import fields
+from actors.problems import kind, refusal
+from actors.tasks.planner import KeywordPlanner
+from actors.tasks.policy import Escalate, Failover, Retry, Rung
+from actors.words import Words
+
+
+def _some(verb: str) -> PlainValidator:
+    """None, a callable, or an object with the one method."""
+
+    def look(value: object) -> object:
+        if value is None or callable(value) or callable(getattr(value, verb, None)):
+            return value
+        raise refusal(f"{kind(value)} can neither be called nor has it a method {verb!r}", "Give a function.")
+
+    return PlainValidator(look)
+
+
+def _a_ladder(value: object) -> tuple[Rung, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise refusal(f"{kind(value)} is no list of rungs", "Write [Retry(), Failover(), Escalate()].")
+    wrong = next((rung for rung in value if not isinstance(rung, (Retry, Failover, Escalate))), None)
+    if wrong is not None:
+        raise refusal(f"{kind(wrong)} is no rung", "Use Retry(...), Failover() and Escalate(...).")
+    return tuple(value)
+
+
+LadderField = Annotated[Sequence[Rung], PlainValidator(_a_ladder)]
+"""A list of rungs, tried one after the other; kept as a tuple."""
+
+DEFAULT_LADDER: tuple[Rung, ...] = (Retry(), Failover())
+
+
+class Tasks(Words, frozen=True):
+    """Gives a supervisor an orchestrator, its first child: goals become plans, plans become work for its siblings.
+
+    Raises ``ConfigError`` with every problem of it.
+    """
+
+    planner: Annotated[Any, _some("plan")] = Field(default_factory=KeywordPlanner)
+    """``plan(task, catalogue, feedback) -> Plan``, sync or async: a callable, or an object with ``plan``."""
+    reviewer: Annotated[Any, _some("review")] = None
+    """``review(task, plan, results) -> Verdict``, the same way. None: nothing is reviewed."""
+    synthesizer: Annotated[Any, _some("combine")] = None
+    """``combine(task, results) -> output``, the same way. None: every result under its subtask's id."""
+    max_parallel: Annotated[int, Field(ge=1)] = 10
+    """Attempts that run at once, of all tasks together."""
+    max_iterations: Annotated[int, Field(ge=1)] = 3
+    """Reviews; after that many the best effort is returned, and marked."""
+    max_plan_attempts: Annotated[int, Field(ge=1)] = 3
+    """Plans that may be refused, each time with what is wrong, before the task fails."""
+    max_subtasks: Annotated[int, Field(ge=1)] = 50
+    """A plan with more is refused."""
+    context_tokens: Annotated[int, Field(ge=1)] = 100_000
+    """What is held of one task's results; the rest is read from the journal when it is needed."""
+    on_failure: LadderField = DEFAULT_LADDER
+    """What is tried, rung by rung, when an attempt fails; a worker's own ``on_failure`` goes before it."""
+    max_preemptions: fields.Count = 3
+    """How often one subtask is interrupted for something more urgent."""
+    max_abandoned: Annotated[int, Field(ge=1)] = 8
+    """Stuck threads that one worker may leave behind at a time; one more parks it."""
+    step_timeout_s: fields.StartTimeout = 300.0
+    """Seconds that one call of a planner, reviewer, synthesizer or undo may take; None: no limit."""
+    count_tokens: Callable[[str], int] | None = None
+    """``count_tokens(text) -> tokens``; None: an estimate that needs no vocabulary."""

@@ -1,0 +1,407 @@
+"""The state of a task: a fold over its journal.
+
+Comes in: the events of ``actors.tasks.events``, one after the other, live or read back from a store; the same events
+always give the same state. Goes out: what stands where. Nothing is decided here: what follows from a state is decided
+in ``actors.tasks.course`` and the modules it asks. This module must never import threads, a clock or Pykka.
+
+Every event costs the same in a plan of ten and of ten thousand subtasks: dependants are counted down, not searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from actors.events import Event
+from actors.tasks import events
+from actors.tasks.node import Act, Escalation, Node
+from actors.tasks.outcome import Kind
+from actors.tasks.task import NO_USAGE, Plan, SubtaskStatus, Task, TaskStatus, Usage
+
+_UNCOUNTED: Final = frozenset({"later", Kind.REJECTED.value})
+"""Ends of attempts that are not counted as attempts."""
+UNBEGUN: Final = "it had not begun"
+"""Why an attempt is queued again that nobody had begun: it had no effect for sure."""
+
+
+class TaskState:
+    """Where one task stands."""
+
+    def __init__(self, id_: str) -> None:
+        self.id = id_
+        self.path = ""
+        """Of the supervisor whose orchestrator has it."""
+        self.task = Task(goal="?")
+        self.phase = "new"
+        """new, planning, running, reviewing, combining, undoing, finished: whose turn it is."""
+        self.final: TaskStatus | None = None
+        self.ending: events.TaskEnding | None = None
+        """Why it cannot succeed any more."""
+        self.paused = False
+        self.plan: Plan | None = None
+        self.warnings: tuple[str, ...] = ()
+        self.refusals = 0
+        """Plans that were refused."""
+        self.refusal: events.PlanRefused | None = None
+        self.nodes: dict[str, Node] = {}
+        self.open = 0
+        """Nodes that are not done."""
+        self.ready: list[Node] = []
+        """Nodes whose last dependency is done since somebody looked; emptied by who looks."""
+        self.starts = 0
+        self.submitted_at = self.planned_at = self.finished_at = 0.0
+        self.deadline: float | None = None
+        self.chain: tuple[str, ...] = ()
+        self.lineage: tuple[str, ...] = ()
+        self.parent: str | None = None
+        self.hops = 0
+        self.iterations = 0
+        self.reviewed = False
+        """The results that there are now have passed, or are taken as they are."""
+        self.best_effort = False
+        self.notes: list[str] = []
+        """What went wrong beside the subtasks: a reviewer, a synthesizer."""
+        self.output: Any = None
+        self.combined = False
+        self.usage = NO_USAGE
+        self.escalations: dict[str, Escalation] = {}
+        self.raised = 0
+        self.compensated: list[str] = []
+        self.undo_errors: dict[str, str] = {}
+        self.delegations = 0
+
+    def __repr__(self) -> str:
+        return f"<TaskState {self.id} {self.status}>"
+
+    @property
+    def status(self) -> TaskStatus:
+        """Its public state."""
+        if self.final is not None:
+            return self.final
+        if self.phase == "new":
+            return TaskStatus.PENDING
+        if self.phase == "planning":
+            return TaskStatus.PLANNING
+        if self.escalations and self.open == sum(not each.undoing for each in self.escalations.values()):
+            return TaskStatus.WAITING
+        return TaskStatus.RUNNING
+
+    def apply(self, event: Event) -> None:
+        """Take one event in."""
+        _APPLY[type(event)](self, event)
+
+    def results(self) -> dict[str, Any]:
+        """The results there are, of the subtasks of the plan."""
+        return {
+            node.id: node.value
+            for node in self.nodes.values()
+            if node.parent is None and node.status is SubtaskStatus.SUCCEEDED
+        }
+
+    # -- the task ------------------------------------------------------------------------------------------
+
+    def _submitted(self, event: events.TaskSubmitted) -> None:
+        self.path, self.task = event.path, event.spec
+        self.submitted_at, self.deadline = event.at, event.deadline
+        self.chain, self.lineage, self.parent, self.hops = event.chain, event.lineage, event.parent, event.hops
+        self.phase = "planning"
+
+    def _joined(self, event: events.TaskJoined) -> None:
+        self.chain, self.lineage = event.chain, event.lineage
+
+    def _refused(self, event: events.PlanRefused) -> None:
+        self.refusals, self.refusal = event.number, event
+
+    def _planned(self, event: events.Planned) -> None:
+        self.plan, self.warnings, self.planned_at = event.plan, event.warnings, event.at
+        self.phase = "running"
+        nodes = self.nodes = {spec.id: Node(spec) for spec in event.plan.subtasks}
+        for node in nodes.values():
+            for needed in node.spec.depends_on:
+                nodes[needed].dependants.append(node)
+            node.missing = len(node.spec.depends_on)
+        self.open = len(nodes)
+        self.ready = [node for node in nodes.values() if not node.missing]
+
+    def _paused(self, _: events.TaskPaused) -> None:
+        self.paused = True
+
+    def _resumed(self, _: events.TaskResumed) -> None:
+        self.paused = False
+
+    def _is_ending(self, event: events.TaskEnding) -> None:
+        self.ending, self.final = event, None
+        self.parent = event.parent if event.parent is not None else self.parent
+        if self.phase != "planning":
+            self.phase = "undoing" if not self.open else "running"
+
+    def _finished(self, event: events.TaskFinished) -> None:
+        self.final, self.finished_at = event.status, event.at
+        self.best_effort = event.best_effort
+        self.phase = "finished"
+
+    # -- a subtask -----------------------------------------------------------------------------------------
+
+    def _queued(self, event: events.SubtaskQueued) -> None:
+        node = self.nodes[event.subtask]
+        if node.status is SubtaskStatus.RUNNING:
+            node.running_s += event.at - node.started_at
+            if event.reason == UNBEGUN and node.acts:
+                node.acts[-1].open = False
+        node.status, node.queued_at, node.due = SubtaskStatus.QUEUED, event.at, None
+
+    def _started(self, event: events.SubtaskStarted) -> None:
+        node = self.nodes[event.subtask]
+        node.status = SubtaskStatus.RUNNING
+        node.queued_s += event.at - node.queued_at
+        node.started_at = event.at
+        node.worker, node.attempt = event.worker, event.attempt
+        self.starts += 1
+        acts = node.acts
+        if acts is None:
+            acts = node.acts = []
+        act = acts[-1] if acts else None
+        if act is None or act.worker != event.worker or act.number != event.act:
+            act = Act(event.worker, event.act, self.starts)
+            acts.append(act)
+        act.open, act.attempt = True, event.attempt
+
+    def _succeeded(self, event: events.SubtaskSucceeded) -> None:
+        node = self.nodes[event.subtask]
+        if node.acts and node.status is SubtaskStatus.RUNNING:  # else a person gave the result
+            act = node.acts[-1]
+            act.open, act.done, act.result = False, True, event.value
+        node.value, node.error, node.kind = event.value, "", ""
+        self._ends(node, SubtaskStatus.SUCCEEDED, event.at, event.usage)
+
+    def _retrying(self, event: events.SubtaskRetrying) -> None:
+        node = self.nodes[event.subtask]
+        self._attempt_over(node, event)
+        node.standing, node.due = event.standing, event.due
+        node.status = SubtaskStatus.RETRYING
+        if event.feedback:
+            node.feedback = event.feedback
+        if event.kind not in _UNCOUNTED:
+            node.made = event.attempt
+        self._spend(node, event.usage)
+
+    def _failed(self, event: events.SubtaskFailed) -> None:
+        node = self.nodes[event.subtask]
+        self._attempt_over(node, event)
+        node.made = max(node.made, event.attempt)
+        self._ends(node, SubtaskStatus.FAILED, event.at, event.usage)
+
+    def _attempt_over(
+        self, node: Node, event: events.SubtaskRetrying | events.SubtaskFailed | events.EscalationRaised
+    ) -> None:
+        """An attempt was no success: whether it had an effect decides whether it may have to be undone."""
+        node.error, node.kind = event.error, event.kind
+        if node.status is SubtaskStatus.RUNNING:
+            node.running_s += event.at - node.started_at
+            if node.acts:
+                act = node.acts[-1]
+                act.open = False
+                act.unknown = act.unknown or (event.kind in Kind and Kind(event.kind).unknown)
+
+    def _preempted(self, event: events.SubtaskPreempted) -> None:
+        node = self.nodes[event.subtask]
+        node.running_s += event.at - node.started_at
+        node.preemptions += 1
+        node.status, node.queued_at = SubtaskStatus.QUEUED, event.at
+
+    def _skipped(self, event: events.SubtaskSkipped) -> None:
+        node = self.nodes[event.subtask]
+        node.error = event.reason
+        self._ends(node, SubtaskStatus.SKIPPED, event.at, NO_USAGE)
+
+    def _cancelled(self, event: events.SubtaskCancelled) -> None:
+        node = self.nodes[event.subtask]
+        node.error = event.reason
+        if node.status is SubtaskStatus.RUNNING:
+            node.running_s += event.at - node.started_at
+            if not event.unknown and node.acts:
+                node.acts[-1].open = False
+        if node.escalation is not None:
+            self._close(node.escalation.id)
+        self._ends(node, SubtaskStatus.CANCELLED, event.at, NO_USAGE)
+
+    def _delegated(self, event: events.SubtaskDelegated) -> None:
+        node = self.nodes[event.subtask] = Node(event.spec)
+        node.parent, node.ask = event.parent, event.ask
+        node.chain, node.lineage = event.chain, event.lineage
+        self.delegations += 1
+        self.open += 1
+        self.ready.append(node)
+
+    def _ends(self, node: Node, status: SubtaskStatus, at: float, usage: Usage) -> None:
+        if node.status is SubtaskStatus.RUNNING and status is SubtaskStatus.SUCCEEDED:
+            node.running_s += at - node.started_at
+        was_done = node.is_done
+        node.status, node.ended_at, node.due = status, at, None
+        if usage is not NO_USAGE:
+            self._spend(node, usage)
+        if was_done:
+            return
+        self.open -= 1
+        if status is SubtaskStatus.SUCCEEDED or not node.spec.required:
+            ready = self.ready
+            for dependant in node.dependants:
+                dependant.missing -= 1
+                if not dependant.missing and dependant.status is SubtaskStatus.PENDING:
+                    ready.append(dependant)
+        if not self.open and self.ending is not None:
+            self.phase = "undoing"
+
+    def _spend(self, node: Node, usage: Usage) -> None:
+        if usage is not NO_USAGE:
+            node.usage += usage
+            self.usage += usage
+
+    # -- people --------------------------------------------------------------------------------------------
+
+    def _raised(self, event: events.EscalationRaised) -> None:
+        node = self.nodes[event.subtask]
+        self.raised += 1
+        escalation = self.escalations[event.escalation] = Escalation(event)
+        node.escalation = escalation
+        if event.undoing:
+            return
+        self._attempt_over(node, event)
+        node.made = max(node.made, node.attempt)
+        node.status, node.standing, node.due = SubtaskStatus.WAITING, event.standing, event.due
+        self._spend(node, event.usage)
+
+    def _answered(self, event: events.EscalationAnswered) -> None:
+        node = self.nodes[event.subtask]
+        self._close(event.escalation)
+        if event.answer in {"approve", "respond"}:
+            node.act += 1
+            node.standing = _last_chance(node.standing)
+            if event.answer == "respond":
+                node.feedback = str(event.value)
+
+    def _expired(self, event: events.EscalationExpired) -> None:
+        node = self.nodes[event.subtask]
+        self._close(event.escalation)
+        node.kind = Kind.UNANSWERED.value
+
+    def _close(self, id_: str) -> None:
+        escalation = self.escalations.pop(id_, None)
+        if escalation is not None:
+            self.nodes[escalation.subtask].escalation = None
+
+    # -- quality -------------------------------------------------------------------------------------------
+
+    def _was_reviewed(self, event: events.Reviewed) -> None:
+        self.iterations = event.iteration
+        self.best_effort = self.best_effort or event.best_effort
+        if event.error:
+            self.notes.append(f"reviewer: {event.error}")
+        self.reviewed = not event.rerun
+        if event.rerun:
+            self._revise(event.rerun)
+        self.phase = "running"
+
+    def _revise(self, rerun: dict[str, str]) -> None:
+        """These run again with their feedback, and then all that had used their results."""
+        again = {node.id: node for node in with_dependants(self.nodes[id_] for id_ in rerun)}
+        for node in again.values():
+            if node.is_done:
+                self.open += 1
+            node.status, node.standing, node.due = SubtaskStatus.PENDING, events.Standing(), None
+            node.act += 1
+            node.made = 0
+            node.feedback = rerun.get(node.id, "")
+            node.missing = sum(needed in again for needed in node.spec.depends_on)
+        self.ready += [node for node in again.values() if not node.missing]
+
+    def _synthesized(self, event: events.Synthesized) -> None:
+        self.output, self.combined = event.output, True
+        if event.error:
+            self.notes.append(f"synthesizer: {event.error}")
+            self.best_effort = True
+
+    # -- compensation --------------------------------------------------------------------------------------
+
+    def _compensating(self, event: events.Compensating) -> None:
+        node = self.nodes[event.subtask]
+        self.phase = "undoing"
+        node.undo_attempt, node.due = event.attempt, None
+        node.compensating = _act_of(node, event.worker, event.act)
+
+    def _undo_retrying(self, event: events.CompensationRetrying) -> None:
+        node = self.nodes[event.subtask]
+        node.undo_attempt, node.due = event.attempt, event.due
+
+    def _compensated(self, event: events.Compensated) -> None:
+        node = self.nodes[event.subtask]
+        act = _act_of(node, event.worker, event.act)
+        if act is not None:
+            act.undone = True
+        node.compensating, node.undo_attempt, node.due = None, 0, None
+        if event.error:
+            self.undo_errors[node.id] = event.error
+            return
+        if not event.nothing and not any(act.needs_undo for act in node.acts or ()):
+            node.status = SubtaskStatus.COMPENSATED
+            if node.id not in self.compensated:
+                self.compensated.append(node.id)
+
+
+def _last_chance(standing: events.Standing) -> events.Standing:
+    return events.Standing(
+        standing.rung, 0, standing.target, standing.tried, standing.rejected, standing.laters, last_chance=True
+    )
+
+
+def _act_of(node: Node, worker: str, number: int) -> Act | None:
+    return next((act for act in node.acts or () if act.worker == worker and act.number == number), None)
+
+
+def with_dependants(nodes: Iterable[Node]) -> list[Node]:
+    """These and everything that depends on them, directly or not, each once."""
+    found: dict[str, Node] = {}
+    left = list(nodes)
+    while left:
+        node = left.pop()
+        if node.id not in found:
+            found[node.id] = node
+            left += node.dependants
+    return list(found.values())
+
+
+def folded(id_: str, records: Iterable[Event]) -> TaskState:
+    """The state that these records make."""
+    state = TaskState(id_)
+    for record in records:
+        state.apply(record)
+    return state
+
+
+_APPLY: Final[dict[type[Event], Callable[[TaskState, Any], None]]] = {
+    events.TaskSubmitted: TaskState._submitted,  # noqa: SLF001 - its own
+    events.TaskJoined: TaskState._joined,  # noqa: SLF001
+    events.PlanRefused: TaskState._refused,  # noqa: SLF001
+    events.Planned: TaskState._planned,  # noqa: SLF001
+    events.TaskPaused: TaskState._paused,  # noqa: SLF001
+    events.TaskResumed: TaskState._resumed,  # noqa: SLF001
+    events.TaskEnding: TaskState._is_ending,  # noqa: SLF001
+    events.TaskFinished: TaskState._finished,  # noqa: SLF001
+    events.SubtaskQueued: TaskState._queued,  # noqa: SLF001
+    events.SubtaskStarted: TaskState._started,  # noqa: SLF001
+    events.SubtaskSucceeded: TaskState._succeeded,  # noqa: SLF001
+    events.SubtaskRetrying: TaskState._retrying,  # noqa: SLF001
+    events.SubtaskFailed: TaskState._failed,  # noqa: SLF001
+    events.SubtaskPreempted: TaskState._preempted,  # noqa: SLF001
+    events.SubtaskSkipped: TaskState._skipped,  # noqa: SLF001
+    events.SubtaskCancelled: TaskState._cancelled,  # noqa: SLF001
+    events.SubtaskDelegated: TaskState._delegated,  # noqa: SLF001
+    events.EscalationRaised: TaskState._raised,  # noqa: SLF001
+    events.EscalationAnswered: TaskState._answered,  # noqa: SLF001
+    events.EscalationExpired: TaskState._expired,  # noqa: SLF001
+    events.Reviewed: TaskState._was_reviewed,  # noqa: SLF001
+    events.Synthesized: TaskState._synthesized,  # noqa: SLF001
+    events.Compensating: TaskState._compensating,  # noqa: SLF001
+    events.CompensationRetrying: TaskState._undo_retrying,  # noqa: SLF001
+    events.Compensated: TaskState._compensated,  # noqa: SLF001
+}

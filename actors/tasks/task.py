@@ -1,0 +1,169 @@
+"""What is to be done: a task, the plan that it becomes, its subtasks, and the states they go through.
+
+Comes in: what a user or a planner writes. Goes out: frozen records, each right by itself; whether a plan fits the tree
+is found by ``actors.tasks.check``. This module must never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field
+
+from actors import fields
+from actors.words import Words
+
+
+class TaskStatus(StrEnum):
+    """Where a task stands."""
+
+    PENDING = "pending"
+    """In the journal; its orchestrator has not looked at it yet."""
+    PLANNING = "planning"
+    RUNNING = "running"
+    WAITING = "waiting"
+    """Nothing runs, and somebody is asked: it goes on with the answer, or when the time for that is up."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """True for succeeded, failed and cancelled."""
+        return self in _FINAL
+
+
+_FINAL: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})
+
+
+class SubtaskStatus(StrEnum):
+    """Where a subtask stands."""
+
+    PENDING = "pending"
+    """Waits for others that it depends on."""
+    QUEUED = "queued"
+    """Could run, and waits for a worker or a slot."""
+    RUNNING = "running"
+    RETRYING = "retrying"
+    """An attempt failed; the next one waits for its time."""
+    WAITING = "waiting"
+    """Somebody is asked what to do."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    """Never ran: something that it needs failed, or its task ended before."""
+    COMPENSATED = "compensated"
+    """Was done, and is undone."""
+
+
+def _a_list(value: object) -> object:
+    return list(value) if isinstance(value, (tuple, set, frozenset)) else value
+
+
+class Usage(Words, frozen=True, kw_only=False):
+    """What something used up."""
+
+    tokens: Annotated[int, Field(ge=0)] = 0
+    cost: fields.Delay = 0.0
+    """In whatever currency you count."""
+    seconds: fields.Delay = 0.0
+    """Of running, all attempts together."""
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            tokens=self.tokens + other.tokens, cost=self.cost + other.cost, seconds=self.seconds + other.seconds
+        )
+
+
+NO_USAGE: Final = Usage()
+
+
+class Budget(Words, frozen=True, kw_only=False):
+    """What a task or a subtask may use up; None: as much as it likes."""
+
+    tokens: Annotated[int, Field(ge=0)] | None = None
+    cost: fields.Delay | None = None
+    seconds: fields.Delay | None = None
+    """Of running, all attempts together; how long a task may take by the clock is its deadline."""
+
+    def exceeded_by(self, usage: Usage) -> str:
+        """What of it is used up and how far, or nothing: ``tokens 120 of 100``."""
+        parts = [
+            f"{name} {used:g} of {limit:g}"
+            for name in ("tokens", "cost", "seconds")
+            if (limit := getattr(self, name)) is not None and (used := getattr(usage, name)) > limit
+        ]
+        return ", ".join(parts)
+
+
+class Task(Words, frozen=True, kw_only=False):
+    """A goal, with what it may take.
+
+    Raises ``ConfigError`` with every problem of it.
+    """
+
+    goal: Annotated[str, Field(min_length=1)]
+    """What is wanted, in words."""
+    inputs: dict[str, Any] = Field(default_factory=dict)
+    """What it is about, as JSON; every subtask sees it."""
+    priority: int = 0
+    """Smaller is sooner."""
+    deadline_s: fields.StartTimeout = None
+    """Seconds from its submission; inherited by everything it causes. None: no limit."""
+    budget: Budget | None = None
+    id: fields.TaskId | None = None
+    """Submitting an id that is known gives its handle and starts nothing. None: a new one."""
+
+
+class Subtask(Words, frozen=True, kw_only=False):
+    """One node of a plan. ``str(subtask)`` is its instruction."""
+
+    id: fields.Id
+    """Unique in its plan."""
+    instruction: str = ""
+    """What to do, in words. Empty: the goal of the task."""
+    worker: str | None = None
+    """The id of the one who does it, or"""
+    capability: str | None = None
+    """what whoever does it must be able to do."""
+    depends_on: Annotated[list[str], BeforeValidator(_a_list)] = Field(default_factory=list)
+    """Ids of subtasks whose results it needs."""
+    inputs: dict[str, Any] = Field(default_factory=dict)
+    """As JSON; on top of the task's."""
+    timeout_s: fields.StartTimeout = None
+    """Seconds that one attempt may run; time in the queue does not count. None: what its worker says."""
+    idle_timeout_s: fields.StartTimeout = None
+    """Seconds that an attempt may go without a sign of life. None: what its worker says."""
+    required: bool = True
+    """False: the task may succeed without it."""
+    preemptible: bool = True
+    """Whether it may be interrupted for something more urgent. Not given: False where an undo is declared."""
+    undo: str | None = None
+    """Who undoes it if the task fails: the id of a worker, or ``"module:attr"``. None: what its worker says."""
+    budget: Budget | None = None
+    estimate: Budget | None = None
+    """What it will probably use up. None: what its worker says."""
+
+    def __str__(self) -> str:
+        return self.instruction
+
+
+class Plan(Words, frozen=True, kw_only=False):
+    """Subtasks and what they wait for: a graph without cycles."""
+
+    subtasks: Annotated[list[Subtask], BeforeValidator(_a_list)]
+
+
+def same_instruction(instruction: str, inputs: dict[str, Any]) -> str:
+    """What two delegations have in common when they ask for the same thing: words and inputs, not spaces or case."""
+    words = " ".join(instruction.casefold().split())
+    return f"{words} {json.dumps(inputs, sort_keys=True, default=repr)}" if inputs else words
+
+
+def by_id(subtasks: Iterable[Subtask]) -> dict[str, Subtask]:
+    """Subtasks by their ids; of two alike the last."""
+    return {subtask.id: subtask for subtask in subtasks}

@@ -1,0 +1,270 @@
+"""Compensation: what was done, or may have been done, is undone, the newest first, once, and whatever else happens.
+
+It begins when a task cannot succeed any more and nothing of it runs. That an undo is about to be called is recorded before it
+is; one that fails is tried again by the ``Retry`` rungs of its ladder, then a person is asked, for a limited time. Nothing
+cancels it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from actors.callables import is_async
+from actors.messages import Origin
+from actors.tasks import events, ladder
+from actors.tasks.attempt import Attempt
+from actors.tasks.classify import NEUTRAL, classify
+from actors.tasks.context import Context
+from actors.tasks.errand import Errand
+from actors.tasks.errors import AttemptTimeoutError, NoCapableWorkerError
+from actors.tasks.node import Act, Node
+from actors.tasks.outcome import Done, Failure, Kind
+from actors.tasks.policy import Escalate, Retry
+from actors.tasks.staff import Entry
+from actors.tasks.state import TaskState
+
+if TYPE_CHECKING:
+    from actors.tasks.orchestrator import Orchestrator
+
+ASK_S = 300.0
+"""How long a person is asked about an undo that failed, where no ``Escalate`` rung says otherwise."""
+
+
+class Undoing:
+    """The compensations of one orchestrator's tasks; one act at a time of each."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+        self._live: dict[str, Attempt] = {}
+        """By task."""
+
+    def advance(self, state: TaskState) -> None:
+        """Undo the next act, or end the task."""
+        if state.id in self._live:
+            return
+        under_way = next((node for node in state.nodes.values() if node.compensating is not None), None)
+        if under_way is not None:
+            if under_way.escalation is None:
+                self._go_on(state, under_way)
+            return
+        found = self._next(state)
+        if found is None:
+            ending = state.ending
+            assert ending is not None  # noqa: S101 - it is the phase that follows it
+            self._to.course.finish(state, ending.status)
+            return
+        node, act = found
+        self._begin(state, node, act, 1)
+
+    def _next(self, state: TaskState) -> tuple[Node, Act] | None:
+        """Of what is to be undone and can be, the act that was begun last."""
+        acts = [
+            (act.seq, node, act)
+            for node in state.nodes.values()
+            for act in node.acts or ()
+            if act.needs_undo and self._how(node, act) is not None
+        ]
+        return max(acts, key=lambda each: each[0])[1:] if acts else None
+
+    def _how(self, node: Node, act: Act) -> Callable[..., Any] | Entry | str | None:
+        """What undoes an act: code, a worker, the team that did it; a text where it is gone; None: nothing is declared."""
+        entry = self._to.staff.get(act.worker)
+        declared = node.spec.undo
+        if declared is None and entry is not None:
+            declared = entry.executable.undo
+        if declared is None:
+            return entry if entry is not None and entry.is_team and act.done else None
+        if not isinstance(declared, str):
+            code: Callable[..., Any] = declared
+            return code
+        if ":" not in declared:
+            return self._to.staff.get(declared) or f"{declared!r}, which is to undo it, is gone"
+        module, _, name = declared.partition(":")
+        try:
+            found: Callable[..., Any] = reduce(getattr, name.split("."), importlib.import_module(module))
+        except Exception as error:  # noqa: BLE001 - the user's module may do anything when it is imported
+            return f"{declared!r} could not be imported: {type(error).__name__}"
+        return found
+
+    # -- one act -------------------------------------------------------------------------------------------
+
+    def _begin(self, state: TaskState, node: Node, act: Act, number: int) -> None:
+        to = self._to
+        to.record(state, events.Compensating(to.path, state.id, to.time(), node.id, act.worker, act.number, number))
+        self._call(state, node, act, number)
+
+    def _go_on(self, state: TaskState, node: Node) -> None:
+        """Of a new incarnation: one was under way, or waited for its time."""
+        act = node.compensating
+        if act is None:
+            return
+        if node.due is not None:
+            due, number = node.due, node.undo_attempt + 1
+            self._to.at(due, lambda: self._again(state, node, act, due, number))
+        else:
+            self._call(state, node, act, node.undo_attempt)
+
+    def _again(self, state: TaskState, node: Node, act: Act, due: float, number: int) -> None:
+        if node.compensating is act and node.due == due and state.final is None:
+            self._begin(state, node, act, number)
+
+    def _call(self, state: TaskState, node: Node, act: Act, number: int) -> None:
+        to = self._to
+        how = self._how(node, act)
+        key = f"{state.id}/{node.id}#{act.number}.{act.worker}~undo.{number}"
+        attempt = to.ground.attempts.get(key)
+        if attempt is not None:
+            self._live[state.id] = attempt
+            if attempt.done:
+                to.desk.tell(attempt)
+            return
+        if how is None or isinstance(how, str):
+            self._fails(state, node, Failure(Kind.NOBODY, NoCapableWorkerError(state.id, (how or "its undo",), ())))
+            return
+        attempt = self._attempt(state, node, act, number, key)
+        to.ground.attempts[key] = self._live[state.id] = attempt
+        if isinstance(how, Entry):
+            attempt.worker, attempt.path = how.id, how.path
+            to.act(self._give, attempt, how)
+        else:
+            result = to.course.result_of(state, node, act)
+            errand = Errand(to.ground, attempt, lambda task, context: how(task, result, context), is_async=is_async(how))
+            to.act(errand.start)
+        limit = to.settings.step_timeout_s
+        if limit is not None:
+            to.at(to.time() + limit, lambda: to.launching.end(attempt, "timeout", at_once=True))
+
+    def _attempt(self, state: TaskState, node: Node, act: Act, number: int, key: str) -> Attempt:
+        to = self._to
+        result = to.course.result_of(state, node, act)
+        chain = to.course.addresses(state, node)
+        attempt = Attempt(key, to.desk, state.id, node.spec, act.worker, f"{to.path}/{act.worker}", chain=chain)
+        attempt.role = "undo"
+        attempt.nested = f"{state.id}:{node.id}:{act.number}.{act.attempt}"
+        attempt.context = Context(
+            attempt,
+            goal=state.task.goal,
+            inputs={**state.task.inputs, **node.spec.inputs},
+            results={node.id: result},
+            feedback="",
+            number=number,
+            idempotency_key=f"{state.id}/{node.id}/{act.number}/undo",
+        )
+        return attempt
+
+    def _give(self, attempt: Attempt, entry: Entry) -> None:
+        if not attempt.give_once():
+            return
+        if entry.is_team:
+            if not self._to.teamwork.give(attempt, entry):
+                attempt.fail(self._to.desk.down())
+            return
+        box = next((box for path, box in entry.boxes.items() if entry.members.get(path) == "running"), None)
+        box = box or next(iter(entry.boxes.values()))
+        attempt.member = box
+        refusal = box.admit((attempt, attempt, attempt.origin(Origin)))
+        if refusal is not None:
+            attempt.fail(self._to.system.stopped_error(box.path, refusal))
+
+    # -- its end -------------------------------------------------------------------------------------------
+
+    def ended(self, attempt: Attempt, state: TaskState) -> None:
+        """An undo has come back."""
+        if self._live.get(state.id) is not attempt:
+            return
+        del self._live[state.id]
+        node = state.nodes[attempt.subtask.id]
+        act = node.compensating
+        if act is None:
+            return
+        outcome = classify(attempt)
+        if isinstance(outcome, Done):
+            self._done(state, node, act, nothing=isinstance(attempt.undone, list) and not attempt.undone)
+        elif outcome is NEUTRAL:
+            self._to.at(self._to.time() + NEUTRAL_S, lambda: self.advance(state))
+        elif isinstance(outcome, Failure):
+            if outcome.kind is Kind.TIMEOUT:
+                limit = self._to.settings.step_timeout_s or 0.0
+                outcome = Failure(Kind.TIMEOUT, AttemptTimeoutError(node.id, node.undo_attempt, "step", limit))
+            self._failed(state, node, act, outcome)
+        else:
+            self._failed(state, node, act, Failure(Kind.FAILED, outcome))
+
+    def _done(self, state: TaskState, node: Node, act: Act, *, nothing: bool = False) -> None:
+        to = self._to
+        event = events.Compensated(
+            to.path, state.id, to.time(), node.id, act.worker, act.number, nothing=nothing
+        )
+        to.record(state, event)
+        self.advance(state)
+
+    def _failed(self, state: TaskState, node: Node, act: Act, failure: Failure) -> None:
+        to, number = self._to, node.undo_attempt
+        retry = next((rung for rung in self._rungs(act) if isinstance(rung, Retry)), None)
+        if retry is not None and number < retry.max_attempts and failure.retryable:
+            due = to.time() + ladder.delay_s(retry, number, to.system.random)
+            event = events.CompensationRetrying(
+                to.path, state.id, to.time(), node.id, act.worker, act.number, number, due, failure.text
+            )
+            to.record(state, event)
+            to.at(due, lambda: self._again(state, node, act, due, number + 1))
+        else:
+            self._fails(state, node, failure)
+
+    def _rungs(self, act: Act) -> tuple[Any, ...]:
+        entry = self._to.staff.get(act.worker)
+        own = entry.executable.on_failure if entry is not None else None
+        return tuple(own if own is not None else self._to.settings.on_failure)
+
+    def _fails(self, state: TaskState, node: Node, failure: Failure) -> None:
+        """Ask a person, for a limited time: it cannot hold the task open for ever."""
+        to, act = self._to, node.compensating
+        if act is None:
+            return
+        rung = next((rung for rung in self._rungs(act) if isinstance(rung, Escalate)), None)
+        limit = rung.timeout_s if rung is not None and rung.timeout_s is not None else ASK_S
+        now = to.time()
+        event = events.EscalationRaised(
+            to.path,
+            state.id,
+            now,
+            node.id,
+            f"{state.id}:{node.id}:{state.raised + 1}",
+            f"{node.id} could not be undone. What now?",
+            failure.text,
+            now + limit,
+            node.standing,
+            undoing=True,
+            kind=failure.kind.value,
+            worker=act.worker,
+        )
+        to.record(state, event)
+        to.course.limit_escalation(state, node)
+
+    def answered(self, state: TaskState, node: Node, answer: str, value: Any) -> None:
+        """A person said what is to be done about an undo that failed."""
+        act = node.compensating
+        if act is None:
+            return
+        if answer in {"approve", "respond"}:
+            self._begin(state, node, act, node.undo_attempt + 1)
+        elif answer == "edit":
+            self._done(state, node, act)
+        else:
+            self.given_up(state, node, str(value) or "a person said no")
+
+    def given_up(self, state: TaskState, node: Node, why: str) -> None:
+        """It stays done, and the report says so."""
+        to, act = self._to, node.compensating
+        if act is None:
+            return
+        event = events.Compensated(to.path, state.id, to.time(), node.id, act.worker, act.number, why)
+        to.record(state, event)
+        self.advance(state)
+
+
+NEUTRAL_S = 0.05
+"""How soon an undo is called again whose worker was just being stopped."""

@@ -1,0 +1,264 @@
+"""``TaskHandle``: what a host holds of one task, from its submission to its report and beyond.
+
+It reads what the orchestrator shows (``actors.tasks.ground.Desk``) and what is in the journal, so it never waits for the
+orchestrator, and works while that is being restarted. May be used from any thread; ``await handle`` from any event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator, Iterator
+from typing import Any, Literal
+
+from actors.errors import RecursionDetectedError
+from actors.events import Event
+from actors.messages import CURRENT
+from actors.reply import Reply
+from actors.tasks.errors import EscalationError, TaskTimeoutError, UnknownTaskError
+from actors.tasks.events import SubtaskProgressed, TaskEvent, TaskFinished
+from actors.tasks.ground import Desk
+from actors.tasks.hears import Cancel, Join, Responded
+from actors.tasks.node import Escalation
+from actors.tasks.policy import Answer, Approve, Edit, Reject, Respond
+from actors.tasks.report import Report
+from actors.tasks.state import TaskState, folded
+from actors.tasks.task import TaskStatus
+from trees.runs import render
+
+_ANSWERS: dict[type[Any], tuple[str, str | None]] = {
+    Approve: ("approve", None),
+    Edit: ("edit", "value"),
+    Respond: ("respond", "text"),
+    Reject: ("reject", "reason"),
+}
+
+
+class TaskHandle:
+    """One task of a tree."""
+
+    def __init__(self, desk: Desk, id_: str) -> None:
+        self.id = id_
+        self._desk = desk
+        self._done = desk.waiting(id_)
+
+    def __repr__(self) -> str:
+        return f"<TaskHandle {self.id} {self.status}>"
+
+    @property
+    def status(self) -> TaskStatus:
+        """Where it stands now."""
+        report = self.report
+        return report.status if report is not None else self._state().status
+
+    @property
+    def report(self) -> Report | None:
+        """What became of it; None as long as it has not ended."""
+        report = self._desk.report(self.id)
+        if report is None and self._done.done and self._done.succeeded:
+            report = self._done.get()
+        return report
+
+    def _state(self) -> TaskState:
+        state = self._desk.states.get(self.id)
+        return state if state is not None else folded(self.id, self._desk.ground.store.read(self.id))
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    def result(self, timeout: float | None = None) -> Report:
+        """Wait for its end.
+
+        Args:
+            timeout: seconds; None: as long as it takes. The task goes on when it is over.
+
+        Raises:
+            TaskFailedError: it has failed (``PlanError``, ``BudgetExceededError`` ...); ``.report`` has what was done.
+            TaskCancelledError: it was cancelled; ``.report`` has what was done.
+            TaskTimeoutError: it has not ended within ``timeout`` seconds.
+            TreeDownError: the tree is down; the task stays unfinished in its store.
+            RecursionDetectedError: called by a worker that the task's own supervisor waits for.
+            BlockingAskError: called on the event loop that the task needs; await the handle there.
+        """
+        if not self._done.done:
+            self._desk.system.refuse_on_loop(self._desk.path)
+            self._join()
+            if not self._done.wait(timeout):
+                raise self._desk.noted(TaskTimeoutError(self.id, timeout or 0.0))
+        return self._outcome()
+
+    def __await__(self) -> Generator[Any, None, Report]:
+        """Wait for its end on an event loop; raises as ``result`` does."""
+        if not self._done.done:
+            self._join()
+        yield from self._done.__await__()
+        return self._outcome()
+
+    def _outcome(self) -> Report:
+        report: Report = self._done.get()
+        if report.error is not None:
+            raise self._desk.noted(report.error.with_traceback(None))
+        return report
+
+    def _join(self) -> None:
+        """A worker that waits for a task stands in the task's ancestry from now on."""
+        chain, lineage = waiting_chain(self._desk)
+        if chain:
+            self._desk.tell(Join(self.id, chain, lineage))
+
+    # -- changing ------------------------------------------------------------------------------------------
+
+    def cancel(self, reason: str = "") -> None:
+        """End it: what waits does not start, what runs is ended, what was done is undone where that is declared."""
+        if self.report is None:
+            self._desk.tell(Cancel(self.id, reason))
+
+    @property
+    def escalations(self) -> list[Escalation]:
+        """Its open questions to people, the oldest first."""
+        return [each for each in self._desk.escalations() if each.task == self.id]
+
+    def respond(self, id: str, answer: Answer) -> None:
+        """Answer one of them: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.
+
+        Raises:
+            EscalationError: there is no such open question, it was answered already, or this is no answer.
+        """
+        respond(self._desk, id, answer)
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def events(self) -> TaskEvents:
+        """Everything that has happened and happens to it, in order, up to its end; ``for`` and ``async for``."""
+        return TaskEvents(self._desk, self.id)
+
+    def dump(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
+        """The run as it stands now: a line for each subtask, the graph, or all there is to know.
+
+        Raises:
+            DumpFormatError: no such format.
+        """
+        report = self.report
+        progress = {}
+        if report is None:
+            live = {node.id: node.live for node in list(self._state().nodes.values())}
+            progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
+        return render(self._state() if report is None else report, format, self._desk.time(), progress)
+
+
+class TaskEvents:
+    """The events of one task: what is in the journal, and then what comes. May be read several times."""
+
+    def __init__(self, desk: Desk, id_: str) -> None:
+        self._desk = desk
+        self._id = id_
+
+    def __iter__(self) -> Iterator[TaskEvent]:
+        follower = _Follower(self._desk, self._id)
+        try:
+            while not follower.over:
+                signal = follower.signal
+                yield from follower.news()
+                if not follower.over:
+                    signal.wait(None)
+        finally:
+            follower.stop()
+
+    async def __aiter__(self) -> AsyncIterator[TaskEvent]:
+        follower = _Follower(self._desk, self._id)
+        try:
+            while not follower.over:
+                signal = follower.signal
+                for event in follower.news():
+                    yield event
+                if not follower.over:
+                    await signal
+        finally:
+            follower.stop()
+
+
+class _Follower:
+    """Reads a journal as it grows. The bus only says when to look, and brings what is not kept."""
+
+    def __init__(self, desk: Desk, id_: str) -> None:
+        self._desk = desk
+        self._id = id_
+        self._read = 0
+        self._unkept: list[TaskEvent] = []
+        self.over = False
+        self.signal = Reply()
+        self._unsubscribe = desk.system.bus.subscribe(self._hear)
+        self._done = desk.waiting(id_)
+        self._done.add_done_callback(self._wake)
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, TaskEvent) and event.task == self._id:
+            if isinstance(event, SubtaskProgressed):
+                self._unkept.append(event)
+            self._wake()
+
+    def _wake(self) -> None:
+        self.signal.complete()
+
+    def news(self) -> Iterator[TaskEvent]:
+        """What has come since the last look. Raises ``TreeDownError`` where nothing more will come."""
+        self.signal = Reply()
+        ended = self._done.done
+        records = self._desk.ground.store.read(self._id, self._read)
+        self._read += len(records)
+        unkept, self._unkept = self._unkept, []
+        for record in [*records, *unkept]:
+            if isinstance(record, TaskEvent):
+                yield record
+            if isinstance(record, TaskFinished):
+                self.over = True
+        if ended and not self.over:
+            self.over = True
+            self._done.get()  # raises where the tree is down
+
+    def stop(self) -> None:
+        """Hear nothing more."""
+        self._unsubscribe()
+
+
+def respond(desk: Desk, id_: str, answer: Answer) -> None:
+    """Answer an open question of a desk.
+
+    Raises:
+        EscalationError: there is none, or this is no answer.
+    """
+    kind = _ANSWERS.get(type(answer))
+    if kind is None:
+        what = f"a {type(answer).__name__} is no answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
+        raise EscalationError(id_, what)
+    found = next((each for each in desk.escalations() if each.id == id_), None)
+    if found is None or desk.answered.setdefault(id_, answer) is not answer:
+        raise EscalationError(id_, "no such question is open. It was answered, its time is up, or its task has ended")
+    word, field = kind
+    desk.tell(Responded(found.task, id_, word, getattr(answer, field) if field is not None else None))
+
+
+def waiting_chain(desk: Desk) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Who waits if the code that runs here waits for a task of this desk; nothing where it is no worker's code.
+
+    Raises:
+        RecursionDetectedError: the desk's own supervisor waits for it.
+    """
+    current = CURRENT.get()
+    if current is None or current.life.system is not desk.system:
+        return (), ()
+    origin = current.origin
+    waiting = origin.chain if origin is not None else ()
+    chain = (*(address.path for address in waiting), current.life.mailbox.address.path)
+    if desk.path in chain:
+        desk.system.recursion_refused(desk.path, desk.addresses(chain))
+        raise desk.noted(RecursionDetectedError((*chain, desk.path)))
+    return chain, origin.lineage if origin is not None else ()
+
+
+def known(desk: Desk, id_: str) -> TaskHandle:
+    """The handle of a task of this desk.
+
+    Raises:
+        UnknownTaskError: there is none.
+    """
+    if id_ not in desk.states and id_ not in desk.reports and not desk.ground.store.read(id_):
+        raise UnknownTaskError(id_)
+    return TaskHandle(desk, id_)

@@ -1,0 +1,81 @@
+"""The store that lives as long as its tree: outside of every orchestrator, so that it survives them all.
+
+Records are kept as they are; nothing is written down. It is bounded: of finished tasks it keeps the newest ``keep``.
+
+Locking: ``_lock`` guards the three dicts; nothing is called while it is held. Appending to a stream that exists takes no
+lock: a list's own append is one step of C, and only one orchestrator appends to a stream.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from actors.events import Event
+
+KEEP = 10_000
+"""Finished streams that are kept, the newest."""
+
+
+class MemoryStore:
+    """Journals in memory."""
+
+    def __init__(self, keep: int = KEEP) -> None:
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._streams: dict[str, list[Event]] = {}
+        self._owners: dict[str, str] = {}
+        """Of the streams that are not finished."""
+        self._finished: dict[str, str] = {}
+        """Of those that are, the oldest first."""
+
+    def __repr__(self) -> str:
+        return f"<MemoryStore {len(self._owners)} unfinished, {len(self._finished)} finished>"
+
+    def create(self, stream: str, owner: str, record: Event) -> bool:
+        """Begin a stream; False where it exists already."""
+        with self._lock:
+            if stream in self._streams:
+                return False
+            self._streams[stream] = [record]
+            self._owners[stream] = owner
+        return True
+
+    def append(self, stream: str, record: Event) -> None:
+        """Add a record; a stream that was finished goes on.
+
+        Raises:
+            KeyError: there is no such stream.
+        """
+        self._streams[stream].append(record)
+        if stream in self._finished:
+            with self._lock:
+                self._owners[stream] = self._finished.pop(stream)
+
+    def flush(self) -> None:
+        """Everything is kept already."""
+
+    def read(self, stream: str, start: int = 0) -> Sequence[Event]:
+        """The records from the ``start``-th on, oldest first."""
+        return tuple(self._streams.get(stream, ())[start:])
+
+    def replace(self, stream: str, owner: str, record: Event) -> None:  # noqa: ARG002 - it has no use for the owner
+        """Have a stream hold this record only."""
+        with self._lock:
+            self._streams[stream] = [record]
+
+    def streams(self, owner: str, prefix: str = "") -> list[str]:
+        """The streams of an owner that are not finished, oldest first."""
+        with self._lock:
+            return [name for name, of in self._owners.items() if of == owner and name.startswith(prefix)]
+
+    def finish(self, stream: str) -> None:
+        """Nothing more comes; the oldest finished ones go where there are too many."""
+        with self._lock:
+            owner = self._owners.pop(stream, None)
+            if owner is None:
+                return
+            self._finished[stream] = owner
+            if len(self._finished) > self._keep:
+                oldest = next(iter(self._finished))
+                del self._finished[oldest], self._streams[oldest]
