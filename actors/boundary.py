@@ -337,10 +337,7 @@ class WorkerLife(Life):
             self._tell_end(Exit(reason))
             return
         error = await self._hook("on_stop")
-        if error is None:
-            self._tell_end(Exit(reason))
-        else:
-            self._tell_end(Exit(Reason.CRASHED, error, what="on_stop raised"))
+        self._tell_end(Exit(reason) if error is None else Exit(Reason.CRASHED, error, what="on_stop raised"))
 
     async def _crash(self, error: BaseException, reply: Reply | None = None) -> None:
         """An exception was born in user code: answer the asker, run on_failure, end."""

@@ -299,7 +299,7 @@ class Rejected(Signal):
 
 
 class Later(Signal):
-    """Raised in an attempt: not now. It is put back for ``after_s`` seconds, at most 10 times; no attempt is counted."""
+    """Raised in an attempt: not now. It is put back for ``after_s`` seconds, at most 10 times; no attempt counts."""
 
     def __init__(self, after_s: float = 1.0) -> None:
         super().__init__(after_s)

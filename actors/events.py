@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from loguru import logger
 
@@ -35,6 +35,9 @@ BACKLOG = 65_536
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened at ``path``."""
+
+    level: ClassVar[str] = "TRACE"
+    """Of its log line, where nothing else is said."""
 
     path: str
     """Where: a child's path; the root's for the whole tree."""
@@ -325,7 +328,7 @@ def level_of(event: Event) -> str:
         return "CRITICAL" if event.root else "ERROR"
     if isinstance(event, TreeStopped):
         return "CRITICAL" if event.gave_up else "TRACE"
-    return _LEVELS.get(type(event)) or getattr(event, "level", "TRACE")
+    return _LEVELS.get(type(event), event.level)
 
 
 def describe(event: Event) -> str:
@@ -334,7 +337,7 @@ def describe(event: Event) -> str:
     error: Any = None
     frames: Any = None
     for field in fields(event)[1:]:
-        if field.metadata.get("private"):
+        if not field.repr:
             continue  # it may be large, or nobody's business
         value = getattr(event, field.name)
         if field.name == "error":

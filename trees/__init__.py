@@ -17,9 +17,9 @@ from actors.tasks.errors import (
     UnknownTaskError,
 )
 from actors.tasks.executable import ExecutableInfo
+from actors.tasks.node import Escalation
 from actors.tasks.outcome import Done
 from actors.tasks.planner import CapabilityPlanner, KeywordPlanner, ModelPlanner, StaticPlan
-from actors.tasks.node import Escalation
 from actors.tasks.policy import (
     Approve,
     Breaker,
@@ -36,8 +36,8 @@ from actors.tasks.report import Report, SubtaskReport
 from actors.tasks.settings import Tasks
 from actors.tasks.synthesis import Last, ModelSynthesizer, Verbatim
 from actors.tasks.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
-from trees.handle import TaskHandle
 from trees.config import Backoff, Mailbox, SupervisorSpec, WorkerSpec
+from trees.handle import TaskHandle
 from trees.start import start, start_async
 from trees.tree import Tree
 

@@ -1,7 +1,8 @@
 """``TaskHandle``: what a host holds of one task, from its submission to its report and beyond.
 
-It reads what the orchestrator shows (``actors.tasks.ground.Desk``) and what is in the journal, so it never waits for the
-orchestrator, and works while that is being restarted. May be used from any thread; ``await handle`` from any event loop.
+It reads what the orchestrator shows (``actors.tasks.ground.Desk``) and what is in the journal, so it never waits for
+the orchestrator, and works while that is being restarted. May be used from any thread; ``await handle`` from any event
+loop.
 """
 
 from __future__ import annotations

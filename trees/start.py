@@ -85,7 +85,9 @@ def _prepare(
     """A tree that is not started. Its console is open already: it shows what a start waits for."""
     require_valid(spec)
     opened = Console(spec.id) if console else None
-    system = System(build(spec), clock=clock, seed=seed, max_threads=max_threads, max_hops=max_hops, store=MemoryStore())
+    system = System(
+        build(spec), clock=clock, seed=seed, max_threads=max_threads, max_hops=max_hops, store=MemoryStore()
+    )
     tree = Tree(spec, system)
     if opened is not None:
         tree._open(opened)  # noqa: SLF001

@@ -1,15 +1,15 @@
 """One attempt: a piece of work that was given to a worker, from the moment it is recorded to the moment its outcome is.
 
-An attempt is a ``Reply``: its worker's crash boundary completes it with a ``Done``, or fails it, exactly once and whatever
-happens (an ask always ends). Its outcome then goes to the orchestrator's mailbox. Attempts live in the tree
+An attempt is a ``Reply``: its worker's crash boundary completes it with a ``Done``, or fails it, exactly once and
+whatever happens (an ask always ends). Its outcome then goes to the orchestrator's mailbox. Attempts live in the tree
 (``actors.tasks.ground``), not in the orchestrator, until their outcome is recorded: so a new incarnation finds those
 that still run, and those that have ended meanwhile.
 
 Who ends it, and what its error then is:
 
 * the worker's code: what it raised (``caught``), or a ``WorkerCrashedError`` with that as its cause;
-* the orchestrator (timeout, cancel, preemption): ``ended_by`` says why; an async one is cancelled, one that has not begun
-  is withdrawn, a thread is given up with its incarnation;
+* the orchestrator (timeout, cancel, preemption): ``ended_by`` says why; an async one is cancelled, one that has not
+  begun is withdrawn, a thread is given up with its incarnation;
 * the end of its worker's life, a stop, a restart of the group: any other error. That is nobody's failure.
 
 Locking: ``begin`` and ``withdraw`` race on the reply's own lock: either the worker begins, or it finds it done.

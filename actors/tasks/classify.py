@@ -47,7 +47,7 @@ def _within_budget(attempt: Attempt) -> Done | Failure:
     return Failure(Kind.INVALID, BudgetExceededError(attempt.task, f"{attempt.subtask.id}: {over}"), retryable=False)
 
 
-def _own(attempt: Attempt, error: BaseException) -> Outcome:
+def _own(attempt: Attempt, error: BaseException) -> Outcome:  # noqa: PLR0911 - a table
     """What left the worker's code."""
     if isinstance(error, Later):
         return error

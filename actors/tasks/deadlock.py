@@ -3,8 +3,8 @@
 A worker takes one attempt at a time, and an attempt that waits in ``context.ask`` keeps its worker. So A may wait for B
 while B, for somebody else, waits for A: no ancestry shows it, since the two belong to different chains. Pure.
 
-A wait is *hopeless* where everybody who could do it is busy with attempts that wait hopelessly themselves; what is assumed
-hopeless on the way round a circle stays so if nothing breaks the circle.
+A wait is *hopeless* where everybody who could do it is busy with attempts that wait hopelessly themselves; what is
+assumed hopeless on the way round a circle stays so if nothing breaks the circle.
 """
 
 from __future__ import annotations

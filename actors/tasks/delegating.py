@@ -1,7 +1,7 @@
 """What attempts ask for while they run (``context.ask``): one more subtask of the same task, with its own ladder.
 
-Whoever waits holds its worker but no slot. The ask itself (``actors.tasks.ground``) lives in the tree: its answer is found by
-its key, also by an orchestrator that was not there when it was asked.
+Whoever waits holds its worker but no slot. The ask itself (``actors.tasks.ground``) lives in the tree: its answer is
+found by its key, also by an orchestrator that was not there when it was asked.
 """
 
 from __future__ import annotations
@@ -123,4 +123,3 @@ class Delegating:
             return None
         found = [self._nodes[key] for key in asks if key in self._nodes]
         return found if len(found) == len(asks) else None
-

@@ -1,8 +1,9 @@
 """An errand: one call of user code that belongs to no worker (a planner, a reviewer, a synthesizer, an undo).
 
 It runs in a life of its own, so in the same crash boundary as every worker: whatever it raises ends only it, it can be
-cancelled or given up, its thread stays in the books, and what it asks for carries its ancestry. Its owner is no supervisor
-but the attempt that it is for: it is never restarted, because whether to try again is the orchestrator's decision.
+cancelled or given up, its thread stays in the books, and what it asks for carries its ancestry. Its owner is no
+supervisor but the attempt that it is for: it is never restarted, because whether to try again is the orchestrator's
+decision.
 """
 
 from __future__ import annotations

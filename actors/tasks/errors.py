@@ -1,19 +1,19 @@
 """The errors of tasks, for the owner of the task. What raises them to a waiter carries the ``report``.
 
-    TaskError
-      TaskFailedError          the task has failed; .report has what is done
-        PlanError              no plan was accepted; .problems of the last one
-          NoCapableWorkerError nobody can do it; .known
-        BudgetExceededError    it used up what it was given
-        TaskDeadlineError      its time was up
-      TaskCancelledError       somebody cancelled it
-      TaskTimeoutError         somebody would not wait longer; it goes on
-      SubtaskFailedError       what a context.ask raises
-      BreakerOpenError         an attempt: nobody admits it
-      AttemptTimeoutError      an attempt: .phase tells which wait was too long
-      EscalationError          no such escalation, or no such answer
-      UnknownTaskError         no task of this id
-      StoreError               the store cannot take or give something
+TaskError
+  TaskFailedError          the task has failed; .report has what is done
+    PlanError              no plan was accepted; .problems of the last one
+      NoCapableWorkerError nobody can do it; .known
+    BudgetExceededError    it used up what it was given
+    TaskDeadlineError      its time was up
+  TaskCancelledError       somebody cancelled it
+  TaskTimeoutError         somebody would not wait longer; it goes on
+  SubtaskFailedError       what a context.ask raises
+  BreakerOpenError         an attempt: nobody admits it
+  AttemptTimeoutError      an attempt: .phase tells which wait was too long
+  EscalationError          no such escalation, or no such answer
+  UnknownTaskError         no task of this id
+  StoreError               the store cannot take or give something
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What happens to tasks: the records that a task's journal is made of, and that everybody may subscribe to.
 
 A task's state is a fold over these (``actors.tasks.state``), so each carries all that the fold needs. What may be large
-or private (goals, results, answers) is marked, and log lines leave it out. ``at`` is in seconds since 1970 by the
-tree's clock. Only ``SubtaskProgressed`` is not kept in the journal.
+or private (goals, results, answers) has no place in a repr, and none in a log line. ``at`` is in seconds since 1970 by
+the tree's clock. Only ``SubtaskProgressed`` is not kept in the journal.
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ from typing import Any, ClassVar
 from actors.errors import Problem
 from actors.events import Event
 from actors.tasks.task import NO_USAGE, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
-
-
-def _private() -> Any:
-    return field(repr=False, metadata={"private": True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +38,12 @@ class SubtaskEvent(TaskEvent):
 class TaskSubmitted(TaskEvent):
     """It is in the journal, and will be looked at."""
 
-    spec: Task = _private()
+    spec: Task = field(repr=False)
     deadline: float | None
     """Seconds since 1970."""
     chain: tuple[str, ...] = ()
     """Paths of those who wait for it: a task that one of them would have to do again is refused."""
-    lineage: tuple[str, ...] = field(default=(), repr=False, metadata={"private": True})
+    lineage: tuple[str, ...] = field(default=(), repr=False)
     """What those were asked to do."""
     parent: str | None = None
     """The attempt of another task that it stands for: it is a team's part of it."""
@@ -59,7 +55,7 @@ class TaskJoined(TaskEvent):
     """A worker waits for the end of the task that it had submitted."""
 
     chain: tuple[str, ...]
-    lineage: tuple[str, ...] = _private()
+    lineage: tuple[str, ...] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ class PlanRefused(TaskEvent):
 class Planned(TaskEvent):
     """This is the plan."""
 
-    plan: Plan = _private()
+    plan: Plan = field(repr=False)
     warnings: tuple[str, ...] = ()
 
 
@@ -99,7 +95,7 @@ class TaskEnding(TaskEvent):
     status: TaskStatus
     kind: str
     """Why: subtask, plan, budget, deadline, cancel, team."""
-    error: str = _private()
+    error: str = field(repr=False)
     parent: str | None = None
     """The attempt that has it undone, where it had succeeded already."""
 
@@ -140,7 +136,7 @@ class SubtaskProgressed(SubtaskEvent):
     """The attempt says how far it is; not in the journal."""
 
     fraction: float
-    text: str = _private()
+    text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +145,7 @@ class SubtaskSucceeded(SubtaskEvent):
 
     worker: str
     attempt: int
-    value: Any = _private()
+    value: Any = field(repr=False)
     usage: Usage = NO_USAGE
 
 
@@ -179,11 +175,11 @@ class SubtaskRetrying(SubtaskEvent):
     worker: str | None
     attempt: int
     kind: str
-    error: str = _private()
+    error: str = field(repr=False)
     due: float
     standing: Standing
     usage: Usage = NO_USAGE
-    feedback: str = field(default="", repr=False, metadata={"private": True})
+    feedback: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +190,7 @@ class SubtaskFailed(SubtaskEvent):
     worker: str | None
     attempt: int
     kind: str
-    error: str = _private()
+    error: str = field(repr=False)
     usage: Usage = NO_USAGE
 
 
@@ -227,12 +223,12 @@ class SubtaskDelegated(SubtaskEvent):
 
     parent: str
     """The subtask that asked."""
-    spec: Subtask = _private()
+    spec: Subtask = field(repr=False)
     ask: str
     """The reply is found by this."""
     chain: tuple[str, ...]
     """Paths of those who wait for it."""
-    lineage: tuple[str, ...] = _private()
+    lineage: tuple[str, ...] = field(repr=False)
 
 
 # -- people --------------------------------------------------------------------------------------------------
@@ -245,8 +241,8 @@ class EscalationRaised(SubtaskEvent):
     level: ClassVar[str] = "WARNING"
     escalation: str
     """Its id."""
-    question: str = _private()
-    error: str = _private()
+    question: str = field(repr=False)
+    error: str = field(repr=False)
     due: float | None
     standing: Standing
     """Where it goes on if nobody answers."""
@@ -264,7 +260,7 @@ class EscalationAnswered(SubtaskEvent):
     escalation: str
     answer: str
     """approve, edit, respond or reject."""
-    value: Any = _private()
+    value: Any = field(repr=False)
     """Of an edit the result, of a respond the text, of a reject the reason."""
 
 
@@ -285,7 +281,7 @@ class Reviewed(TaskEvent):
 
     iteration: int
     passed: bool
-    rerun: dict[str, str] = _private()
+    rerun: dict[str, str] = field(repr=False)
     """Subtasks that run again, with their feedback."""
     best_effort: bool = False
     """It has not passed, and is taken as it is."""
@@ -296,7 +292,7 @@ class Reviewed(TaskEvent):
 class Synthesized(TaskEvent):
     """The output; where the synthesizer failed, the results as they are, and ``error`` says how it failed."""
 
-    output: Any = _private()
+    output: Any = field(repr=False)
     error: str = ""
 
 
@@ -318,7 +314,7 @@ class CompensationRetrying(SubtaskEvent):
     act: int
     attempt: int
     due: float
-    error: str = _private()
+    error: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +323,7 @@ class Compensated(SubtaskEvent):
 
     worker: str
     act: int
-    error: str = field(default="", repr=False, metadata={"private": True})
+    error: str = field(default="", repr=False)
     nothing: bool = False
     """There was nothing to undo: a team none of whose members had done anything that can be undone."""
 

@@ -43,7 +43,7 @@ class Executable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutableInfo:
-    """One row of the registry: a worker, pool or team as it stands now. The catalogue of a planner is a tuple of them."""
+    """One row of the registry: a worker, pool or team as it stands now. A planner's catalogue is a tuple of them."""
 
     id: str
     path: str

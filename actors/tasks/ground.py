@@ -2,9 +2,9 @@
 
 A ``Desk`` is one orchestrator's part of it: its address, and what others may see of its tasks without asking it.
 
-Locking: there is none of its own. ``attempts`` and ``asks`` are dicts whose single operations are steps of C: workers and
-callers put in and take out, each its own keys. The states on a desk are written by its orchestrator only, and read by
-everybody, each attribute by itself (as in ``actors.child``).
+Locking: there is none of its own. ``attempts`` and ``asks`` are dicts whose single operations are steps of C: workers
+and callers put in and take out, each its own keys. The states on a desk are written by its orchestrator only, and read
+by everybody, each attribute by itself (as in ``actors.child``).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from actors.tasks.errand import Errand
     from actors.tasks.executable import Catalogue, ExecutableInfo
     from actors.tasks.journal import Store
-    from actors.tasks.settings import Tasks
     from actors.tasks.node import Escalation
+    from actors.tasks.settings import Tasks
 
 ORCHESTRATOR = "orchestrator"
 """The reserved id of the first child of a supervisor with ``tasks=``."""
@@ -185,7 +185,9 @@ class Desk:
 
     # -- delegating ----------------------------------------------------------------------------------------
 
-    def delegate(self, attempt: Attempt, to: str, instruction: str, inputs: dict[str, Any], limit: float | None) -> Reply:
+    def delegate(
+        self, attempt: Attempt, to: str, instruction: str, inputs: dict[str, Any], limit: float | None
+    ) -> Reply:
         """What ``context.ask`` does: refuse what could only wait for itself, else have it done; a Reply of the result.
 
         Raises:

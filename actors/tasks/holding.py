@@ -1,7 +1,7 @@
 """What an orchestrator holds of its tasks' results, and what it reads again from the journal when it needs it.
 
-The most that is held of one task is its ``context_tokens`` (see ``actors.tasks.context_store``). A result that was let go
-is marked in its node and stays in the journal.
+The most that is held of one task is its ``context_tokens`` (see ``actors.tasks.context_store``). A result that was let
+go is marked in its node and stays in the journal.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter
@@ -54,14 +53,14 @@ def _kinds() -> dict[str, type[Event]]:
 
 
 @functools.cache
-def _adapter(kind: type[Event]) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_kinds()[kind])
 
 
 def encode(record: Event) -> tuple[str, bytes]:
     """A record as the name of its kind and JSON."""
-    kind = type(record)
-    return kind.__name__, _adapter(kind).dump_json(record, exclude_unset=True)
+    kind = type(record).__name__
+    return kind, _adapter(kind).dump_json(record, exclude_unset=True)
 
 
 def decode(kind: str, text: bytes | str) -> Event:
@@ -70,18 +69,12 @@ def decode(kind: str, text: bytes | str) -> Event:
     Raises:
         StoreError: it is none of ours.
     """
-    known = _kinds().get(kind)
-    if known is None:
+    if kind not in _kinds():
         raise StoreError("journal", f"holds a record of the unknown kind {kind!r}. It was written by a newer version")
-    record: Event = _adapter(known).validate_json(text)
+    record: Event = _adapter(kind).validate_json(text)
     return record
 
 
 def is_kept(event: Event) -> bool:
     """Whether an event belongs into a journal."""
     return not isinstance(event, events.SubtaskProgressed)
-
-
-def public_fields(event: Event) -> dict[str, Any]:
-    """The fields that a log line may show."""
-    return {each.name: getattr(event, each.name) for each in fields(event) if not each.metadata.get("private")}

@@ -1,7 +1,8 @@
 """What follows from a failed attempt: the next rung of the ladder.
 
 Comes in: the ladder, where the subtask stands on it, and how the attempt failed. Goes out: try again (with whom, and
-after how long), ask a person, or give up. Pure: randomness is passed in, and who could take over is asked of a function.
+after how long), ask a person, or give up. Pure: randomness is passed in, and who could take over is asked of a
+function.
 
 The rules (orchestration.md, point 15 and its rulings): attempts include the first; ``Failover`` starts the next worker
 with fresh tries, at the first rung; after a person's ``Approve`` or ``Respond`` one attempt is made and then it is the

@@ -1,7 +1,7 @@
 """Attempts: who gets one, how it is given, how it is ended, and what its end means.
 
-Only the orchestrator's own message handling touches this, on the event loop; a worker on the loop is never in the middle
-of a step meanwhile, so cancelling one is exact.
+Only the orchestrator's own message handling touches this, on the event loop; a worker on the loop is never in the
+middle of a step meanwhile, so cancelling one is exact.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from actors.messages import Origin
 from actors.supervision import ReplaceChild
 from actors.tasks import events
 from actors.tasks.attempt import Attempt
-from actors.tasks.classify import NEUTRAL, Neutral, classify
+from actors.tasks.classify import Outcome, classify
 from actors.tasks.context import Context
-from actors.tasks.errors import AttemptTimeoutError, BreakerOpenError
 from actors.tasks.node import Node
-from actors.tasks.outcome import Done, Failure, Kind
+from actors.tasks.outcome import Done, Failure
 from actors.tasks.schedule import LaneKey, ReadyQueue
 from actors.tasks.selection import lane_of, nobody, serve
 from actors.tasks.staff import Entry
-from actors.tasks.state import UNBEGUN, TaskState
+from actors.tasks.state import TaskState
 from actors.tasks.task import SubtaskStatus
 
 if TYPE_CHECKING:
@@ -89,9 +88,9 @@ class Launching:
                 return
             (state, node), served = found
             if isinstance(served, Failure):
-                self._to.course.attempt_failed(state, node, nobody(served, state, node, self._to), None)
+                self._to.trying.failed(state, node, nobody(served, state, node, self._to), None)
             else:
-                self._launch(state, node, served)
+                self._launch(state, node, served)  # type: ignore[arg-type]
 
     def _serve(self, key: LaneKey) -> Entry | Failure | None:
         return serve(self._to.staff, key, self._to.time())
@@ -264,7 +263,7 @@ class Launching:
             limits = (self._limit_of(node, entry, "timeout_s"), self._limit_of(node, entry, "idle_timeout_s"))
             outcome = classify(attempt, limits)
             self._count(attempt, entry, outcome)
-            to.course.attempt_over(state, node, attempt, outcome)  # type: ignore[arg-type]  # there is a node in it
+            to.trying.over(state, node, attempt, outcome)  # type: ignore[arg-type]  # there is a node in it
         elif entry is not None and entry.breaker is not None:
             entry.breaker.neutral(attempt.token, to.time())
         to.ground.attempts.pop(attempt.key, None)
@@ -280,7 +279,7 @@ class Launching:
         own: float | None = getattr(node.spec, name)
         return own if own is not None or entry is None else getattr(entry.executable, name)
 
-    def _count(self, attempt: Attempt, entry: Entry | None, outcome: Done | Failure | Neutral) -> None:
+    def _count(self, attempt: Attempt, entry: Entry | None, outcome: Outcome) -> None:
         """Tell the breaker how it ended."""
         if entry is None or entry.breaker is None:
             return
@@ -347,6 +346,3 @@ def attempt_key(state: TaskState, node: Node, number: int) -> str:
 def _instructed(state: TaskState, node: Node) -> Any:
     """A subtask without an instruction is to do what the whole task is about."""
     return node.spec.model_copy(update={"instruction": state.task.goal})
-
-
-__all__ = ["NEUTRAL", "UNBEGUN", "AttemptTimeoutError", "BreakerOpenError", "Kind", "Launching", "attempt_key"]

@@ -1,7 +1,7 @@
 """What a supervisor tells its orchestrator: how the workers are, once everything about a change is decided.
 
-The orchestrator never looks at the supervisor's table, which may be in the middle of a decision. It is told of all workers when
-it has come up, and of each change afterwards, in order.
+The orchestrator never looks at the supervisor's table, which may be in the middle of a decision. It is told of all
+workers when it has come up, and of each change afterwards, in order.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ class Liaison:
         if child.id != ORCHESTRATOR:
             self.changed(child)
         elif child.life is not None:
-            everybody = tuple(
-                _change(each) for each in self._supervisor.roster if each.spec.executable is not None
-            )
+            everybody = tuple(_change(each) for each in self._supervisor.roster if each.spec.executable is not None)
             self._tell(Staffed(child.life, everybody))
 
     def changed(self, child: Child) -> None:

@@ -6,6 +6,7 @@ threads, a clock or Pykka.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks import events
@@ -28,7 +29,7 @@ _DONE: Final = frozenset(
 class Act:
     """What one worker did, or began, for a subtask, and what would have to be undone."""
 
-    __slots__ = ("attempt", "number", "open", "result", "seq", "undone", "unknown", "worker", "done")
+    __slots__ = ("attempt", "done", "number", "open", "result", "seq", "undone", "unknown", "worker")
 
     def __init__(self, worker: str, number: int, seq: int) -> None:
         self.worker = worker
@@ -160,3 +161,20 @@ class Node:
     def is_done(self) -> bool:
         """True where nothing more happens to it, as long as it is not revised or undone."""
         return self.status in _DONE
+
+
+def act_of(node: Node, worker: str, number: int) -> Act | None:
+    """What a worker did for a subtask; None: nothing is known of it."""
+    return next((act for act in node.acts or () if act.worker == worker and act.number == number), None)
+
+
+def with_dependants(nodes: Iterable[Node]) -> list[Node]:
+    """These and everything that depends on them, directly or not, each once."""
+    found: dict[str, Node] = {}
+    left = list(nodes)
+    while left:
+        node = left.pop()
+        if node.id not in found:
+            found[node.id] = node
+            left += node.dependants
+    return list(found.values())

@@ -1,21 +1,23 @@
 """The orchestrator: a worker that turns goals into plans and has its siblings carry them out.
 
-It keeps nothing that it could not fold again from the journal (``actors.tasks.state``). Kill it at any moment, and the next
-incarnation goes on: what was recorded is not done again, attempts that still run are waited for (they live in the tree, see
-``actors.tasks.ground``), and one whose fate is unknown is started once more with the same idempotency key.
+It keeps nothing that it could not fold again from the journal (``actors.tasks.state``). Kill it at any moment, and the
+next incarnation goes on: what was recorded is not done again, attempts that still run are waited for (they live in the
+tree, see ``actors.tasks.ground``), and one whose fate is unknown is started once more with the same idempotency key.
 
 How it works, for every message::
 
     hear -> record what follows (journal, state, event) -> pump (start what can start) -> flush -> act
 
-* **Record before act.** An attempt is put into a mailbox, an answer given, a report told only after the records that say
-  so are kept (``_act``); with a store that writes in groups, that is when the group is written.
-* **Decide elsewhere.** What follows from a state: ``course`` (a task as a whole), ``ladder`` (a failed attempt), ``undoing``
-  (compensation), ``staff`` and ``schedule`` (who is next, and with whom). ``launching`` starts and ends attempts.
+* **Record before act.** An attempt is put into a mailbox, an answer given, a report told only after the records that
+  say so are kept (``_act``); with a store that writes in groups, that is when the group is written.
+* **Decide elsewhere.** What follows from a state: ``course`` (a task as a whole), ``trying`` and ``ladder`` (an
+  attempt that has ended), ``people``, ``undoing`` (compensation), ``staff`` and ``schedule`` (who is next, and with
+  whom). ``launching`` starts and ends attempts.
 * It runs on the event loop, so that handing work to async workers costs no thread switch. Nothing in it waits.
 
-The life of an incarnation: ``on_start`` folds the journals; the supervisor then tells who the workers are (``Staffed``), and
-only then is anything started. Timers and orders that belong to an old incarnation carry its life, and say nothing here.
+The life of an incarnation: ``on_start`` folds the journals; the supervisor then tells who the workers are
+(``Staffed``), and only then is anything started. Timers and orders that belong to an old incarnation carry its life,
+and say nothing here.
 """
 
 from __future__ import annotations
@@ -46,9 +48,11 @@ from actors.tasks.hears import (
     WorkerChanged,
 )
 from actors.tasks.launching import Launching
+from actors.tasks.people import People
 from actors.tasks.staff import Entry, Staff
 from actors.tasks.state import TaskState, folded
 from actors.tasks.teamwork import Teamwork
+from actors.tasks.trying import Trying
 from actors.tasks.undoing import Undoing
 
 if TYPE_CHECKING:
@@ -74,6 +78,8 @@ class Orchestrator(Hardened):
         self.launching = Launching(self)
         self.undoing = Undoing(self)
         self.course = Course(self)
+        self.trying = Trying(self)
+        self.people = People(self)
         self.delegating = Delegating(self)
         self.teamwork = Teamwork(self)
         self.staffed = False
@@ -172,7 +178,7 @@ class Orchestrator(Hardened):
         self.desk.answered.pop(responded.escalation, None)
         state = self.states.get(responded.task)
         if state is not None:
-            self.course.responded(state, responded)
+            self.people.responded(state, responded)
 
     def _worker_changed(self, change: WorkerChanged) -> None:
         if not self.staffed:
@@ -191,6 +197,15 @@ class Orchestrator(Hardened):
             for errand in list(self.ground.errands):
                 if errand.is_of(self.desk):
                     errand.kill()
+
+    def _delegate(self, message: Delegate) -> None:
+        self.delegating.delegate(message)
+
+    def _withdraw(self, message: Withdraw) -> None:
+        self.delegating.withdraw(message)
+
+    def _pause(self, message: Pause) -> None:
+        self.teamwork.pause(message)
 
     def _due(self, due: Due) -> None:
         if due.life is self.life:
@@ -247,9 +262,9 @@ _HEARS: Final[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
     Join: Orchestrator._join,  # noqa: SLF001
     Responded: Orchestrator._responded,  # noqa: SLF001
     Due: Orchestrator._due,  # noqa: SLF001
-    Delegate: lambda self, message: self.delegating.delegate(message),
-    Withdraw: lambda self, message: self.delegating.withdraw(message),
-    Pause: lambda self, message: self.teamwork.pause(message),
+    Delegate: Orchestrator._delegate,  # noqa: SLF001
+    Withdraw: Orchestrator._withdraw,  # noqa: SLF001
+    Pause: Orchestrator._pause,  # noqa: SLF001
     WorkerChanged: Orchestrator._worker_changed,  # noqa: SLF001
     Staffed: Orchestrator._staffed,  # noqa: SLF001
     Closing: Orchestrator._closing,  # noqa: SLF001

@@ -1,15 +1,15 @@
 """How an attempt ended: a closed list.
 
-``Done`` | ``Failed`` | ``Rejected`` | ``Later`` | ``Escalated`` are what a worker says, by returning a value, by raising
-(or returning) one of the signals, or by raising anything. The orchestrator adds what happens to an attempt without the
-worker saying anything: it timed out, its worker crashed, it was ended for reasons of others.
+``Done`` | ``Failed`` | ``Rejected`` | ``Later`` | ``Escalated`` are what a worker says, by returning a value, by
+raising (or returning) one of the signals, or by raising anything. The orchestrator adds what happens to an attempt
+without the worker saying anything: it timed out, its worker crashed, it was ended for reasons of others.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from actors.tasks.task import NO_USAGE, Usage
 
@@ -48,10 +48,9 @@ class Kind(StrEnum):
     DENIED = "denied"
     """A person said no."""
 
-    @property
-    def unknown(self) -> bool:
-        """True where it may have had its effect, so that an undo must be called for it."""
-        return self in {Kind.CRASHED, Kind.TIMEOUT, Kind.INVALID}
+
+UNKNOWN: Final = frozenset({Kind.CRASHED.value, Kind.TIMEOUT.value, Kind.INVALID.value})
+"""Ends after which an attempt may have had its effect, so that an undo must be called for it."""
 
 
 @dataclass(frozen=True, slots=True)

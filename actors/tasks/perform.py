@@ -1,7 +1,7 @@
 """What a worker does with an attempt: run its code, and make of what comes back an outcome that can be kept.
 
-It runs inside the worker's crash boundary (``actors.boundary``), which completes the attempt: with what is returned here,
-or with what is raised here.
+It runs inside the worker's crash boundary (``actors.boundary``), which completes the attempt: with what is returned
+here, or with what is raised here.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def perform(call: Callable[..., Any], attempt: Attempt) -> Any:
     try:
         result = (attempt.call or call)(attempt.subtask, attempt.context)
         if hasattr(type(result), "__await__"):
+            _refuse_off_loop(attempt, life, result)
             return _awaited(attempt, life, result)
         return harvest(attempt, result)
     except BaseException as error:
@@ -60,15 +61,18 @@ def _limit(attempt: Attempt, current: Current, now: float) -> None:
         current.origin = Origin(origin.sender, origin.chain, due, origin.hops, origin.lineage)
 
 
+def _refuse_off_loop(attempt: Attempt, life: WorkerLife, awaitable: Any) -> None:
+    """On a thread there is no loop to await it on."""
+    if life.recipe.where is not Where.LOOP:
+        getattr(awaitable, "close", lambda: None)()
+        raise TypeError(
+            f"{attempt.path}: its code returned an awaitable but runs on the {life.recipe.where}. "
+            "Declare it with dispatch='loop', or make it 'async def'"
+        )
+
+
 async def _awaited(attempt: Attempt, life: WorkerLife, awaitable: Awaitable[Any]) -> Any:
     try:
-        if life.recipe.where is not Where.LOOP:
-            close = getattr(awaitable, "close", lambda: None)
-            close()
-            raise TypeError(
-                f"{attempt.path}: its code returned an awaitable but runs on the {life.recipe.where}. "
-                "Declare it with dispatch='loop', or make it 'async def'"
-            )
         return harvest(attempt, await awaitable)
     except asyncio.CancelledError as error:
         if attempt.ended_by is None or life.was_killed:

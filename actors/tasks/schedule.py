@@ -1,8 +1,9 @@
 """Who is next: the subtasks of all tasks that could run, in one queue by (priority, deadline, age).
 
-They wait in *lanes*: all that the same workers can do (a worker's id, a capability, without those who refused it) are one
-lane, so that a lane whose workers are all busy costs nothing until one of them is free. Taking the next one costs the
-same among a hundred and among ten thousand that are ready. Pure: whether a lane can be served is asked of a function.
+They wait in *lanes*: all that the same workers can do (a worker's id, a capability, without those who refused it) are
+one lane, so that a lane whose workers are all busy costs nothing until one of them is free. Taking the next one costs
+the same among a hundred and among ten thousand that are ready. Pure: whether a lane can be served is asked of a
+function.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who is given the next subtask of a lane. Pure, but for looking at the registry.
 
-The rules (orchestration.md, points 10, 11, 16): among those who can do it, run and whose breaker admits, the one with the
-fewest attempts; backups only where no primary admits; nobody who waits for this task himself.
+The rules (orchestration.md, points 10, 11, 16): among those who can do it, run and whose breaker admits, the one with
+the fewest attempts; backups only where no primary admits; nobody who waits for this task himself.
 """
 
 from __future__ import annotations

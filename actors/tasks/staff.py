@@ -1,7 +1,7 @@
-"""The registry as its orchestrator keeps it: who can be given work, who has how much, and who is to have the next piece.
+"""The registry as its orchestrator keeps it: who can be given work, who has how much, who could take over.
 
-It is a fold over what the supervisor tells (``Staffed``, ``WorkerChanged``), never a look at a supervisor's own table, which
-may be in the middle of a decision. Only the orchestrator touches it, so there is no lock.
+It is a fold over what the supervisor tells (``Staffed``, ``WorkerChanged``), never a look at a supervisor's own table,
+which may be in the middle of a decision. Only the orchestrator touches it, so there is no lock.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ class Entry:
         if isinstance(spec.recipe, SupervisorRecipe) and spec.recipe.tasks is not None:
             self.size = spec.recipe.tasks.max_parallel
         self.is_async = isinstance(spec.recipe, WorkerRecipe) and spec.recipe.where is Where.LOOP
-        self.adapter: TypeAdapter[Any] | None = (
-            None if executable.output is None else TypeAdapter(executable.output)
-        )
+        self.adapter: TypeAdapter[Any] | None = None if executable.output is None else TypeAdapter(executable.output)
         self.breaker = None if executable.breaker is None else CircuitBreaker(executable.breaker)
         self.members: dict[str, State] = {}
         """Of a pool each; else itself."""

@@ -10,12 +10,13 @@ Every event costs the same in a plan of ten and of ten thousand subtasks: depend
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from actors.events import Event
 from actors.tasks import events
-from actors.tasks.node import Act, Escalation, Node
-from actors.tasks.outcome import Kind
+from actors.tasks.node import Act, Escalation, Node, act_of, with_dependants
+from actors.tasks.outcome import UNKNOWN, Kind
 from actors.tasks.task import NO_USAGE, Plan, SubtaskStatus, Task, TaskStatus, Usage
 
 _UNCOUNTED: Final = frozenset({"later", Kind.REJECTED.value})
@@ -201,7 +202,7 @@ class TaskState:
             if node.acts:
                 act = node.acts[-1]
                 act.open = False
-                act.unknown = act.unknown or (event.kind in Kind and Kind(event.kind).unknown)
+                act.unknown = act.unknown or event.kind in UNKNOWN
 
     def _preempted(self, event: events.SubtaskPreempted) -> None:
         node = self.nodes[event.subtask]
@@ -276,7 +277,7 @@ class TaskState:
         self._close(event.escalation)
         if event.answer in {"approve", "respond"}:
             node.act += 1
-            node.standing = _last_chance(node.standing)
+            node.standing = replace(node.standing, tries=0, last_chance=True)
             if event.answer == "respond":
                 node.feedback = str(event.value)
 
@@ -327,7 +328,7 @@ class TaskState:
         node = self.nodes[event.subtask]
         self.phase = "undoing"
         node.undo_attempt, node.due = event.attempt, None
-        node.compensating = _act_of(node, event.worker, event.act)
+        node.compensating = act_of(node, event.worker, event.act)
 
     def _undo_retrying(self, event: events.CompensationRetrying) -> None:
         node = self.nodes[event.subtask]
@@ -335,7 +336,7 @@ class TaskState:
 
     def _compensated(self, event: events.Compensated) -> None:
         node = self.nodes[event.subtask]
-        act = _act_of(node, event.worker, event.act)
+        act = act_of(node, event.worker, event.act)
         if act is not None:
             act.undone = True
         node.compensating, node.undo_attempt, node.due = None, 0, None
@@ -346,28 +347,6 @@ class TaskState:
             node.status = SubtaskStatus.COMPENSATED
             if node.id not in self.compensated:
                 self.compensated.append(node.id)
-
-
-def _last_chance(standing: events.Standing) -> events.Standing:
-    return events.Standing(
-        standing.rung, 0, standing.target, standing.tried, standing.rejected, standing.laters, last_chance=True
-    )
-
-
-def _act_of(node: Node, worker: str, number: int) -> Act | None:
-    return next((act for act in node.acts or () if act.worker == worker and act.number == number), None)
-
-
-def with_dependants(nodes: Iterable[Node]) -> list[Node]:
-    """These and everything that depends on them, directly or not, each once."""
-    found: dict[str, Node] = {}
-    left = list(nodes)
-    while left:
-        node = left.pop()
-        if node.id not in found:
-            found[node.id] = node
-            left += node.dependants
-    return list(found.values())
 
 
 def folded(id_: str, records: Iterable[Event]) -> TaskState:

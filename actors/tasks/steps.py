@@ -1,8 +1,8 @@
 """The steps of a task that are not subtasks: planning, reviewing, combining.
 
 They are user code, so they run as errands (``actors.tasks.errand``), with a limit of their own; only planners and
-synthesizers that this library ships, which are pure and quick, are called on the spot. A step has a key, as an attempt has:
-a new incarnation finds one that still runs.
+synthesizers that this library ships, which are pure and quick, are called on the spot. A step has a key, as an attempt
+has: a new incarnation finds one that still runs.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Steps:
         self._course.advance(state)
 
     def _review_failed(self, state: TaskState, text: str) -> None:
-        """That says nothing of the results: they are taken as they are, and it is told apart from a negative verdict."""
+        """That says nothing of the results: they are taken as they are. It is told apart from a negative verdict."""
         to = self._to
         iteration = state.iterations + 1
         to.record(state, events.Reviewed(to.path, state.id, to.time(), iteration, False, {}, True, text))  # noqa: FBT003

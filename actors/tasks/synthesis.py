@@ -51,8 +51,13 @@ class ModelSynthesizer:
     @staticmethod
     def prompt(task: Task, results: dict[str, Any]) -> str:
         """What the model is told."""
-        parts = [f"Goal: {task.goal}", "Answer the goal from these results. Use all of them; add nothing that is not there."]
-        parts += [f"## {id_}\n{value if isinstance(value, str) else json.dumps(value)}" for id_, value in results.items()]
+        parts = [
+            f"Goal: {task.goal}",
+            "Answer the goal from these results. Use all of them; add nothing that is not there.",
+        ]
+        parts += [
+            f"## {id_}\n{value if isinstance(value, str) else json.dumps(value)}" for id_, value in results.items()
+        ]
         return "\n\n".join(parts)
 
 

@@ -1,8 +1,8 @@
 """Teams: to its parent's orchestrator a nested supervisor with ``tasks=`` is one more worker.
 
-An attempt that is given to a team becomes a task of the team's own orchestrator. The task's id is made of the attempt's, so the
-same attempt given once more (after a crash, or after it gave way to something more urgent) is the same task, and what it
-has finished stays finished.
+An attempt that is given to a team becomes a task of the team's own orchestrator. The task's id is made of the
+attempt's, so the same attempt given once more (after a crash, or after it gave way to something more urgent) is the
+same task, and what it has finished stays finished.
 """
 
 from __future__ import annotations
@@ -128,22 +128,17 @@ class Teamwork:
         if attempt is None or attempt.done:
             return
         attempt.used = report.usage
+        attempt.undone = report.compensated
+        if attempt.role == "work" and report.status is not TaskStatus.SUCCEEDED and attempt.ended_by is not None:
+            attempt.fail(AttemptEnded(attempt.ended_by))
+            return
         try:
-            if attempt.role == "undo":
-                attempt.undone = report.compensated
-                if report.undo_errors:
-                    said = "; ".join(f"{id_}: {text}" for id_, text in report.undo_errors.items())
-                    raise TeamFailedError(said, retryable=False)
-                attempt.complete(Done(None))
-            elif report.status is TaskStatus.SUCCEEDED:
-                attempt.complete(harvest(attempt, report.output))
-            elif attempt.ended_by is not None:
-                attempt.fail(AttemptEnded(attempt.ended_by))
-            else:
-                raise TeamFailedError(str(report.error))
+            done = _outcome_of(attempt, report)
         except Exception as error:  # noqa: BLE001 - the output may not fit what was declared
             attempt.caught = error
             attempt.fail(error)
+        else:
+            attempt.complete(done)
 
     # -- giving way ----------------------------------------------------------------------------------------
 
@@ -186,6 +181,18 @@ class Teamwork:
         event = events.TaskEnding(to.path, id_, to.time(), TaskStatus.FAILED, "team", why, attempt.key)
         to.record(state, event)
         to.course.advance(state)
+
+
+def _outcome_of(attempt: Attempt, report: Report) -> Done:
+    """What the end of a team's task means for the attempt that it was."""
+    if attempt.role == "undo" and report.undo_errors:
+        said = "; ".join(f"{id_}: {text}" for id_, text in report.undo_errors.items())
+        raise TeamFailedError(said, retryable=False)
+    if attempt.role == "undo":
+        return Done(None)
+    if report.status is not TaskStatus.SUCCEEDED:
+        raise TeamFailedError(str(report.error))
+    return harvest(attempt, report.output)
 
 
 def task_of(attempt: Attempt) -> str:

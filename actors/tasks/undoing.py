@@ -1,15 +1,14 @@
 """Compensation: what was done, or may have been done, is undone, the newest first, once, and whatever else happens.
 
-It begins when a task cannot succeed any more and nothing of it runs. That an undo is about to be called is recorded before it
-is; one that fails is tried again by the ``Retry`` rungs of its ladder, then a person is asked, for a limited time. Nothing
-cancels it.
+It begins when a task cannot succeed any more and nothing of it runs. That an undo is about to be called is recorded
+before it is; one that fails is tried again by the ``Retry`` rungs of its ladder, then a person is asked, for a limited
+time. Nothing cancels it.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from actors.callables import is_async
@@ -70,24 +69,28 @@ class Undoing:
         return max(acts, key=lambda each: each[0])[1:] if acts else None
 
     def _how(self, node: Node, act: Act) -> Callable[..., Any] | Entry | str | None:
-        """What undoes an act: code, a worker, the team that did it; a text where it is gone; None: nothing is declared."""
+        """What undoes an act: code, a worker, the team that did it; a text where that is gone; None: nothing."""
         entry = self._to.staff.get(act.worker)
         declared = node.spec.undo
         if declared is None and entry is not None:
             declared = entry.executable.undo
         if declared is None:
             return entry if entry is not None and entry.is_team and act.done else None
+        code: Callable[..., Any]
         if not isinstance(declared, str):
-            code: Callable[..., Any] = declared
+            code = declared
             return code
         if ":" not in declared:
             return self._to.staff.get(declared) or f"{declared!r}, which is to undo it, is gone"
         module, _, name = declared.partition(":")
         try:
-            found: Callable[..., Any] = reduce(getattr, name.split("."), importlib.import_module(module))
+            found: Any = importlib.import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part)
         except Exception as error:  # noqa: BLE001 - the user's module may do anything when it is imported
             return f"{declared!r} could not be imported: {type(error).__name__}"
-        return found
+        code = found
+        return code
 
     # -- one act -------------------------------------------------------------------------------------------
 
@@ -131,7 +134,9 @@ class Undoing:
             to.act(self._give, attempt, how)
         else:
             result = to.course.result_of(state, node, act)
-            errand = Errand(to.ground, attempt, lambda task, context: how(task, result, context), is_async=is_async(how))
+            errand = Errand(
+                to.ground, attempt, lambda task, context: how(task, result, context), is_async=is_async(how)
+            )
             to.act(errand.start)
         limit = to.settings.step_timeout_s
         if limit is not None:
@@ -195,9 +200,7 @@ class Undoing:
 
     def _done(self, state: TaskState, node: Node, act: Act, *, nothing: bool = False) -> None:
         to = self._to
-        event = events.Compensated(
-            to.path, state.id, to.time(), node.id, act.worker, act.number, nothing=nothing
-        )
+        event = events.Compensated(to.path, state.id, to.time(), node.id, act.worker, act.number, nothing=nothing)
         to.record(state, event)
         self.advance(state)
 
@@ -242,7 +245,7 @@ class Undoing:
             worker=act.worker,
         )
         to.record(state, event)
-        to.course.limit_escalation(state, node)
+        to.people.limit(state, node)
 
     def answered(self, state: TaskState, node: Node, answer: str, value: Any) -> None:
         """A person said what is to be done about an undo that failed."""

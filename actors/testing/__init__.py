@@ -3,6 +3,9 @@
 * ``ManualClock``: ``start(TREE, clock=clock)``, then ``clock.advance(60)``: backoffs, limits and periods pass at once.
 * ``FaultyWorker`` and ``AsyncFaultyWorker``: put them where your own workers will be and rehearse what breaks.
   ``Fault`` says how often, ``Hang`` holds a worker up until it is released.
+* ``ScriptedExecutable`` and ``AsyncScriptedExecutable``: what ``execute=`` does, said for each attempt (values, errors,
+  signals, ``Crash``, ``Echo``, ``Hang``, ``InTurn``, ``Slow``), and a book of what it was given.
+* ``FakeModel``: the same for what ``ModelPlanner`` and ``ModelSynthesizer`` call.
 * ``settle(tree)``: returns when all that was set off has been handled. So "nothing happened" is proved by a later
   reply, never by a sleep.
 * ``no_stray_actors``: a pytest fixture that fails a test which leaves a tree, an actor or a thread behind. Import it
@@ -15,7 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from actors.testing.clock import ManualClock
 from actors.testing.faulty import AsyncFaultyWorker, Fault, FaultyWorker, Hang
+from actors.testing.model import FakeModel
 from actors.testing.quiet import settle
+from actors.testing.scripted import AsyncScriptedExecutable, Call, ScriptedExecutable
+from actors.testing.steps import Crash, Echo, InTurn, Slow
 from actors.testing.stray import leaving_nothing_behind
 
 if TYPE_CHECKING:
@@ -34,10 +40,18 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "AsyncFaultyWorker",
+    "AsyncScriptedExecutable",
+    "Call",
+    "Crash",
+    "Echo",
+    "FakeModel",
     "Fault",
     "FaultyWorker",
     "Hang",
+    "InTurn",
     "ManualClock",
+    "ScriptedExecutable",
+    "Slow",
     "leaving_nothing_behind",
     "no_stray_actors",
     "settle",

@@ -251,7 +251,7 @@ async def _do_async(worker: Worker, fault: object) -> None:
     if verb == "hang":
         await argument.hold_async()
     elif verb == "slow":
-        await _sleep_on_clock(argument)
+        await sleep_on_clock(argument)
     elif verb == "sleep":
         await _sleep_deaf(argument)
     elif verb == "late":
@@ -268,7 +268,8 @@ def _patience_s() -> float:
     return max(0.0, current.origin.deadline - current.life.system.now()) + LATE_S
 
 
-async def _sleep_on_clock(seconds: float) -> None:
+async def sleep_on_clock(seconds: float) -> None:
+    """Sleep on the tree's clock, or outside of a tree on the real one."""
     current = CURRENT.get()
     if current is None:
         await asyncio.sleep(seconds)

@@ -2,8 +2,8 @@
 
 Records are kept as they are; nothing is written down. It is bounded: of finished tasks it keeps the newest ``keep``.
 
-Locking: ``_lock`` guards the three dicts; nothing is called while it is held. Appending to a stream that exists takes no
-lock: a list's own append is one step of C, and only one orchestrator appends to a stream.
+Locking: ``_lock`` guards the three dicts; nothing is called while it is held. Appending to a stream that exists takes
+no lock: a list's own append is one step of C, and only one orchestrator appends to a stream.
 """
 
 from __future__ import annotations

@@ -1,0 +1,111 @@
+"""Questions to people: raised, answered, or too late.
+
+A subtask that waits for an answer holds no slot and no worker. No answer in time is an outcome of its own, never a
+denial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from actors.tasks import events
+from actors.tasks.attempt import Attempt
+from actors.tasks.errors import EscalationError
+from actors.tasks.hears import Responded
+from actors.tasks.node import Node
+from actors.tasks.outcome import Failure, Kind
+from actors.tasks.state import TaskState
+from actors.tasks.trying import used
+
+if TYPE_CHECKING:
+    from actors.tasks.orchestrator import Orchestrator
+
+
+class People:
+    """The open questions of one orchestrator's tasks."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+
+    def escalate(
+        self,
+        state: TaskState,
+        node: Node,
+        failure: Failure,
+        attempt: Attempt | None,
+        question: str,
+        timeout_s: float | None,
+        standing: events.Standing,
+    ) -> None:
+        """Ask a person what is to be done about a subtask."""
+        to, now = self._to, self._to.time()
+        due = None if timeout_s is None else now + timeout_s
+        id_ = f"{state.id}:{node.id}:{state.raised + 1}"
+        text = question or f"{node.id} failed. What now?"
+        event = events.EscalationRaised(
+            to.path,
+            state.id,
+            now,
+            node.id,
+            id_,
+            text,
+            failure.text,
+            due,
+            standing,
+            usage=used(attempt),
+            kind=failure.kind.value,
+            worker=attempt.worker if attempt is not None else None,
+        )
+        to.record(state, event)
+        self.limit(state, node)
+        if attempt is None:
+            to.course.advance(state)
+
+    def limit(self, state: TaskState, node: Node) -> None:
+        """See to it that an open question ends when its time is up."""
+        escalation = node.escalation
+        if escalation is None or escalation.due is None:
+            return
+        id_ = escalation.id
+
+        def too_late() -> None:
+            if id_ in state.escalations and state.final is None:
+                self._expired(state, node, id_)
+
+        self._to.at(escalation.due, too_late)
+
+    def _expired(self, state: TaskState, node: Node, id_: str) -> None:
+        to, undoing = self._to, state.escalations[id_].undoing
+        to.record(state, events.EscalationExpired(to.path, state.id, to.time(), node.id, id_))
+        if undoing:
+            to.undoing.given_up(state, node, "nobody answered in time")
+        else:
+            failure = Failure(
+                Kind.UNANSWERED, EscalationError(id_, f"nobody answered in time; it had failed: {node.error}")
+            )
+            standing = replace(node.standing, rung=node.standing.rung + 1)
+            to.trying.decide(state, node, failure, None, node.worker, to.trying.ladder_of(node, node.worker), standing)
+        to.course.advance(state)
+
+    def responded(self, state: TaskState, responded: Responded) -> None:
+        """A person answered."""
+        escalation = state.escalations.get(responded.escalation)
+        if escalation is None:
+            return
+        to, node = self._to, state.nodes[escalation.subtask]
+        answer, value = responded.answer, responded.value
+        event = events.EscalationAnswered(to.path, state.id, to.time(), node.id, escalation.id, answer, value)
+        to.record(state, event)
+        if escalation.undoing:
+            to.undoing.answered(state, node, answer, value)
+        elif answer in {"approve", "respond"}:
+            to.launching.enqueue(state, node, f"a person said: {answer}")
+        elif answer == "edit":
+            done = events.SubtaskSucceeded(to.path, state.id, to.time(), node.id, "person", node.attempt, value)
+            to.record(state, done)
+            to.course.succeeded(state, node)
+        else:
+            denied = EscalationError(escalation.id, f"a person said no: {value}" if value else "a person said no")
+            to.trying.fails(state, node, Failure(Kind.DENIED, denied), None)
+        to.course.advance(state)
