@@ -167,6 +167,8 @@ class WorkerRecipe:
     """True for ``run=``: one call is its whole life, and it has no mailbox."""
     starts_plain: bool = False
     """True where building and starting it runs no user code, so that its supervisor may do it itself."""
+    never_waits: bool = False
+    """True for code of ours on the loop that awaits nothing: it needs no task of its own."""
     stops_plain: bool = False
     """True where it has no on_stop."""
     fails_plain: bool = False

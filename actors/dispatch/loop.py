@@ -16,6 +16,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from actors.clock import monotonic
@@ -46,6 +47,7 @@ class Loop:
         self._woken = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._ident: int | None = None
         self._watchdog: threading.Thread | None = None
         self._busy = threading.Event()
         self._closing = threading.Event()
@@ -55,7 +57,7 @@ class Loop:
     @property
     def is_here(self) -> bool:
         """True on the loop's own thread."""
-        return self._thread is threading.current_thread()
+        return self._ident == get_ident()
 
     # -- scheduling ----------------------------------------------------------------------------------------
 
@@ -74,10 +76,12 @@ class Loop:
                 self._ready.remove(life)
             else:
                 self._woken = True
-        if loop is not None:
-            self._call_on(loop, self._run_ready)
-        else:
+        if loop is None:
             life.never_ran(refusal)
+        elif self._ident == get_ident():
+            loop.call_soon(self._run_ready)  # it is awake: no need to write into the pipe that wakes it
+        else:
+            self._call_on(loop, self._run_ready)
 
     def cancel(self, life: WorkerLife) -> None:
         """Cancel what the life is awaiting; without effect when it is not running."""
@@ -106,6 +110,10 @@ class Loop:
             self._run(life)
 
     def _run(self, life: WorkerLife) -> None:
+        if life.recipe.never_waits:
+            if life.run():
+                self.schedule(life)
+            return
         work = life.next_work()
         if work is None:
             return
@@ -143,7 +151,7 @@ class Loop:
         except RuntimeError:
             loop.close()
             raise
-        self._loop, self._thread = loop, thread
+        self._loop, self._thread, self._ident = loop, thread, thread.ident
         watchdog = threading.Thread(target=self._watch, name=f"{self.name}-watchdog", daemon=True)
         try:
             watchdog.start()

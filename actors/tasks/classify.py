@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -23,8 +24,8 @@ NEUTRAL: Final = _Neutral.NEUTRAL
 Outcome: TypeAlias = Done | Failure | Neutral | Later
 
 
-def classify(attempt: Attempt, limits: tuple[float | None, float | None] = (None, None)) -> Outcome:
-    """What its end means; ``limits`` are how long it could run, and be idle."""
+def classify(attempt: Attempt, limit_of: Callable[[str], float] = lambda _: 0.0) -> Outcome:
+    """What its end means; ``limit_of`` a field's name is how long it could be at something."""
     error = attempt.error
     if error is None:
         return _within_budget(attempt)
@@ -32,7 +33,7 @@ def classify(attempt: Attempt, limits: tuple[float | None, float | None] = (None
         return _own(attempt, attempt.caught or error)
     if attempt.ended_by in {"timeout", "idle"}:
         phase: Phase = "running" if attempt.ended_by == "timeout" else "idle"
-        limit_s = limits[attempt.ended_by == "idle"] or 0.0
+        limit_s = limit_of("timeout_s" if phase == "running" else "idle_timeout_s")
         number = attempt.context.attempt if attempt.context is not None else 1
         return Failure(Kind.TIMEOUT, AttemptTimeoutError(attempt.subtask.id, number, phase, limit_s), counts=True)
     return NEUTRAL

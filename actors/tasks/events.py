@@ -23,6 +23,11 @@ class TaskEvent(Event):
     """The task's id."""
     at: float
 
+    @property
+    def task_id(self) -> str:
+        """The same, by the name that a report has for it."""
+        return self.task
+
 
 @dataclass(frozen=True, slots=True)
 class SubtaskEvent(TaskEvent):

@@ -21,7 +21,7 @@ from actors.tasks.schedule import LaneKey, ReadyQueue
 from actors.tasks.selection import lane_of, nobody, serve
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
-from actors.tasks.task import SubtaskStatus
+from actors.tasks.task import SubtaskStatus, instructed
 
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
@@ -105,7 +105,7 @@ class Launching:
             attempt_key(state, node, number),
             to.desk,
             state.id,
-            spec if spec.instruction else _instructed(state, node),
+            instructed(spec, state.task.goal),
             entry.id,
             entry.path,
             chain=to.course.addresses(state, node),
@@ -260,8 +260,7 @@ class Launching:
         node = state.nodes.get(attempt.subtask.id) if state is not None else None
         if node is not None and node.live is attempt:
             node.live = None
-            limits = (self._limit_of(node, entry, "timeout_s"), self._limit_of(node, entry, "idle_timeout_s"))
-            outcome = classify(attempt, limits)
+            outcome = classify(attempt, lambda name: self._limit_of(node, entry, name))
             self._count(attempt, entry, outcome)
             to.trying.over(state, node, attempt, outcome)  # type: ignore[arg-type]  # there is a node in it
         elif entry is not None and entry.breaker is not None:
@@ -275,9 +274,10 @@ class Launching:
             self.changed(entry)
 
     @staticmethod
-    def _limit_of(node: Node, entry: Entry | None, name: str) -> float | None:
+    def _limit_of(node: Node, entry: Entry | None, name: str) -> float:
         own: float | None = getattr(node.spec, name)
-        return own if own is not None or entry is None else getattr(entry.executable, name)
+        theirs: float | None = getattr(entry.executable, name) if entry is not None else None
+        return own if own is not None else theirs or 0.0
 
     def _count(self, attempt: Attempt, entry: Entry | None, outcome: Outcome) -> None:
         """Tell the breaker how it ended."""
@@ -342,7 +342,3 @@ def attempt_key(state: TaskState, node: Node, number: int) -> str:
     """The same for the same attempt in every incarnation."""
     return f"{state.id}/{node.id}#{node.act}.{number}"
 
-
-def _instructed(state: TaskState, node: Node) -> Any:
-    """A subtask without an instruction is to do what the whole task is about."""
-    return node.spec.model_copy(update={"instruction": state.task.goal})

@@ -276,6 +276,7 @@ def orchestrator_spec(settings: Tasks) -> ChildSpec:
     recipe = WorkerRecipe(
         make=lambda life: Orchestrator(life, settings),
         where=Where.LOOP,
+        never_waits=True,
         stops_plain=True,
         fails_plain=True,
         actor_class=Orchestrator,

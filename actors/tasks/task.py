@@ -164,6 +164,15 @@ def same_instruction(instruction: str, inputs: dict[str, Any]) -> str:
     return f"{words} {json.dumps(inputs, sort_keys=True, default=repr)}" if inputs else words
 
 
+def instructed(subtask: Subtask, goal: str) -> Subtask:
+    """The subtask, which is to do what the whole task is about where it says nothing else."""
+    if subtask.instruction:
+        return subtask
+    copy = subtask.__copy__()
+    copy.__dict__["instruction"] = goal  # not model_copy, which checks all of it again: one is made for each attempt
+    return copy
+
+
 def by_id(subtasks: Iterable[Subtask]) -> dict[str, Subtask]:
     """Subtasks by their ids; of two alike the last."""
     return {subtask.id: subtask for subtask in subtasks}
