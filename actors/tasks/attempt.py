@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from pydantic import TypeAdapter
 
+    from actors.dispatch.timers import Timer
     from actors.life import Life
     from actors.mailbox import Mailbox
     from actors.messages import Origin
@@ -74,6 +75,8 @@ class Attempt(Reply):
     """work, undo, plan, review or combine."""
     errand: Errand | None = None
     """What runs it, where that is no worker."""
+    timer: Timer | None = None
+    """Of the limit that it has now."""
     given = False
     """It was put where it is done."""
     nested = ""
@@ -127,6 +130,8 @@ class Attempt(Reply):
     def _finish(self, value: Any, error: BaseException | None) -> bool:
         finished = super()._finish(value, error)
         if finished:
+            if self.timer is not None:
+                self.timer.cancel()  # it lets go of all that it would have looked at
             self.desk.tell(self)
         return finished
 

@@ -22,6 +22,7 @@ from actors.tasks.steps import Steps
 from actors.tasks.task import SubtaskStatus, TaskStatus
 
 if TYPE_CHECKING:
+    from actors.dispatch.timers import Timer
     from actors.tasks.orchestrator import Orchestrator
 
 
@@ -32,13 +33,16 @@ class Course:
         self._to = orchestrator
         self._steps = Steps(orchestrator, self)
         self._holding = Holding(orchestrator)
+        self._deadlines: dict[str, Timer] = {}
 
     # -- beginning -----------------------------------------------------------------------------------------
 
     def begin(self, state: TaskState) -> None:
         """A task that is new here."""
         if state.deadline is not None:
-            self._to.at(state.deadline, lambda: self.end(state, TaskStatus.FAILED, "deadline", "its time is up"))
+            self._deadlines[state.id] = self._to.at(
+                state.deadline, lambda: self.end(state, TaskStatus.FAILED, "deadline", "its time is up")
+            )
         self.advance(state)
 
     def resume(self, state: TaskState) -> None:
@@ -192,6 +196,9 @@ class Course:
         if state.parent is not None:
             to.act(to.teamwork.answer, state.parent, report)
         to.states.pop(state.id, None)
+        deadline = self._deadlines.pop(state.id, None)
+        if deadline is not None:
+            deadline.cancel()
 
     def report_of(self, state: TaskState) -> Report:
         """What became of a task that has ended."""

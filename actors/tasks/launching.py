@@ -215,7 +215,7 @@ class Launching:
             self._insist(attempt)
 
     def _insist(self, attempt: Attempt) -> None:
-        self._to.at(self._to.time() + GRACE_S, lambda: self._replace(attempt))
+        attempt.timer = self._to.at(self._to.time() + GRACE_S, lambda: self._replace(attempt))
 
     def _replace(self, attempt: Attempt) -> None:
         """It does not end: its incarnation is replaced, which counts in no restart window."""
@@ -246,7 +246,7 @@ class Launching:
             if not attempt.done and attempt.ended_by is None:
                 self._watch(attempt, state, node, timeout_s, idle_s)
 
-        self._to.at(self._to.time() + left, look)
+        attempt.timer = self._to.at(self._to.time() + left, look)
 
     # -- the end of one ------------------------------------------------------------------------------------
 
@@ -341,4 +341,3 @@ class Launching:
 def attempt_key(state: TaskState, node: Node, number: int) -> str:
     """The same for the same attempt in every incarnation."""
     return f"{state.id}/{node.id}#{node.act}.{number}"
-

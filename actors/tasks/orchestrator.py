@@ -189,6 +189,8 @@ class Orchestrator(Hardened):
             if entry is not known:
                 self._restored(entry)
                 self.launching.queue.reopen_all()
+            if entry.is_team and entry.is_gone:
+                self.teamwork.gone(entry)
             self.launching.changed(entry)
 
     def _closing(self, closing: Closing) -> None:

@@ -192,7 +192,7 @@ class Steps:
         self._running[state.id] = attempt
         limit = to.settings.step_timeout_s
         if limit is not None:
-            to.at(to.time() + limit, lambda: to.launching.end(attempt, "timeout"))
+            attempt.timer = to.at(to.time() + limit, lambda: to.launching.end(attempt, "timeout"))
 
     def end(self, state: TaskState) -> None:
         """Nobody wants its step any more."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.errors import Failed
+from actors.mailbox import Refusal
 from actors.tasks import events
 from actors.tasks.attempt import Attempt, AttemptEnded
 from actors.tasks.ground import ORCHESTRATOR
@@ -50,6 +51,11 @@ class Teamwork:
         desk = self._to.ground.desks.get(attempt.path)
         if desk is not None:
             desk.tell(Pause(task_of(attempt)) if why == "preempt" else Cancel(task_of(attempt), why))
+
+    def gone(self, entry: Entry) -> None:
+        """A team is down for good: nobody there will answer for what it had."""
+        for attempt in list(entry.attempts.values()):
+            attempt.fail(self._to.system.stopped_error(entry.path, Refusal.STOPPED))
 
     # -- having --------------------------------------------------------------------------------------------
 

@@ -140,7 +140,7 @@ class Undoing:
             to.act(errand.start)
         limit = to.settings.step_timeout_s
         if limit is not None:
-            to.at(to.time() + limit, lambda: to.launching.end(attempt, "timeout", at_once=True))
+            attempt.timer = to.at(to.time() + limit, lambda: to.launching.end(attempt, "timeout", at_once=True))
 
     def _attempt(self, state: TaskState, node: Node, act: Act, number: int, key: str) -> Attempt:
         to = self._to
