@@ -68,6 +68,7 @@ from actors.here import ref, sleep, stopping
 from actors.messages import carry
 from actors.ref import Ref
 from actors.reply import Reply
+from actors.tasks.context import Context
 from actors.tasks.events import (
     BreakerClosed,
     BreakerHalfOpened,
@@ -126,6 +127,7 @@ __all__ = [
     "Compensating",
     "CompensationRetrying",
     "ConfigError",
+    "Context",
     "DeadLetter",
     "DepthError",
     "Done",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from actors.errors import ActorStoppedError, MailboxFullError, ParkedError, RestartLimitError, TreeDownError
 from actors.events import DeadLetter, Event
 from actors.mailbox import Mailbox, Refusal, SupervisorBox
+from actors.messages import Internal
 
 if TYPE_CHECKING:
     from actors.messages import Envelope
@@ -98,7 +99,7 @@ class DeadLetterOffice:
             capacity = box.bounds.capacity if box is not None else None
             full = refusal is Refusal.FULL and capacity is not None
             reply.fail(MailboxFullError(path, capacity or 0) if full else self.stopped_error(path, refusal))
-        elif not isinstance(box, SupervisorBox) or refusal is Refusal.SUPERVISOR:
+        elif not isinstance(body, Internal) and (not isinstance(box, SupervisorBox) or refusal is Refusal.SUPERVISOR):
             self.dead_letter(box, body, refusal, origin.sender if origin is not None else None, path)
 
     def stopped_error(self, path: str, refusal: Refusal) -> ActorStoppedError:

@@ -11,6 +11,7 @@ Records carry paths, types, numbers and the exception itself while it is deliver
 from __future__ import annotations
 
 import traceback
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from types import TracebackType
@@ -18,9 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from loguru import logger
 
-from actors.mailbox import Mailbox
 from actors.reply import Reply
-from actors.spec import Bounds, Overflow, Reason
+from actors.spec import Reason
 
 if TYPE_CHECKING:
     from actors.dispatch.pool import Pool
@@ -237,11 +237,15 @@ class Bus:
 
 
 class Subscription:
-    """One subscriber: a mailbox for its events, and the job that delivers them. It is to the mailbox as a life is."""
+    """One subscriber: a queue of its events, and the job that delivers them.
+
+    Whoever holds the one token of ``_claim`` is the only one who delivers, or has woken the one who will. A deque's own
+    operations are one step of C each, so no lock is needed, which counts: this runs for every event and subscriber. The
+    race, and its two orders: *a put against the end of a delivery*. The put appends and then tries for the token; the
+    delivery gives the token back and then looks for more and tries for it again. So one of them finds both.
+    """
 
     urgent = False
-    order = None
-    current = None
 
     def __init__(
         self, pool: Pool, root: str, callback: Callback, dropped: Callable[[Subscription, BaseException], None]
@@ -255,41 +259,71 @@ class Subscription:
         self._hurry = Reply()
         self._marks: set[Reply] = set()
         """Somebody waits until these are delivered: then nothing is gathered."""
-        self.running_on: int | None = None
         self.name = getattr(callback, "__qualname__", type(callback).__name__)
-        self._box = Mailbox(f"{root}:{self.name}", Bounds(BACKLOG, Overflow.DROP_OLDEST))
-        self._box.attach(self, idle=True)  # type: ignore[arg-type]
+        self._queue: deque[Event | Reply] = deque()
+        self._claim: deque[None] = deque((None,))
 
-    def put(self, event: Event) -> None:
+    def put(self, event: Event | Reply) -> None:
         """Queue an event; the oldest goes when there are too many."""
-        if self._box.put((event, None, None)) is not None:
+        queue = self._queue
+        if len(queue) >= BACKLOG and not isinstance(event, Reply):
+            self._drop_oldest()
+        queue.append(event)
+        if self._claim:
+            self._wake()
+
+    def _drop_oldest(self) -> None:
+        try:
+            oldest = self._queue.popleft()
+        except IndexError:  # it was delivered meanwhile
+            return
+        if isinstance(oldest, Reply):
+            self._reach(oldest)
+        else:
             self._lost += 1
+
+    def _wake(self) -> None:
+        if self._take_claim():
+            self._pool.submit(self)
+
+    def _take_claim(self) -> bool:
+        try:
+            self._claim.pop()
+        except IndexError:
+            return False
+        return True
 
     def mark(self) -> Reply | None:
         """Completed when all that is queued now was delivered; None once it was dropped."""
         mark = Reply()
         self._marks.add(mark)
-        self._box.put((mark, None, None))
+        self.put(mark)
         self._hurry.complete()
         return None if self._over else mark
-
-    def wake(self) -> None:
-        """Deliver soon."""
-        self._pool.submit(self)
 
     def run(self) -> bool:
         """Deliver until there is nothing left; True never: it looks again by itself."""
         hurry = self._hurry = Reply()  # first: a mark is either seen here, or finds this to complete
         if not self._marks:
             hurry.wait(GATHER_S)
-        while (batch := self._box.take(self)) is not None:  # type: ignore[arg-type]
-            for event, _, _ in batch:
+        queue = self._queue
+        while True:
+            while queue:
+                try:
+                    event = queue.popleft()
+                except IndexError:  # somebody dropped the last one
+                    break
                 if isinstance(event, Reply):
-                    self._marks.discard(event)
-                    event.complete()
+                    self._reach(event)
                 elif not self._over:
                     self._deliver(event)
-        return False
+            self._claim.append(None)
+            if not queue or not self._take_claim():
+                return False
+
+    def _reach(self, mark: Reply) -> None:
+        self._marks.discard(mark)
+        mark.complete()
 
     def _deliver(self, event: Event) -> None:
         lost, self._lost = self._lost, 0

@@ -22,6 +22,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class Internal:
+    """What the library says to itself. Nobody's message is lost with it, so it never becomes a dead letter."""
+
+    __slots__ = ()
+
+
 class Origin:
     """Where a message came from; never changed once built."""
 

@@ -3,12 +3,28 @@
 import itertools
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.bench import tasks
 from tests.bench.__main__ import SUITES
-from tests.bench.table import BELOW, OK, UNJUDGED, WISH, Measure, Row, compare, count, limit, lines, seconds
+from tests.bench.table import (
+    BELOW,
+    OK,
+    QUICK,
+    UNJUDGED,
+    WISH,
+    Measure,
+    Row,
+    Size,
+    compare,
+    count,
+    limit,
+    lines,
+    seconds,
+)
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,6 +54,45 @@ def test_the_quick_bench_prints_one_table_with_every_row() -> None:
         assert sum(words in line for line in table) >= 1, words
 
 
+@pytest.mark.slow
+def test_the_quick_bench_of_tasks_prints_one_table_with_every_row() -> None:
+    done = _bench("tasks", "--quick")
+    table = done.stdout.splitlines()
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert sum(line.startswith("---") for line in table) == 1
+    for words in (
+        "independent, all at once : LangGraph",
+        "independent, all at once : asyncio.gather",
+        "independent, 10 at a time : LangGraph",
+        "chained : LangGraph",
+        "chained : asyncio.gather",
+        "dispatch: growth from",
+        "queued at once: not finished",
+        "queued at once: submit, each",
+        "queued at once: run, each",
+        "queued at once: peak, each",
+        "a finished task kept",
+        "more: growth",
+    ):
+        assert sum(words in line for line in table) == 1, words
+
+
+@pytest.mark.parametrize("bench", [tasks.independent, tasks.chained])
+def test_without_langgraph_its_rows_say_so_and_the_others_are_measured(
+    bench: Callable[[Size], Iterator[Row]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "langgraph.graph", None)
+
+    rows = list(bench(QUICK))
+    without = [row for row in rows if row.name.endswith(": LangGraph")]
+
+    assert {row.cells()[2:] for row in without} == {("not installed", "", "", "", UNJUDGED)}
+    assert all(row.ours.endswith(" us") for row in rows)
+    assert [row.ratio != "" for row in rows if row not in without] == [True]
+
+
 def test_one_benchmark_can_be_chosen() -> None:
     done = _bench("core", "--quick", "--only", "tell")
 
@@ -51,6 +106,13 @@ def test_a_benchmark_that_does_not_exist_is_refused_with_those_that_do() -> None
 
     assert done.returncode == 2
     assert all(name in done.stderr for name in SUITES["core"])
+
+
+def test_a_benchmark_of_another_suite_is_refused() -> None:
+    done = _bench("tasks", "--quick", "--only", "tell")
+
+    assert done.returncode == 2
+    assert all(name in done.stderr for name in SUITES["tasks"])
 
 
 def test_a_ratio_is_the_median_over_pairs_of_neighbours() -> None:

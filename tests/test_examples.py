@@ -169,6 +169,170 @@ def test_scan_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
     assert re.search(r"parsing +one_for_one +running +restarts 1/100000 in 60 s", ran.stdout)
 
 
+# -- audit.py ----------------------------------------------------------------------------------------------
+
+
+def test_audit_has_weak_findings_revised_and_survives_the_files_that_crash_a_reader(tmp_path: Path) -> None:
+    folder = _folder(
+        tmp_path,
+        {
+            "heap.py": b"".join(b"# TODO: number %d\n" % n for n in range(70)),
+            "bare.py": b"def careless():\n    try:\n        work()\n    except:\n        pass\n",
+            "silent.py": b"# FIXME\n# it loses the last line\nx = 1\n",
+            "sub/broken.py": b"def (:\n",
+            "sub/image.bin": b"\xff\xfe\x00",
+        },
+    )
+    done = _run("audit.py", str(folder), tmp=tmp_path)
+    first, second = re.findall(r"review (\d: .*)", done.stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert (first, second) == ("1: not good enough", "2: passed")
+    assert "search: Revision 2: 1 have no reason, the first in silent.py:1; look around it; 71 findings" in done.stdout
+    assert "analyse: Revision" not in done.stdout, "only what is weak runs again"
+    assert re.search(r"silent.py:1 +│ FIXME +│ it loses the last line", done.stdout)
+    assert re.search(r"bare.py:4 +│ bare except", done.stdout)
+    assert re.search(r"sub/broken.py +│ SyntaxError", done.stdout)
+    assert re.search(r"sub/image.bin +│ UnicodeDecodeError", done.stdout)
+    assert re.search(r"│ TODO +│ +59 │", done.stdout), "70 of them, and the FIXME: at most 60"
+    assert "WARNING" not in done.stderr, "the log of the crashes is to be quiet"
+
+
+def test_audit_shows_its_run_its_graph_and_its_tree(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, {"good.py": b"def f(x):\n    return x if x else [y for y in x]\n"})
+    done = _run("audit.py", str(folder), tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"functions of complexity 1 or more +│ +1 │", done.stdout)
+    assert "good.py:1 f" in done.stdout
+    assert "complexity 3" in done.stdout
+    assert re.search(r"└─ review +review +succeeded +after search, analyse, measure", done.stdout)
+    assert done.stdout.count(" --> n3") == 3
+    assert re.search(r"succeeded after 1 reviews in .* \(planned .* ms, queued .* ms, running .* ms\)", done.stdout)
+    assert re.search(r"└─ review +one_for_one +running +restarts 0/3 in 5 s +tasks finished 1", done.stdout)
+
+
+@pytest.mark.slow
+def test_audit_of_the_installed_pip_sends_something_back_and_ends_in_time(tmp_path: Path) -> None:
+    pytest.importorskip("pip")
+    done = _run("audit.py", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "review 1: not good enough" in done.stdout
+    assert "review 2: passed" in done.stdout
+
+
+def test_audit_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, {"good.py": b"pass\n"})
+    audit = str(EXAMPLES / "audit.py")
+    drawn = _command("check", audit, tmp=tmp_path)
+    ran = _command("run", audit, "--input", f"path={folder}", tmp=tmp_path)
+
+    assert drawn.returncode == 0, drawn.stderr
+    assert "measure" in drawn.stdout
+    assert ran.returncode == 0, ran.stderr
+    assert "review 1: passed" in ran.stdout
+
+
+def test_audit_of_a_folder_without_python_says_so(tmp_path: Path) -> None:
+    done = _run("audit.py", str(_folder(tmp_path, {"notes.txt": b"TODO\n"})), tmp=tmp_path)
+
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("no Python files there")
+
+
+# -- checkout.py -------------------------------------------------------------------------------------------
+
+
+def test_checkout_charges_reserves_and_confirms(tmp_path: Path) -> None:
+    done = _run("checkout.py", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert _acts(done.stdout) == ["card: charged 27", "stock: reserved 3", "mail: confirmed to cleo@example.org"]
+    assert "order: succeeded\n  undone: nothing; cost of payment 0.54" in done.stdout
+
+
+def test_checkout_refunds_the_payment_exactly_once_when_the_stock_is_gone(tmp_path: Path) -> None:
+    done = _run("checkout.py", "--input", "fail=stock", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert _acts(done.stdout) == ["card: charged 27", "card: refunded 27"]
+    assert "order: failed" in done.stdout
+    assert "undone: payment;" in done.stdout
+    assert "skipped: confirm: needs 'stock', which has failed" in done.stdout
+
+
+def test_checkout_opens_a_breaker_and_pays_with_the_backup_when_the_card_is_down(tmp_path: Path) -> None:
+    done = _run("checkout.py", "--input", "fail=payment", tmp=tmp_path)
+    first, second = done.stdout.split("The next order")
+
+    assert done.returncode == 0, done.stderr
+    assert [act for act in _acts(done.stdout) if "charged" in act] == ["bank: charged 27", "bank: charged 27"]
+    assert first.count("with card failed: ConnectionError") == 3
+    assert "with card failed" not in second
+    assert "shop/payment/card: breaker open" in second
+    assert done.stdout.count("order: succeeded") == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "last_acts"),
+    [
+        ("approve", ["stock: reserved 3", "mail: confirmed to cleo@example.org"]),
+        ("respond cleo@example.com", ["stock: reserved 3", "mail: confirmed to cleo@example.com"]),
+        ("edit told by telephone", ["card: charged 27", "stock: reserved 3"]),
+        ("reject no such customer", ["stock: released 3", "card: refunded 27"]),
+    ],
+)
+def test_checkout_does_what_a_person_answers(tmp_path: Path, answer: str, last_acts: list[str]) -> None:
+    asked = ("--input", "fail=confirm", "--input", "answers=stdin")
+    done = _run("checkout.py", *asked, tmp=tmp_path, said=f"eh?\n{answer}\n")
+
+    assert done.returncode == 0, done.stderr
+    assert _acts(done.stdout)[-2:] == last_acts
+    assert ("order: failed" in done.stdout) == answer.startswith("reject")
+
+
+def test_checkout_answers_itself_where_nobody_can(tmp_path: Path) -> None:
+    done = _run("checkout.py", "--input", "fail=confirm", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "stdin is no terminal; answered: approve" in done.stdout
+    assert _acts(done.stdout)[-1] == "mail: confirmed to cleo@example.org"
+
+
+def test_checkout_can_be_run_by_the_command(tmp_path: Path) -> None:
+    ran = _command("run", str(EXAMPLES / "checkout.py"), "--input", "fail=stock", tmp=tmp_path)
+
+    assert ran.returncode == 0, ran.stderr
+    assert _acts(ran.stdout) == ["card: charged 27", "card: refunded 27"]
+
+
+def _acts(output: str) -> list[str]:
+    _, _, after = output.partition("What the providers have done:\n")
+    return [line.strip() for line in after.splitlines() if re.match(r"  \w+: ", line)]
+
+
+# -- fastapi_host.py ---------------------------------------------------------------------------------------
+
+
+def test_the_fastapi_example_submits_watches_and_answers_over_http(tmp_path: Path) -> None:
+    for package in ("fastapi", "httpx", "uvicorn"):
+        pytest.importorskip(package, reason="needs the extra 'example'")
+    done = _run("fastapi_host.py", tmp=tmp_path)
+    assert done.returncode == 0, done.stderr
+    _, first, second = done.stdout.split("\nPOST /tasks: ")
+
+    assert "'publish': 'published under what, supervisor, restarts'" in first
+    assert "EscalationRaised" not in first
+    assert "GET /tasks/ID: waiting, It has only 2 words. Publish it?" in second
+    assert "POST /escalations/ID respond: 200\nPOST /escalations/ID approve: 409" in second
+    assert "'publish': 'published under notes'" in second
+    assert re.search(r"events: TaskSubmitted Planned .* EscalationRaised EscalationAnswered .* TaskFinished", second)
+    assert second.count(" --> n2") == 2
+    assert "GET /tasks/none: 404" in second
+    assert re.search(r"desk +one_for_one +running .* tasks finished 2", second)
+
+
 # -- the others --------------------------------------------------------------------------------------------
 
 
@@ -237,12 +401,14 @@ def _command(*args: str, tmp: Path) -> "subprocess.CompletedProcess[str]":
     return _run("-m", "trees", *args, tmp=tmp)
 
 
-def _popen(name: str, *args: str, tmp: Path, env: dict[str, str] | None = None) -> "subprocess.Popen[str]":
+def _popen(
+    name: str, *args: str, tmp: Path, env: dict[str, str] | None = None, said: str | None = None
+) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-W", "error", *([name] if name == "-m" else [str(EXAMPLES / name)]), *args],
         cwd=tmp,
         env={**os.environ, "TMPDIR": str(tmp), "PYTHONIOENCODING": "utf-8", "COLUMNS": "120"} | (env or {}),
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if said is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -250,10 +416,12 @@ def _popen(name: str, *args: str, tmp: Path, env: dict[str, str] | None = None) 
     )
 
 
-def _run(name: str, *args: str, tmp: Path, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
-    with _popen(name, *args, tmp=tmp, env=env) as process:
+def _run(
+    name: str, *args: str, tmp: Path, env: dict[str, str] | None = None, said: str | None = None
+) -> "subprocess.CompletedProcess[str]":
+    with _popen(name, *args, tmp=tmp, env=env, said=said) as process:
         try:
-            out, errors = process.communicate(timeout=RUN_S)
+            out, errors = process.communicate(said, timeout=RUN_S)
         except BaseException:
             process.kill()
             raise

@@ -1,6 +1,7 @@
 """Runs every Python block of README.md, and checks that the two commands for a first visitor are there."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,7 +38,7 @@ def test_every_python_block_of_the_readme_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("marker", "expected"), [("test-command", "python -m pytest"), ("main-command", "examples/scan.py")]
+    ("marker", "expected"), [("test-command", "python -m pytest"), ("main-command", "examples/audit.py")]
 )
 def test_the_readme_gives_its_commands_as_one_line_for_a_bare_machine(marker: str, expected: str) -> None:
     command = readme.command(readme.README.read_text(encoding="utf-8"), marker)
@@ -47,15 +48,34 @@ def test_the_readme_gives_its_commands_as_one_line_for_a_bare_machine(marker: st
     assert "\n" not in command
 
 
-def test_the_dumps_at_the_top_are_what_the_program_above_them_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_screen_shows_a_tree_a_crash_its_dumps_and_a_task_in_that_order() -> None:
     blocks = readme.blocks(readme.README.read_text(encoding="utf-8"))
-    program = next(block.code for block in blocks if block.info == "python")
-    before, after = (block.code for block in blocks if block.info == "text")
-    # The reader sees the tree at rest; for a test that must be waited for.
-    program = "from actors.testing import settle\n" + program.replace("print(tree", "settle(tree); print(tree")
-    exec(compile(program, "README.md", "exec"), {})  # noqa: S102 - our own page
+    tree, before, after, task, run = blocks[:5]
 
-    assert capsys.readouterr().out == f"{before}7\n{after}"
+    assert [block.info for block in blocks[:5]] == ["python", "text", "text", "python", "text"]
+    assert "SupervisorSpec" in tree.code
+    assert "last exit: crashed" in after.code
+    assert "last exit" not in before.code
+    assert "tree.submit" in task.code
+    assert "succeeded" in run.code
+
+
+def test_the_dumps_at_the_top_are_what_the_programs_above_them_print(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = readme.blocks(readme.README.read_text(encoding="utf-8"))
+    tree, task = (block.code for block in blocks[:4] if block.info == "python")
+    before, after, run = (block.code for block in blocks if block.info == "text")
+    # The reader sees the tree at rest; for a test that must be waited for.
+    tree = "from actors.testing import settle\n" + tree.replace("print(tree", "settle(tree); print(tree")
+    exec(compile(tree + task, "README.md", "exec"), {})  # noqa: S102 - our own page
+    said = capsys.readouterr().out
+    results = "{'research': ['pgvector', 'Qdrant', 'Milvus'], 'write': '3 candidates'}\n"
+
+    assert _timeless(said) == _timeless(f"{before}7\n{after}{results}{run}")
+
+
+def _timeless(text: str) -> str:
+    """How long a run takes differs from machine to machine."""
+    return re.sub(r"\d+\.\d s", "0.0 s", text)
 
 
 def test_blocks_share_their_names_unless_they_stand_alone() -> None:

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from actors.child import State
 from actors.errors import ActorsError
+from trees.dump_tasks import task_rows
 from trees.picture import Row, aligned, lines_before
 from trees.snapshot import (
     Doing,
@@ -80,6 +81,8 @@ def _rows(node: Node, name: str, prefix: tuple[str, str], *, verbose: bool) -> I
     kind = node.strategy if isinstance(node, SupervisorSnapshot) else node.restart
     yield Row(own + name, kind, _state(node), list(_facts(node, verbose=verbose)))
     children = node.children if isinstance(node, SupervisorSnapshot) else _unfolded(node, own)
+    if isinstance(node, SupervisorSnapshot):
+        yield from task_rows(node, below + ("│  " if children else "   "), verbose=verbose)
     for child in children[:-1]:
         yield from _rows(child, _name(child, child.id), lines_before(below, last=False), verbose=verbose)
     for child in children[-1:]:
@@ -148,6 +151,8 @@ def _counts(node: Node) -> Iterator[str]:
         yield f"dead letters {node.dead_letters}"
     if node.abandoned:
         yield f"abandoned {node.abandoned}"
+    if isinstance(node, SupervisorSnapshot) and node.tasks_finished:
+        yield f"tasks finished {node.tasks_finished}"
 
 
 def _now(node: Node) -> Iterator[str]:
@@ -224,7 +229,7 @@ def _draw(node: Node, name: str, parent: str | None, lines: list[str]) -> None:
     own = f"n{len(lines)}"
     kind = node.strategy if isinstance(node, SupervisorSnapshot) else node.restart
     state = max(node.states, key=_STATES.index) if isinstance(node, PoolSnapshot) else node.state
-    label = "<br/>".join(_escaped(text) for text in (name, f"{kind}, {_state(node)}", *_facts(node, verbose=False)))
+    label = "<br/>".join(escaped(text) for text in (name, f"{kind}, {_state(node)}", *_facts(node, verbose=False)))
     left, right = _BRACKETS[node.kind]
     arrow = f"{parent} --> " if parent is not None else ""
     lines.append(f'  {arrow}{own}{left}"{label}"{right}:::{state}')
@@ -232,7 +237,7 @@ def _draw(node: Node, name: str, parent: str | None, lines: list[str]) -> None:
         _draw(child, _name(child, child.id), own, lines)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Mermaid writes what means something to it as ``#code;``."""
     return "".join(f"#{ord(char)};" if char in _SPECIAL else char for char in text)
 

@@ -7,21 +7,25 @@ loop.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterator
-from typing import Any, Literal
+import heapq
+import itertools
+import math
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from typing import Any, Literal, cast
 
 from actors.errors import RecursionDetectedError
-from actors.events import Event
+from actors.events import Event, EventsLost
 from actors.messages import CURRENT
 from actors.reply import Reply
 from actors.tasks.errors import EscalationError, TaskTimeoutError, UnknownTaskError
 from actors.tasks.events import SubtaskProgressed, TaskEvent, TaskFinished
-from actors.tasks.ground import Desk
+from actors.tasks.ground import ORCHESTRATOR, Desk
 from actors.tasks.hears import Cancel, Join, Responded
 from actors.tasks.node import Escalation
 from actors.tasks.policy import Answer, Approve, Edit, Reject, Respond
 from actors.tasks.report import Report
 from actors.tasks.state import TaskState, folded
+from actors.tasks.synthesis import json_form
 from actors.tasks.task import TaskStatus
 from trees.runs import render
 
@@ -60,7 +64,12 @@ class TaskHandle:
 
     def _state(self) -> TaskState:
         state = self._desk.states.get(self.id)
-        return state if state is not None else folded(self.id, self._desk.ground.store.read(self.id))
+        if state is None:
+            records = self._desk.ground.store.read(self.id)
+            state = folded(self.id, records)
+            if len(records) == 1:
+                state.phase = "new"  # its orchestrator has not looked at it yet
+        return state
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -107,22 +116,36 @@ class TaskHandle:
     # -- changing ------------------------------------------------------------------------------------------
 
     def cancel(self, reason: str = "") -> None:
-        """End it: what waits does not start, what runs is ended, what was done is undone where that is declared."""
+        """End it: what waits does not start, what runs is ended, what was done is undone where that is declared.
+
+        Where its orchestrator is down that happens as soon as it is up again.
+        """
         if self.report is None:
             self._desk.tell(Cancel(self.id, reason))
 
     @property
     def escalations(self) -> list[Escalation]:
-        """Its open questions to people, the oldest first."""
-        return [each for each in self._desk.escalations() if each.task == self.id]
+        """Its open questions to people, those of its teams too, the oldest first."""
+        found = [each for desk in self._desks() for each in desk.escalations() if self._is_mine(each.task)]
+        return sorted(found, key=lambda each: each.raised_at)
+
+    def _desks(self) -> list[Desk]:
+        return list(self._desk.ground.desks.values())
+
+    def _is_mine(self, task: str) -> bool:
+        """Whether a task is this one, or a team's part of it: ids of such parts go on from that of the whole."""
+        return task == self.id or task.startswith(f"{self.id}:")
 
     def respond(self, id: str, answer: Answer) -> None:
         """Answer one of them: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.
 
         Raises:
-            EscalationError: there is no such open question, it was answered already, or this is no answer.
+            EscalationError: it has no such open question, it was answered already, or this is no answer.
         """
-        respond(self._desk, id, answer)
+        if not any(each.id == id for each in self.escalations):
+            raise EscalationError(id, f"task {self.id} has no such open question. Look at handle.escalations")
+        desks = (desk for desk in self._desks() if any(each.id == id for each in desk.escalations()))
+        respond(next(desks, self._desk), id, answer)
 
     # -- looking -------------------------------------------------------------------------------------------
 
@@ -136,12 +159,13 @@ class TaskHandle:
         Raises:
             DumpFormatError: no such format.
         """
-        report = self.report
-        progress = {}
-        if report is None:
-            live = {node.id: node.live for node in list(self._state().nodes.values())}
-            progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
-        return render(self._state() if report is None else report, format, self._desk.time(), progress)
+        report, now = self.report, self._desk.time()
+        if report is not None:
+            return render(report, format, now)
+        state = self._state()
+        live = {node.id: node.live for node in list(state.nodes.values())}
+        progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
+        return render(state, format, now, progress, reviews=self._desk.settings.reviewer is not None)
 
 
 class TaskEvents:
@@ -155,10 +179,9 @@ class TaskEvents:
         follower = _Follower(self._desk, self._id)
         try:
             while not follower.over:
-                signal = follower.signal
                 yield from follower.news()
                 if not follower.over:
-                    signal.wait(None)
+                    follower.signal.wait(None)
         finally:
             follower.stop()
 
@@ -166,23 +189,25 @@ class TaskEvents:
         follower = _Follower(self._desk, self._id)
         try:
             while not follower.over:
-                signal = follower.signal
                 for event in follower.news():
                     yield event
                 if not follower.over:
-                    await signal
+                    await follower.signal
         finally:
             follower.stop()
 
 
 class _Follower:
-    """Reads a journal as it grows. The bus only says when to look, and brings what is not kept."""
+    """Reads a journal as it grows, as far as the bus has told of it: so what is not kept stands where it happened."""
 
     def __init__(self, desk: Desk, id_: str) -> None:
         self._desk = desk
         self._id = id_
         self._read = 0
         self._unkept: list[TaskEvent] = []
+        self._until = -math.inf
+        """What is in the journal already comes at once; after that, what was heard of."""
+        self._orchestrator = f"{desk.path}/{ORCHESTRATOR}"
         self.over = False
         self.signal = Reply()
         self._unsubscribe = desk.system.bus.subscribe(self._hear)
@@ -193,6 +218,10 @@ class _Follower:
         if isinstance(event, TaskEvent) and event.task == self._id:
             if isinstance(event, SubtaskProgressed):
                 self._unkept.append(event)
+            self._until = math.inf if isinstance(event, TaskFinished) else event.at
+            self._wake()
+        elif isinstance(event, EventsLost) or event.path == self._orchestrator:
+            self._until = math.inf  # an orchestrator that crashed may have recorded what it had yet to tell
             self._wake()
 
     def _wake(self) -> None:
@@ -201,16 +230,17 @@ class _Follower:
     def news(self) -> Iterator[TaskEvent]:
         """What has come since the last look. Raises ``TreeDownError`` where nothing more will come."""
         self.signal = Reply()
-        ended = self._done.done
-        records = self._desk.ground.store.read(self._id, self._read)
-        self._read += len(records)
+        down = self._desk.system.is_down or (self._done.done and not self._done.succeeded)
+        until = math.inf if down or not self._read else self._until
         unkept, self._unkept = self._unkept, []
-        for record in [*records, *unkept]:
-            if isinstance(record, TaskEvent):
-                yield record
+        records = cast(Sequence[TaskEvent], self._desk.ground.store.read(self._id, self._read))
+        kept = list(itertools.takewhile(lambda each: each.at <= until, records))
+        self._read += len(kept)
+        for record in heapq.merge(kept, unkept, key=lambda each: each.at):
+            yield record
             if isinstance(record, TaskFinished):
                 self.over = True
-        if ended and not self.over:
+        if down and not self.over:
             self.over = True
             self._done.get()  # raises where the tree is down
 
@@ -233,7 +263,14 @@ def respond(desk: Desk, id_: str, answer: Answer) -> None:
     if found is None or desk.answered.setdefault(id_, answer) is not answer:
         raise EscalationError(id_, "no such question is open. It was answered, its time is up, or its task has ended")
     word, field = kind
-    desk.tell(Responded(found.task, id_, word, getattr(answer, field) if field is not None else None))
+    value = getattr(answer, field) if field is not None else None
+    try:
+        value = json_form(value)
+    except (ValueError, RecursionError):  # the first is what a PydanticSerializationError is
+        desk.answered.pop(id_, None)
+        what = f"a {type(value).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
+        raise EscalationError(id_, what) from None
+    desk.tell(Responded(found.task, id_, word, value))
 
 
 def waiting_chain(desk: Desk) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -260,6 +297,8 @@ def known(desk: Desk, id_: str) -> TaskHandle:
     Raises:
         UnknownTaskError: there is none.
     """
-    if id_ not in desk.states and id_ not in desk.reports and not desk.ground.store.read(id_):
-        raise UnknownTaskError(id_)
+    if id_ not in desk.states and id_ not in desk.reports:
+        records = desk.ground.store.read(id_)
+        if not records or records[0].path != desk.path:
+            raise UnknownTaskError(id_)
     return TaskHandle(desk, id_)

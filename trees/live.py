@@ -19,11 +19,12 @@ SHARE = 10
 """A look at a large tree takes time: after one there is a pause of so many times what it took."""
 
 _STYLES = {
-    r"\brunning\b": "green",
-    r"\brestarting\b|\bretry in [\d.]+ s": "yellow",
+    r"\b(running|succeeded)\b": "green",
+    r"\b(restarting|retrying|waiting)\b|\bretry in [\d.]+ s": "yellow",
     r"\bstopped\b": "bright_black",
-    r"\bparked\b|\babandoned \d+|\bcrashed \w+|\bkilled\b|^gave up.*": "red",
-    r"[├└│─]+": "bright_black",
+    r"\bparked\b|\babandoned \d+|\bcrashed \w+|\bkilled\b|\bfailed\b|^gave up.*": "red",
+    r"\b\d+ % .*?(?=   |$)": "cyan",
+    r"[├└│─◦]+": "bright_black",
 }
 
 

@@ -19,6 +19,7 @@ from actors.limit import RestartWindow
 from actors.mailbox import PoolBox
 from actors.spec import SupervisorRecipe, WorkerRecipe
 from actors.system import System
+from trees.look_tasks import facts_of_tasks
 from trees.snapshot import (
     Doing,
     ExitSnapshot,
@@ -40,7 +41,8 @@ def take(system: System, path: str | None = None, *, stacks: bool = False, fold:
         system: of the tree.
         path: None: the root.
         stacks: also where the code of busy and of abandoned workers stands.
-        fold: leave out the members of pools, but for a pool that is asked for by its path.
+        fold: leave out the members of pools, but for a pool that is asked for by its path; and of tasks what no text
+            has a line for.
 
     Raises:
         UnknownPathError: nothing of this path is listed now. Whatever state the tree is in raises nothing.
@@ -110,7 +112,7 @@ class _Look:
             up_s=self.up_s(child),
             retry_in_s=retry_in_s,
             own_limit=self.own_limit(child) if spec.park else None,
-            mailbox=None if recipe.is_body else box.depth,
+            mailbox=None if recipe.is_body or recipe.never_waits else box.depth,
             current=self.current(life) if life is not None else None,
             stack=stack_of_life(life) if self.stacks and life is not None else None,
             abandoned_stacks=self.abandoned_stacks(box.path) if self.stacks else None,
@@ -146,6 +148,7 @@ class _Look:
                 period_s=recipe.limit.period_s,
             ),
             children=tuple(self.nodes(child)),
+            **facts_of_tasks(self.system.tasks.desks.get(child.path), fold=self.fold),
         )
 
     def nodes(self, child: Child) -> Iterator[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 _GAP = "   "
+_CUT = "…"
 _MIN_NAME = 17
 """Columns; so that a few short ids do not squeeze the picture."""
 
@@ -24,6 +25,14 @@ class Row(NamedTuple):
 def lines_before(prefix: str, *, last: bool) -> tuple[str, str]:
     """What stands before the name of a child, and before those of its own children."""
     return (prefix + "└─ ", prefix + "   ") if last else (prefix + "├─ ", prefix + "│  ")
+
+
+def one_line(text: str, width: int) -> str:
+    """Any text as one line of at most so many characters, with nothing in it that a terminal would obey."""
+    words = " ".join(text[: 4 * width].split())
+    plain = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in words)
+    fits = len(plain) <= width and len(text) <= 4 * width
+    return plain if fits else plain[: width - len(_CUT)].rstrip() + _CUT
 
 
 def aligned(rows: Iterable[Row]) -> str:

@@ -24,6 +24,15 @@ from actors.events import (
     SupervisorGaveUp,
 )
 from actors.reply import Reply
+from actors.tasks.events import (
+    BreakerOpened,
+    EscalationRaised,
+    Planned,
+    SubtaskFailed,
+    SubtaskRetrying,
+    TaskEvent,
+    TaskFinished,
+)
 from trees.live import LiveView
 from trees.start import start
 from trees.target import Program
@@ -139,6 +148,26 @@ def _tell(event: Event) -> None:
         _say(f"{event.path}: restart {event.attempt} in a row{delay}")
     elif isinstance(event, (ChildStopAbnormal, ChildParked, ChildAbandoned, SupervisorGaveUp)):
         _say(f"{event.path}: {_WORDS[type(event)]}")
+    elif isinstance(event, BreakerOpened):
+        _say(f"{event.path}: its breaker has opened, it gets no work")
+    elif isinstance(event, TaskEvent) and (said := _said_of_task(event)):
+        _say(f"{event.path}: task {event.task}{said}")
+
+
+def _said_of_task(event: TaskEvent) -> str:
+    """What a line says of it; nothing where nobody need know. Ids only: the rest may be private."""
+    if isinstance(event, Planned):
+        return f": planned, subtasks {len(event.plan.subtasks)}"
+    if isinstance(event, SubtaskRetrying):
+        wait_s = max(0.0, event.due - event.at)
+        return f", subtask {event.subtask}: attempt {event.attempt}: {event.kind}, next in {wait_s:.1f} s"
+    if isinstance(event, SubtaskFailed):
+        return f", subtask {event.subtask}: failed ({event.kind})"
+    if isinstance(event, EscalationRaised):
+        return f", subtask {event.subtask}: asks a person, escalation {event.escalation}"
+    if isinstance(event, TaskFinished):
+        return f": {event.status}" + (", best effort" if event.best_effort else "")
+    return ""
 
 
 _WORDS: dict[type[Event], str] = {

@@ -11,10 +11,17 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from actors.child import State
+from actors.tasks.task import SubtaskStatus, TaskStatus
 
 RestartWord: TypeAlias = Literal["permanent", "transient", "temporary"]
 Doing: TypeAlias = Literal["starting", "stopping", "backoff", "waiting"]
 """What is under way: backoff waits for its due time, waiting for its turn in a group."""
+Phase: TypeAlias = Literal["paused", "reviewing", "combining", "ending", "undoing"]
+"""What is under way with a task beside its subtasks: ending waits for those that run, undoing for what is undone."""
+SHOWN_TASKS = 5
+"""Of one supervisor, in a text."""
+NOTABLE = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.RETRYING, SubtaskStatus.WAITING, SubtaskStatus.FAILED})
+"""Where a subtask stands that a text has a line for."""
 
 
 class _Record(BaseModel):
@@ -84,7 +91,7 @@ class WorkerSnapshot(_One):
 
     kind: Literal["worker"] = "worker"
     mailbox: int | None
-    """Messages that wait; None: a ``run=`` body has no mailbox."""
+    """Messages that wait; None: a ``run=`` body has no mailbox, and what an orchestrator hears is the library's own."""
     current: MessageSnapshot | None
     """None: it handles no message, or none can be seen (a ``run=`` body)."""
     stack: str | None = None
@@ -111,6 +118,40 @@ class PoolSnapshot(_Node):
     """None: folded."""
 
 
+class SubtaskSnapshot(_Record):
+    """Where one subtask of an unfinished task stands."""
+
+    id: str
+    status: SubtaskStatus
+    worker: str | None
+    """The id of the worker it was last given to; None: to none yet."""
+    attempt: int
+    """The number of the last one; 0: it has not begun."""
+    running_s: float | None
+    """Seconds that its attempt has run; None: none runs."""
+    progress: float | None
+    """What the attempt says of itself, from 0 to 1; None: nothing, or none runs."""
+    doing: str
+    """What it says that it is doing, in its worker's words."""
+    escalation: str | None
+    """The id of the question that is open about it."""
+
+
+class TaskSnapshot(_Record):
+    """Where an unfinished task stands. What it is about is not told here: see ``handle.dump``."""
+
+    id: str
+    status: TaskStatus
+    phase: Phase | None
+    """None: its subtasks, or it is being planned."""
+    age_s: float
+    """Seconds since it was submitted."""
+    counts: dict[SubtaskStatus, int]
+    """How many subtasks stand where; none with 0."""
+    subtasks: tuple[SubtaskSnapshot, ...]
+    """In the order of the plan, then those that were delegated. Folded: only those that run, failed or wait."""
+
+
 class SupervisorSnapshot(_One):
     """A supervisor and its children, in start order."""
 
@@ -118,6 +159,13 @@ class SupervisorSnapshot(_One):
     strategy: Literal["one_for_one", "one_for_all", "rest_for_one"]
     limit: LimitSnapshot
     """Shared by its children."""
+    tasks: tuple[TaskSnapshot, ...] | None = None
+    """The unfinished tasks that its orchestrator knows of, the oldest first; folded: only the first few. None: it has
+    no ``tasks=``."""
+    tasks_unfinished: int | None = None
+    """How many there are."""
+    tasks_finished: int | None = None
+    """How many have ended so far."""
     children: tuple[NodeSnapshot, ...]
 
 

@@ -84,7 +84,7 @@ class Tasking:
             UnknownPathError: no supervisor of this path is listed now.
             TaskError: it has no ``tasks=``.
         """
-        return self._desk(path).rows()
+        return self._desk(path).registry()
 
     def escalations(self) -> list[Escalation]:
         """All open questions to people, the oldest first."""
@@ -116,8 +116,8 @@ class Tasking:
         raise NoOrchestratorError(at)
 
     def _submit(self, task: Task | str, path: str | None, *, joined: bool) -> TaskHandle:
-        if isinstance(task, str):
-            task = Task(goal=task)
+        if not isinstance(task, Task):
+            task = Task(goal=task)  # whatever else it is, this says what is wrong with it
         desk, system = self._desk(path), self._system
         if system.is_down:
             raise system.down_error(desk.path)
@@ -128,12 +128,13 @@ class Tasking:
         hops = system.hops_of_here()
         event = TaskSubmitted(desk.path, id_, now, task, deadline, chain, lineage, None, hops)
         handle = TaskHandle(desk, id_)
-        if desk.ground.store.create(id_, desk.path, event):
-            kept = desk.ground.store.flush()
-            if kept is not None:
-                kept.get()
-            system.publish(event)
-            desk.tell(Look(id_))
+        if not desk.ground.store.create(id_, desk.path, event):
+            return self.task(id_)  # it may be a task of another supervisor
+        kept = desk.ground.store.flush()
+        if kept is not None:
+            kept.get()
+        system.publish(event)
+        desk.tell(Look(id_))
         return handle
 
 

@@ -127,10 +127,6 @@ class Loop:
 
     def _done(self, life: WorkerLife, task: asyncio.Task[bool]) -> None:
         self._tasks.discard(task)
-        if not self._tasks:
-            self._busy.clear()
-            if self._closed:
-                self._busy.set()  # the end of the loop overtook this: its watchdog must see it
         if life.task is task:
             life.task = None
         if task.cancelled():
@@ -200,12 +196,20 @@ class Loop:
             self.call(sign.complete)
             if sign.wait(BLOCK_S):
                 self._closing.wait(BLOCK_S / 2)
+                self._rest()
                 continue
             if self._closed:
                 return
             self._report(monotonic() - asked)
             while not sign.wait(BLOCK_S) and not self._closed:
                 pass
+
+    def _rest(self) -> None:
+        """Nothing to watch: wait until there is. Looked at here, so that a task that comes and goes costs nothing."""
+        if not self._tasks:
+            self._busy.clear()
+            if self._tasks or self._closed:
+                self._busy.set()  # that came in between
 
     def _report(self, blocked_s: float) -> None:
         thread, loop = self._thread, self._loop

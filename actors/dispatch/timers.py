@@ -17,6 +17,8 @@ from collections.abc import Callable
 
 from actors.clock import Clock
 
+LONGEST_S = 86_400.0
+"""One wait of its thread: the platform refuses those that are too long, and a timer may be as far off as it likes."""
 _PURGE = 1024
 
 
@@ -109,7 +111,7 @@ class Timers:
                     return
                 left = self._heap[0][0] - self._clock.now() if self._heap else None
                 if left is None or left > 0:
-                    self._wake.wait(left)
+                    self._wake.wait(None if left is None else min(left, LONGEST_S))
 
     def close(self, timeout_s: float) -> None:
         """Nothing happens any more; waits at most ``timeout_s`` for the thread."""

@@ -20,8 +20,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.errors import Failed
+from actors.messages import Internal
 from actors.reply import Reply
-from actors.tasks.task import NO_USAGE, Subtask, Usage
+from actors.tasks.task import NO_USAGE, Budget, Subtask, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +45,7 @@ class AttemptEnded(Failed):
     """What an attempt that was ended by others fails with; never seen by users' code."""
 
 
-class Attempt(Reply):
+class Attempt(Reply, Internal):
     """One attempt, and its outcome."""
 
     caught: BaseException | None = None
@@ -60,12 +61,16 @@ class Attempt(Reply):
     last_sign = 0.0
     """Its last sign of life, on the tree's clock."""
     progress: tuple[float, str] | None = None
-    waits = 0
-    """Its own asks that are open: it holds no slot while it waits for them. Counted by its orchestrator."""
+    waits: frozenset[str] = frozenset()
+    """Keys of its own asks that are open: it holds no slot while it waits. Written by its orchestrator only."""
+    hops = 0
+    """How many tells and tasks led to it."""
     used: Usage = NO_USAGE
     """Told with ``context.use``."""
     token = 0
     """Of its worker's breaker."""
+    counted = False
+    """Its breaker has counted it."""
     adapter: TypeAdapter[Any] | None = None
     call: Callable[..., Any] | None = None
     """What is called instead of the worker's own code: an undo, a step of the task."""
@@ -79,12 +84,16 @@ class Attempt(Reply):
     """Of the limit that it has now."""
     given = False
     """It was put where it is done."""
+    budget: Budget | None = None
+    """Of a team: what is left for its part of the task."""
     nested = ""
     """Of an undo: the task that a team had done."""
     undone: list[str] | None = None
     """Of an undo by a team: what its members have undone."""
     reply_refused = False
     """It was not even taken."""
+    news = 0
+    """How often its member had been heard of when it was put there."""
     preemptible = False
     priority = 0
 
@@ -132,7 +141,7 @@ class Attempt(Reply):
         if finished:
             if self.timer is not None:
                 self.timer.cancel()  # it lets go of all that it would have looked at
-            self.desk.tell(self)
+            self.desk.post(self)
         return finished
 
     @property
@@ -164,7 +173,9 @@ class Attempt(Reply):
         with self._lock:
             if self.done or self.ended_by is not None:
                 return False
-            self.life, self.started = life, now
+            self.life = life
+            if self.started is None:
+                self.started = now
         self.last_sign = now
         return True
 
@@ -179,4 +190,4 @@ class Attempt(Reply):
 
     def origin(self, origin_type: type[Origin]) -> Origin:
         """What its message carries: those who wait for it, and until when."""
-        return origin_type(None, self.chain, self.deadline, 0, self.lineage)
+        return origin_type(None, self.chain, self.deadline, self.hops, self.lineage)

@@ -232,6 +232,8 @@ class _Check:
 
     def cycles(self) -> None:
         """Nothing waits for itself through others. Of each knot one round is named."""
+        if self._in_order():
+            return
         needs: dict[str, dict[str, None]] = {name: {} for name in self._ids}
         for subtask in self._subtasks:
             needs[subtask.id] |= {name: None for name in subtask.depends_on if name in needs and name != subtask.id}
@@ -251,6 +253,15 @@ class _Check:
             for name in knot:
                 del needs[name]
             needs = {name: {one: None for one in of if one in needs} for name, of in needs.items()}
+
+    def _in_order(self) -> bool:
+        """True where everything depends on what stands before it: most plans do, and then there is no cycle."""
+        before: set[str] = set()
+        for subtask in self._subtasks:
+            if not before.issuperset(subtask.depends_on):
+                return False
+            before.add(subtask.id)
+        return True
 
     def cost(self, budget: Budget | None) -> None:
         """What is estimated is not more than there is, for each subtask and for all together."""

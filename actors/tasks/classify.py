@@ -6,11 +6,20 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, TypeAlias
 
-from actors.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected
-from actors.tasks.attempt import Attempt
-from actors.tasks.errors import AttemptTimeoutError, BudgetExceededError, Phase
+from actors.errors import ActorStoppedError, Escalated, Failed, Later, RecursionDetectedError, Rejected
+from actors.fields import MAX_SECONDS
+from actors.tasks.attempt import STOP, Attempt
+from actors.tasks.errors import (
+    AttemptTimeoutError,
+    BudgetExceededError,
+    Phase,
+    SubtaskFailedError,
+    TaskFailedError,
+    TeamFailedError,
+)
 from actors.tasks.outcome import Done, Failure, Kind
 from actors.tasks.perform import InvalidResultError
+from actors.tasks.task import Usage
 
 
 class _Neutral(Enum):
@@ -19,8 +28,10 @@ class _Neutral(Enum):
     NEUTRAL = "neutral"
 
 
+_OF_OTHERS: Final = (SubtaskFailedError, TaskFailedError, TeamFailedError)
 Neutral: TypeAlias = _Neutral
 NEUTRAL: Final = _Neutral.NEUTRAL
+_NO_SECONDS: Final = Failed("Later(after_s) takes a number of seconds", retryable=False)
 Outcome: TypeAlias = Done | Failure | Neutral | Later
 
 
@@ -29,7 +40,7 @@ def classify(attempt: Attempt, limit_of: Callable[[str], float] = lambda _: 0.0)
     error = attempt.error
     if error is None:
         return _within_budget(attempt)
-    if attempt.is_own_error:
+    if attempt.is_own_error and not (attempt.ended_by == STOP and isinstance(error, ActorStoppedError)):
         return _own(attempt, attempt.caught or error)
     if attempt.ended_by in {"timeout", "idle"}:
         phase: Phase = "running" if attempt.ended_by == "timeout" else "idle"
@@ -42,21 +53,29 @@ def classify(attempt: Attempt, limit_of: Callable[[str], float] = lambda _: 0.0)
 def _within_budget(attempt: Attempt) -> Done | Failure:
     done: Done = attempt.value
     budget = attempt.subtask.budget
-    over = budget.exceeded_by(done.usage) if budget is not None else ""
+    if budget is None:
+        return done
+    ran = attempt.desk.system.now() - attempt.started if attempt.started is not None else 0.0
+    over = budget.exceeded_by(done.usage + Usage(seconds=max(0.0, ran)))
     if not over:
         return done
     return Failure(Kind.INVALID, BudgetExceededError(attempt.task, f"{attempt.subtask.id}: {over}"), retryable=False)
 
 
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value <= MAX_SECONDS
+
+
 def _own(attempt: Attempt, error: BaseException) -> Outcome:  # noqa: PLR0911 - a table
     """What left the worker's code."""
     if isinstance(error, Later):
-        return error
+        return error if _is_seconds(error.after_s) else Failure(Kind.FAILED, _NO_SECONDS, retryable=False)
     if isinstance(error, Rejected):
         return Failure(Kind.REJECTED, error)
     if isinstance(error, Escalated):
         return Failure(Kind.ESCALATED, error, question=error.question)
-    if isinstance(error, RecursionDetectedError):
+    of_other = isinstance(error, _OF_OTHERS) and error.kind == Kind.RECURSION
+    if of_other or isinstance(error, RecursionDetectedError):
         return Failure(Kind.RECURSION, error, retryable=False)
     if isinstance(error, InvalidResultError):
         return Failure(Kind.INVALID, error, counts=True)

@@ -15,7 +15,8 @@ from actors.tasks.attempt import Attempt
 from actors.tasks.errors import SubtaskFailedError
 from actors.tasks.holding import Holding
 from actors.tasks.node import Act, Node
-from actors.tasks.report import Report, reported
+from actors.tasks.outcome import Kind
+from actors.tasks.report import Report, reported, spent
 from actors.tasks.selection import chain_of
 from actors.tasks.state import TaskState
 from actors.tasks.steps import Steps
@@ -39,29 +40,61 @@ class Course:
 
     def begin(self, state: TaskState) -> None:
         """A task that is new here."""
-        if state.deadline is not None:
-            self._deadlines[state.id] = self._to.at(
-                state.deadline, lambda: self.end(state, TaskStatus.FAILED, "deadline", "its time is up")
-            )
+        self.watch(state)
         self.advance(state)
 
+    def watch(self, state: TaskState) -> None:
+        """End it when its time is up, which does not pass while it is paused."""
+        watched = self._deadlines.pop(state.id, None)
+        if watched is not None:
+            watched.cancel()
+        if state.deadline is None or state.paused or state.ending is not None:
+            return
+        if state.deadline <= self._to.time():
+            self._too_late(state)  # before anything of it is begun
+        else:
+            self._deadlines[state.id] = self._to.at(state.deadline, lambda: self._too_late(state))
+
+    def _too_late(self, state: TaskState) -> None:
+        self.end(state, TaskStatus.FAILED, "deadline", "its time is up")
+
     def resume(self, state: TaskState) -> None:
-        """A task from the journal: what it waits for is waited for again."""
+        """A task from the journal: what it waits for is waited for again, and what was recorded last has its effect."""
+        if state.final is not None:
+            self._over(state)
+            return
         for node in list(state.nodes.values()):
-            status = node.status
-            if status is SubtaskStatus.QUEUED:
-                self._to.launching.put_in_queue(state, node)
-            elif status is SubtaskStatus.RUNNING:
-                self._to.launching.adopt(state, node)
-            elif status is SubtaskStatus.RETRYING and node.due is not None:
-                self._to.trying.wait_for(state, node, node.due)
-            if node.ask is not None and not node.is_done:
-                self._to.delegating.known(state, node)
-            if node.escalation is not None:
-                self._to.people.limit(state, node)
+            self._resume_one(state, node)
+        if state.paused:
+            self._to.teamwork.paused(state)
         if state.ending is not None and state.ending.kind != "subtask":
             self._end_all(state)
         self.begin(state)
+
+    def _resume_one(self, state: TaskState, node: Node) -> None:
+        """A subtask from the journal."""
+        status = node.status
+        if status is SubtaskStatus.QUEUED:
+            self._to.launching.put_in_queue(state, node)
+        elif status is SubtaskStatus.RUNNING:
+            self._to.launching.adopt(state, node)
+        elif status is SubtaskStatus.RETRYING and node.due is not None:
+            self._to.trying.wait_for(state, node, node.due)
+        elif status is SubtaskStatus.SUCCEEDED:
+            self._holding.hold(state, node)
+        elif status is SubtaskStatus.FAILED and state.ending is None:
+            self._to.trying.skip_dependants(state, node)
+        if node.ask is not None:
+            self._ask_resumed(state, node)
+        self._to.people.resume(state, node)
+
+    def _ask_resumed(self, state: TaskState, node: Node) -> None:
+        if not node.is_done:
+            self._to.delegating.known(state, node)
+        elif node.status is SubtaskStatus.SUCCEEDED:
+            self._to.act(self._to.delegating.answer, node.ask, self._holding.results(state, [node.id])[node.id])
+        else:
+            self.ask_failed(state, node, node.error)
 
     def advance(self, state: TaskState) -> None:
         """Do what follows from where a task stands now."""
@@ -70,7 +103,7 @@ class Course:
         if state.ready:
             ready, state.ready = state.ready, []
             for node in ready:
-                if node.status is SubtaskStatus.PENDING:
+                if node.status is SubtaskStatus.PENDING and not node.missing:  # a fold has those of before a revision
                     self._became_ready(state, node)
         if state.phase == "planning":
             if state.ending is None:
@@ -99,7 +132,8 @@ class Course:
         ]
         if missing:
             culprit = next((node for node in missing if node.status is SubtaskStatus.FAILED), missing[0])
-            self.end(state, TaskStatus.FAILED, "subtask", f"{culprit.id}: {culprit.error}")
+            kind = Kind.RECURSION.value if culprit.kind == Kind.RECURSION else "subtask"
+            self.end(state, TaskStatus.FAILED, kind, f"{culprit.id}: {culprit.error}")
         elif not state.reviewed and self._to.settings.reviewer is not None:
             self._steps.review(state)
         elif not state.combined and self._to.settings.synthesizer is not None:
@@ -110,12 +144,16 @@ class Course:
     # -- subtasks ------------------------------------------------------------------------------------------
 
     def succeeded(self, state: TaskState, node: Node) -> None:
-        """A subtask has its result: whoever asked for it hears it, and the budget is looked at."""
+        """A subtask has its result: whoever asked for it hears it."""
         self._holding.hold(state, node)
         if node.ask is not None:
+            self._to.delegating.goes_on(node.ask)
             self._to.act(self._to.delegating.answer, node.ask, node.value)
-        budget = state.task.budget
-        over = budget.exceeded_by(state.usage) if budget is not None and state.ending is None else ""
+
+    def look_at_budget(self, state: TaskState) -> None:
+        """Something was used up: where it was too much, the task ends with what is done."""
+        budget = state.task.budget if state.open else None  # where all is done there is nothing left to save
+        over = budget.exceeded_by(spent(state)) if budget is not None and state.ending is None else ""
         if over:
             self.end(state, TaskStatus.FAILED, "budget", over)
 
@@ -132,7 +170,8 @@ class Course:
     def ask_failed(self, state: TaskState, node: Node, text: str) -> None:
         """Whoever asked for a subtask hears that it comes to nothing."""
         if node.ask is not None:
-            error = SubtaskFailedError(state.id, node.id, text)
+            self._to.delegating.goes_on(node.ask)
+            error = SubtaskFailedError(state.id, node.id, text, node.kind)
             self._to.act(self._to.delegating.answer, node.ask, None, error)
 
     # -- ending --------------------------------------------------------------------------------------------
@@ -143,10 +182,18 @@ class Course:
 
     def end(self, state: TaskState, status: TaskStatus, kind: str, error: str) -> None:
         """It cannot succeed any more: nothing new begins, and what runs is ended (but after a failure it finishes)."""
-        if state.final is not None or state.ending is not None:
+        if state.final is not None:
+            return
+        if state.ending is not None:
+            if kind in {"cancel", "deadline"} and state.phase == "running":
+                self._end_running(state)  # after a failure, or over the budget, it was still to finish
             return
         to = self._to
         to.record(state, events.TaskEnding(to.path, state.id, to.time(), status, kind, error))
+        self.ended(state)
+
+    def ended(self, state: TaskState) -> None:
+        """What follows from that."""
         self._steps.end(state)
         self._end_all(state)
         self.advance(state)
@@ -154,12 +201,12 @@ class Course:
     def _end_all(self, state: TaskState) -> None:
         to = self._to
         kind = state.ending.kind if state.ending is not None else ""
+        if kind != "budget":
+            self._end_running(state)
         for node in list(state.nodes.values()):
             if node.is_done:
                 continue
             if node.status is SubtaskStatus.RUNNING:
-                if node.live is not None and kind != "budget":
-                    to.launching.end(node.live, "cancel")
                 continue
             to.launching.queue.withdraw(node.ticket)
             if node.made or node.status is SubtaskStatus.WAITING:
@@ -167,6 +214,11 @@ class Course:
                 self.ask_failed(state, node, f"cancelled: {kind}")
             else:
                 self.skip(state, node, f"the task ended before: {kind}")
+
+    def _end_running(self, state: TaskState) -> None:
+        for node in list(state.nodes.values()):
+            if node.status is SubtaskStatus.RUNNING and node.live is not None:
+                self._to.launching.end(node.live, "cancel")
 
     def withdraw(self, state: TaskState, node: Node) -> None:
         """Nobody waits any longer for a subtask that was asked for."""
@@ -188,13 +240,18 @@ class Course:
         if state.final is not None:
             return
         to.record(state, events.TaskFinished(to.path, state.id, to.time(), status, state.best_effort))
+        self._over(state)
+
+    def _over(self, state: TaskState) -> None:
+        """That is recorded: let go of it, and tell who waits."""
+        to = self._to
         report = self.report_of(state)
         self._holding.forget(state)
-        to.store.finish(state.id)
         self._steps.forget(state)
         to.act(to.desk.keep, report)
         if state.parent is not None:
             to.act(to.teamwork.answer, state.parent, report)
+        to.act(to.store.finish, state.id)
         to.states.pop(state.id, None)
         deadline = self._deadlines.pop(state.id, None)
         if deadline is not None:
@@ -218,13 +275,17 @@ class Course:
 
     def result_of(self, state: TaskState, node: Node, act: Act) -> Any:
         """What an undo is told of what is to be undone; None where that is not known."""
-        return self._holding.result_of(state, node, act.result) if act.done else None
+        return self._holding.result_of(state, node, act) if act.done else None
 
     def addresses(self, state: TaskState, node: Node) -> tuple[Any, ...]:
         """The ancestry of an attempt: those who wait for its task, and the team; never an orchestrator."""
         if node.chain:
             return self._to.desk.addresses(node.chain)
         return self._to.desk.addresses((*chain_of(state, node), self._to.path))
+
+    def forget_strangers(self) -> None:
+        """Steps of tasks that have ended meanwhile."""
+        self._steps.forget_strangers()
 
     def step_ended(self, attempt: Attempt, state: TaskState) -> None:
         """A planner, a reviewer or a synthesizer has come back."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.errors import RecursionDetectedError
 from actors.tasks import events
-from actors.tasks.attempt import Attempt
+from actors.tasks.attempt import STOP, Attempt
 from actors.tasks.deadlock import hopeless
 from actors.tasks.errors import SubtaskFailedError
 from actors.tasks.hears import Delegate, Withdraw
@@ -33,17 +33,26 @@ class Delegating:
 
     def known(self, state: TaskState, node: Node) -> None:
         """A subtask that was asked for."""
-        if node.ask is not None:
-            self._nodes[node.ask] = (state, node)
+        if node.ask is None:
+            return
+        self._nodes[node.ask] = (state, node)
+        open_ask = self._to.ground.asks.get(node.ask)
+        if open_ask is None:
+            self._to.desk.tell(Withdraw(node.ask))  # whoever asked is gone
+        elif open_ask.due is not None:
+            self._to.at(self._to.ground.epoch + open_ask.due, lambda: self._too_late(state, node))
 
     def delegate(self, message: Delegate) -> None:
         """An attempt asks for something more."""
         to, ask = self._to, message.ask
-        if message.attempt.desk is to.desk:
-            self._waits(message.attempt, +1)
+        if message.attempt.desk is to.desk and ask in to.ground.asks:
+            self._waits(message.attempt, ask, waits=True)
         if message.only_waits:
             return
         state = to.states.get(message.host.task)
+        if to.closing:
+            self.close()
+            return
         if ask not in to.ground.asks or ask in self._nodes:
             return  # whoever asked is gone, or it is known already
         host = state.nodes.get(message.host.subtask.id) if state is not None else None
@@ -56,29 +65,43 @@ class Delegating:
         to.record(state, event)
         node = state.nodes[message.spec.id]
         self.known(state, node)
+        if not self._refused(state, node):
+            to.course.advance(state)
+
+    def look_again(self) -> None:
+        """Of a new incarnation: whoever was about to wait for ever still is."""
+        for state, node in list(self._nodes.values()):
+            self._refused(state, node)
+
+    def _refused(self, state: TaskState, node: Node) -> bool:
         chain = self._hopeless(state, node)
         if chain:
-            names = (*chain, message.spec.worker or message.spec.capability or "?")
-            self.answer(ask, None, RecursionDetectedError(names))
-            to.course.withdraw(state, node)
-            return
-        if message.limit_s is not None:
-            to.at(to.time() + message.limit_s, lambda: self._too_late(state, node, message.limit_s or 0.0))
-        to.course.advance(state)
+            names = (*chain, node.spec.worker or node.spec.capability or "?")
+            self._to.act(self.answer, node.ask, None, RecursionDetectedError(names))
+            self._to.course.withdraw(state, node)
+        return bool(chain)
 
-    def _too_late(self, state: TaskState, node: Node, limit_s: float) -> None:
+    def _too_late(self, state: TaskState, node: Node) -> None:
         if node.ask is not None and not node.is_done:
-            self.answer(node.ask, None, SubtaskFailedError(state.id, node.id, f"no result in {limit_s:.3g} s"))
+            self.answer(node.ask, None, SubtaskFailedError(state.id, node.id, "no result in the time there was"))
 
     def withdraw(self, message: Withdraw) -> None:
         """An ask has its answer, or whoever asked waits no longer."""
         asker = message.ask.rpartition(">")[0]
         attempt = self._to.ground.attempts.get(asker)
         if attempt is not None and attempt.desk is self._to.desk:
-            self._waits(attempt, -1)
+            self._waits(attempt, message.ask, waits=False)
         state, node = self._nodes.pop(message.ask, (None, None))
         if state is not None and node is not None and not node.is_done:
             self._to.course.withdraw(state, node)
+
+    def close(self) -> None:
+        """All is being stopped: nobody will do what is asked for, so nobody is held up by waiting for it."""
+        desk = self._to.desk
+        for open_ask in list(self._to.ground.asks.values()):
+            if desk in {open_ask.desk, open_ask.attempt.desk}:
+                open_ask.attempt.ended_by = open_ask.attempt.ended_by or STOP
+                open_ask.reply.fail(desk.down())
 
     def attempt_ended(self, attempt: Attempt) -> None:
         """Nobody waits for what it had asked for."""
@@ -96,12 +119,18 @@ class Delegating:
         else:
             open_ask.reply.fail(error)
 
-    def _waits(self, attempt: Attempt, by: int) -> None:
+    def goes_on(self, ask: str) -> None:
+        """An ask is about to be answered: whoever waits in it needs its slot before others get one."""
+        open_ask = self._to.ground.asks.get(ask)
+        if open_ask is not None and open_ask.attempt.desk is self._to.desk:
+            self._waits(open_ask.attempt, ask, waits=False)
+
+    def _waits(self, attempt: Attempt, ask: str, *, waits: bool) -> None:
         launching = self._to.launching
-        was = attempt.waits > 0
-        attempt.waits = max(0, attempt.waits + by)
-        if attempt.key in launching.running:
-            launching.waiting += (attempt.waits > 0) - was
+        was = bool(attempt.waits)
+        attempt.waits = attempt.waits | {ask} if waits else attempt.waits - {ask}
+        if launching.running.get(attempt.key) is attempt:
+            launching.waiting += bool(attempt.waits) - was
 
     # -- waiting for each other ----------------------------------------------------------------------------
 

@@ -52,7 +52,9 @@ class Errand:
         attempt.errand = self
 
     def start(self) -> None:
-        """Begin."""
+        """Begin, once."""
+        if not self._attempt.give_once():
+            return
         self._ground.errands.add(self)
         self.life.start()
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from actors.errors import ActorsError, Problem
+from actors.errors import ActorsError, Failed, Problem
 
 if TYPE_CHECKING:
     from actors.tasks.report import Report
@@ -42,9 +42,19 @@ class TaskFailedError(TaskError):
         super().__init__(task, why)
         self.task = task
         self.why = why
+        self.kind = ""
+        """Of its end (``TaskEnding``): what has failed because of a ``recursion`` is never tried again."""
 
     def __str__(self) -> str:
         return f"task {self.task}: failed: {self.why}"
+
+
+class TeamFailedError(Failed):
+    """A team's part of a task has failed; it has undone what it had done."""
+
+    def __init__(self, why: str, *, kind: str = "", retryable: bool = True) -> None:
+        super().__init__(why, retryable=retryable)
+        self.kind = kind
 
 
 class PlanError(TaskFailedError):
@@ -110,11 +120,13 @@ class TaskTimeoutError(TaskError, TimeoutError):
 class SubtaskFailedError(TaskError):
     """What was delegated has failed, after all that could be tried."""
 
-    def __init__(self, task: str, subtask: str, error: str) -> None:
-        super().__init__(task, subtask, error)
+    def __init__(self, task: str, subtask: str, error: str, kind: str = "") -> None:
+        super().__init__(task, subtask, error, kind)
         self.task = task
         self.subtask = subtask
         self.error = error
+        self.kind = kind
+        """How its last attempt ended (``actors.tasks.outcome.Kind``): ``recursion`` is never tried again."""
 
     def __str__(self) -> str:
         return f"task {self.task}, subtask {self.subtask!r}: {self.error}"
@@ -134,15 +146,18 @@ class BreakerOpenError(TaskError):
         return f"subtask {self.subtask!r}: the breaker of {who} is open, for {self.retry_in_s:.3g} s more"
 
 
-class AttemptTimeoutError(TaskError):
+class AttemptTimeoutError(TaskError, TimeoutError):
     """An attempt was too long at something: running, idle (no sign of life), in the queue, or a step of the task."""
 
     def __init__(self, subtask: str, attempt: int, phase: Phase, limit_s: float) -> None:
-        super().__init__(subtask, attempt, phase, limit_s)
+        super().__init__(subtask, attempt)
         self.subtask = subtask
         self.attempt = attempt
         self.phase: Phase = phase
         self.limit_s = limit_s
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.subtask, self.attempt, self.phase, self.limit_s))  # a TimeoutError keeps only two
 
     def __str__(self) -> str:
         said = {

@@ -37,7 +37,7 @@ def estimate_of(subtask: Subtask, row: ExecutableInfo | None) -> Budget | None:
     if callable(said):
         try:
             said = said(subtask)
-        except Exception as error:
+        except BaseException as error:
             raise EstimateError(f"the estimate of {row.id!r} raised {type(error).__name__}") from error
     return _as_budget(said, row.id)
 

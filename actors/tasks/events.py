@@ -92,6 +92,9 @@ class TaskPaused(TaskEvent):
 class TaskResumed(TaskEvent):
     """It goes on."""
 
+    deadline: float | None = None
+    """Seconds since 1970; the time of its pause is not taken from what it may run."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskEnding(TaskEvent):
@@ -99,7 +102,7 @@ class TaskEnding(TaskEvent):
 
     status: TaskStatus
     kind: str
-    """Why: subtask, plan, budget, deadline, cancel, team."""
+    """Why: subtask, recursion (of a subtask), plan, budget, deadline, cancel, team."""
     error: str = field(repr=False)
     parent: str | None = None
     """The attempt that has it undone, where it had succeeded already."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from actors.errors import ActorStoppedError, RecursionDetectedError
 from actors.mailbox import Mailbox, Refusal
@@ -19,7 +20,7 @@ from actors.messages import CURRENT
 from actors.reply import Reply
 from actors.tasks.errors import NoCapableWorkerError, StoreError
 from actors.tasks.events import TaskFinished
-from actors.tasks.hears import Delegate, Withdraw
+from actors.tasks.hears import Delegate, Orders, Withdraw, WorkerChanged
 from actors.tasks.report import Report, reported
 from actors.tasks.staff import Entry, Staff
 from actors.tasks.state import TaskState, folded
@@ -42,6 +43,9 @@ KEPT_REPORTS = 1000
 """Reports of finished tasks that are kept at hand; those before are read from the journal."""
 
 
+_ORDERS: Final = Orders()
+
+
 class Ask(NamedTuple):
     """Somebody waits in ``context.ask``."""
 
@@ -50,6 +54,8 @@ class Ask(NamedTuple):
     """Who waits."""
     desk: Desk
     """Who has it done."""
+    due: float | None
+    """Until when, on the tree's clock."""
 
 
 class Ground:
@@ -90,6 +96,11 @@ class Ground:
         """Seconds since 1970, by the tree's clock."""
         return self.epoch + self.system.now()
 
+    def forget(self, attempt: Attempt) -> None:
+        """Its outcome is kept; another attempt may have its key by now."""
+        if self.attempts.get(attempt.key) is attempt:
+            del self.attempts[attempt.key]
+
     def close(self) -> None:
         """The tree is down: nothing goes on, and who waits hears it."""
         for errand in list(self.errands):
@@ -120,8 +131,14 @@ class Desk:
         """The registry; replaced as a whole when a new incarnation has its own."""
         self.answered: dict[str, object] = {}
         """Escalations that somebody has answered, and the orchestrator has yet to hear of."""
+        self.fatal: dict[str, tuple[int, int]] = {}
+        """Tasks of which incarnations have died: how often at the same point, and at how many events that was."""
         self.finished = 0
         """Tasks so far."""
+        self.orders: deque[Any] = deque()
+        """What the orchestrator is told to do. It stays here until it is done, whatever happens to who does it."""
+        self.tries = 0
+        """How often the oldest order was begun."""
         self._numbers = itertools.count(1)
 
     def __repr__(self) -> str:
@@ -133,8 +150,13 @@ class Desk:
 
     # -- reaching it ---------------------------------------------------------------------------------------
 
-    def tell(self, message: Any) -> bool:
-        """Put a message into the orchestrator's mailbox; False where it is down for good. It survives restarts."""
+    def tell(self, order: Any) -> bool:
+        """Have the orchestrator do something, now or when it is up again; False where it is down now."""
+        self.orders.append(order)
+        return self.post(_ORDERS)
+
+    def post(self, message: Any) -> bool:
+        """Put a message into the orchestrator's mailbox: one that the next incarnation can do without."""
         box = self.system.boxes.get(f"{self.path}/{ORCHESTRATOR}")
         return isinstance(box, Mailbox) and box.put((message, None, None)) is None
 
@@ -181,7 +203,22 @@ class Desk:
 
     def rows(self) -> list[ExecutableInfo]:
         """The registry, as others may see it."""
-        return [entry.info() for entry in list(self.staff.entries.values())]
+        now = self.time()
+        return [entry.info(now) for entry in list(self.staff.entries.values())]
+
+    def registry(self) -> list[ExecutableInfo]:
+        """The same from outside: also what the orchestrator is yet to be told of, right after a start or a change."""
+        supervisor = self.system.supervisors.get(self.path)
+        if supervisor is None:
+            return self.rows()
+        listed, now = Staff(), self.time()
+        for child in list(supervisor.roster.children.values()):
+            listed.hear(WorkerChanged(child.spec, child.path, child.state, child.mailbox))
+        for entry in listed:
+            known = self.staff.get(entry.id)
+            if known is not None and known.spec is entry.spec:
+                entry.attempts, entry.breaker = known.attempts, known.breaker
+        return [entry.info(now) for entry in listed]
 
     # -- delegating ----------------------------------------------------------------------------------------
 
@@ -207,7 +244,8 @@ class Desk:
         number = next(self._numbers)
         key = f"{attempt.key}>{number}"
         reply = Reply(self.system.boxes.get(target), attempt.path, None if limit is None else limit + BACKSTOP_S)
-        self.ground.asks[key] = Ask(reply, attempt, desk)
+        due = None if limit is None else self.system.now() + limit
+        self.ground.asks[key] = Ask(reply, attempt, desk, due)
         reply.add_done_callback(lambda: self._answered(key, desk))
         spec = Subtask(
             id=f"{host.subtask.id}.{number}",
@@ -218,10 +256,11 @@ class Desk:
             required=False,
         )
         message = Delegate(attempt, host, key, spec, chain, (*attempt.lineage, words), limit)
-        if not desk.tell(message):
-            reply.fail(self.system.stopped_error(f"{desk.path}/{ORCHESTRATOR}", Refusal.STOPPED))
-        elif desk is not self:
+        desk.tell(message)
+        if desk is not self:
             self.tell(message.waits_here())
+        if self.system.is_down:
+            reply.fail(self.system.down_error(desk.path))  # nobody else will
         return reply
 
     def _who(self, to: str, attempt: Attempt) -> tuple[Desk, Attempt, list[Entry]]:

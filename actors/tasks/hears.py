@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from actors.messages import Internal
 from actors.tasks.task import Subtask
 
 if TYPE_CHECKING:
@@ -17,14 +18,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Orders(Internal):
+    """There is something on the desk: one of ``Look`` ... ``Withdraw``, which wait there until they are carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look(Internal):
     """A task was put into the journal."""
 
     task: str
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(Internal):
     """End a task."""
 
     task: str
@@ -32,14 +38,14 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Internal):
     """A team's part of a task gives way; what is done stays."""
 
     task: str
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class Join(Internal):
     """A worker waits for a task that it had submitted."""
 
     task: str
@@ -48,7 +54,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Responded:
+class Responded(Internal):
     """A person answered."""
 
     task: str
@@ -58,7 +64,7 @@ class Responded:
 
 
 @dataclass(frozen=True, slots=True)
-class Delegate:
+class Delegate(Internal):
     """An attempt asks for something more."""
 
     attempt: Attempt
@@ -79,14 +85,14 @@ class Delegate:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdraw:
+class Withdraw(Internal):
     """Whoever asked waits no longer, or has the answer."""
 
     ask: str
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class Due(Internal):
     """To one incarnation, from itself: a time has come."""
 
     life: Life
@@ -94,7 +100,7 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class Staffed:
+class Staffed(Internal):
     """From the supervisor, to an orchestrator that has come up: these are the workers."""
 
     life: Life
@@ -102,7 +108,7 @@ class Staffed:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerChanged:
+class WorkerChanged(Internal):
     """From the supervisor: where a child stands now that everything about it is decided. None: it is forgotten."""
 
     spec: ChildSpec
@@ -112,7 +118,7 @@ class WorkerChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class Closing(Internal):
     """From the supervisor, to one incarnation: all is being stopped, nothing new is to begin."""
 
     life: Life

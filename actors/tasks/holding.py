@@ -6,13 +6,15 @@ go is marked in its node and stays in the journal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+from pydantic_core import to_jsonable_python
 
 from actors.tasks import events
 from actors.tasks.context_store import NEEDED, RESULT, SUMMARY, ContextStore, summary_of
-from actors.tasks.node import Node
-from actors.tasks.state import TaskState
+from actors.tasks.node import Act, Node, act_of
+from actors.tasks.state import TaskState, folded
 from actors.tasks.task import SubtaskStatus
 from actors.tasks.tokens import estimate_tokens, tokens_of
 
@@ -32,13 +34,36 @@ class LetGo:
         self.summary = summary
 
 
+_BEFORE: Final = LetGo("")
+"""The result of an act that was revised: only its undo may want it once more."""
+
+
+def counter(count: Callable[[str], int] | None) -> Callable[[str], int]:
+    """The user's way to count tokens; the estimate where there is none, or where it fails."""
+    if count is None:
+        return estimate_tokens
+
+    def counted(text: str) -> int:
+        try:
+            return max(0, int(count(text)))
+        except BaseException:  # noqa: BLE001 - it is the user's code, and only how much is held depends on it
+            return estimate_tokens(text)
+
+    return counted
+
+
+def own(value: Any) -> Any:
+    """A result for somebody who may change it: what is in the journal stays as it was."""
+    return to_jsonable_python(value) if type(value) in {dict, list} else value
+
+
 class Holding:
     """The results that are held, by task."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._to = orchestrator
         settings = orchestrator.settings
-        self._count = settings.count_tokens or estimate_tokens
+        self._count = counter(settings.count_tokens)
         self._limit = settings.context_tokens
         self._stores: dict[str, ContextStore] = {}
         self._let_go: set[str] = set()
@@ -52,6 +77,8 @@ class Holding:
             store.pin("goal", self._count(state.task.goal))
             if state.plan is not None:
                 store.pin("plan", sum(self._count(spec.instruction) for spec in state.plan.subtasks))
+        for act in (node.acts or ())[:-1]:
+            act.result = _BEFORE if act.done else None
         value = node.value
         small = value is None or (type(value) is str and len(value) <= SMALL_CHARS)
         tokens = len(value or "") // 4 + 1 if small else tokens_of(value, self._count)
@@ -78,13 +105,17 @@ class Holding:
         """The results of these subtasks, those that there are; read again where they were let go."""
         nodes = [(id_, node) for id_ in ids if (node := state.nodes[id_]).status is SubtaskStatus.SUCCEEDED]
         if state.id not in self._let_go or not any(isinstance(node.value, LetGo) for _, node in nodes):
-            return {id_: node.value for id_, node in nodes}
+            return {id_: own(node.value) for id_, node in nodes}
         kept = kept_results(self._to.store.read(state.id))
-        return {id_: kept[id_] if isinstance(node.value, LetGo) else node.value for id_, node in nodes}
+        return {id_: own(kept[id_] if isinstance(node.value, LetGo) else node.value) for id_, node in nodes}
 
-    def result_of(self, state: TaskState, node: Node, value: Any) -> Any:
-        """The one result that an undo gets."""
-        return kept_results(self._to.store.read(state.id)).get(node.id) if isinstance(value, LetGo) else value
+    def result_of(self, state: TaskState, node: Node, act: Act) -> Any:
+        """The one result that an undo gets: that of its act, which need not be the last one of its subtask."""
+        if not isinstance(act.result, LetGo):
+            return act.result
+        then = folded(state.id, self._to.store.read(state.id)).nodes[node.id]
+        kept = act_of(then, act.worker, act.number)
+        return kept.result if kept is not None else None
 
     def forget(self, state: TaskState) -> None:
         """The task is over: what its report shows is read where it is not held."""

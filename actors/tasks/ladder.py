@@ -73,14 +73,14 @@ def decide(
     return GiveUp()
 
 
-def asks_at_once(ladder: Ladder, standing: Standing) -> Escalate | None:
-    """The rung for a worker that asked for a person itself: the next ``Escalate`` there is."""
-    return next((rung for rung in ladder[standing.rung :] if isinstance(rung, Escalate)), None)
-
-
-def rung_of(ladder: Ladder, rung: Escalate, standing: Standing) -> Standing:
-    """Standing on this rung."""
-    return replace(standing, rung=next(at for at, each in enumerate(ladder) if each is rung), tries=0)
+def asked_for(ladder: Ladder, standing: Standing, question: str) -> AskPerson | None:
+    """What follows where a worker asked for a person itself: the next ``Escalate`` there is; None: there is none."""
+    first = standing.rung + standing.last_chance
+    for number, rung in enumerate(ladder):
+        if number >= first and isinstance(rung, Escalate):
+            standing = replace(standing, rung=number, tries=0, last_chance=False)
+            return AskPerson(rung.question or question, rung.timeout_s, standing)
+    return None
 
 
 def delay_s(rung: Retry, tries: int, uniform: Uniform) -> float:
@@ -96,5 +96,8 @@ def _may_retry(rung: Retry, failure: Failure) -> bool:
     if not failure.retryable or failure.kind in {Kind.RECURSION, Kind.NOBODY, Kind.DENIED, Kind.REJECTED}:
         return False
     errors = [error for error in (failure.error, getattr(failure.error, "error", None)) if isinstance(error, Exception)]
-    wanted = any(isinstance(error, tuple(rung.retry_on)) for error in errors) or not errors
+    # What is no ``Exception`` (SystemExit and its like) can be named by nobody: it goes with everything else.
+    wanted = any(isinstance(error, tuple(rung.retry_on)) for error in errors) or (
+        not errors and Exception in rung.retry_on
+    )
     return wanted and not any(isinstance(error, tuple(rung.give_up_on)) for error in errors)

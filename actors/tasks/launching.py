@@ -15,13 +15,15 @@ from actors.tasks import events
 from actors.tasks.attempt import Attempt
 from actors.tasks.classify import Outcome, classify
 from actors.tasks.context import Context
+from actors.tasks.holding import own
 from actors.tasks.node import Node
 from actors.tasks.outcome import Done, Failure
+from actors.tasks.report import spent
 from actors.tasks.schedule import LaneKey, ReadyQueue
 from actors.tasks.selection import lane_of, nobody, serve
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
-from actors.tasks.task import SubtaskStatus, instructed
+from actors.tasks.task import Budget, Subtask, SubtaskStatus, instructed
 
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
@@ -39,6 +41,8 @@ class Launching:
         self.running: dict[str, Attempt] = {}
         self.waiting = 0
         """Of those, how many wait for something that they asked for: they hold no slot."""
+        self._priorities: set[int] = set()
+        """Of all tasks so far: where there is only one, nothing gives way to anything."""
         self._giving_way: set[str] = set()
         """Attempts that are being preempted."""
 
@@ -55,8 +59,12 @@ class Launching:
         if state.paused:
             return
         key = lane_of(state, node, self._to.path)
+        team = self._to.staff.get(node.worker) if node.acts and node.acts[-1].open else None
+        if team is not None and team.is_team and not team.is_gone:
+            key = LaneKey(team.id, None, key.without)  # it gave way there, and what is finished of it is there
         deadline = math.inf if state.deadline is None else state.deadline
         age = self.queue.age_of(node.ticket)
+        self._priorities.add(state.task.priority)
         node.ticket = self.queue.push(key, state.task.priority, deadline, (state, node), age)
 
     def requeue_all(self, state: TaskState) -> None:
@@ -110,15 +118,17 @@ class Launching:
             entry.path,
             chain=to.course.addresses(state, node),
             lineage=(*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
-            deadline=None if state.deadline is None else state.deadline - to.ground.epoch,
+            deadline=self._deadline(state, node),
             timeout_s=timeout_s,
         )
         attempt.adapter = entry.adapter
-        attempt.priority = state.task.priority
+        attempt.priority, attempt.hops = state.task.priority, state.hops
+        if entry.is_team:
+            attempt.budget = _part_of(state, spec)
         attempt.context = Context(
             attempt,
             goal=state.task.goal,
-            inputs={**state.task.inputs, **spec.inputs} if state.task.inputs or spec.inputs else {},
+            inputs=own({**state.task.inputs, **spec.inputs}) if state.task.inputs or spec.inputs else {},
             results=to.course.results_for(state, node),
             feedback=node.feedback,
             number=number,
@@ -134,6 +144,13 @@ class Launching:
         idle_s = spec.idle_timeout_s if spec.idle_timeout_s is not None else executable.idle_timeout_s
         if timeout_s is not None or idle_s is not None:
             self._watch(attempt, state, node, timeout_s, idle_s)
+
+    def _deadline(self, state: TaskState, node: Node) -> float | None:
+        """When its time is up, on the tree's clock: its task's time, or that of whoever asked for it."""
+        ground = self._to.ground
+        ask = ground.asks.get(node.ask) if node.ask is not None else None
+        ends = [state.deadline and state.deadline - ground.epoch, ask and ask.due]
+        return min((end for end in ends if end is not None), default=None)
 
     def _hold(self, attempt: Attempt, node: Node, entry: Entry) -> None:
         self._to.ground.attempts[attempt.key] = self.running[attempt.key] = node.live = attempt
@@ -161,14 +178,16 @@ class Launching:
     def adopt(self, state: TaskState, node: Node) -> None:
         """A subtask whose attempt was under way when the last incarnation ended: wait for it, or run it again."""
         attempt = self._to.ground.attempts.get(attempt_key(state, node, node.attempt))
-        if attempt is None:
+        entry = None if attempt is None else self._to.staff.get(attempt.worker)
+        if attempt is None or (entry is None and not attempt.given):
             self.enqueue(state, node, "nothing is known of its attempt")
             return
+        self._priorities.add(attempt.priority)
         node.live = self.running[attempt.key] = attempt
-        entry = self._to.staff.get(attempt.worker)
         if entry is not None:
             entry.occupy(attempt)
-            if entry.breaker is not None:
+            attempt.token = 0  # one from before a trip counts for nothing
+            if entry.breaker is not None and node.started_at > (entry.breaker.opened_at or 0.0):
                 attempt.token = entry.breaker.begin(self._to.time())
             spec, executable = node.spec, entry.executable
             idle_s = spec.idle_timeout_s if spec.idle_timeout_s is not None else executable.idle_timeout_s
@@ -176,10 +195,10 @@ class Launching:
                 self._watch(attempt, state, node, attempt.timeout_s, idle_s)
         if not attempt.given and entry is not None:
             self._to.act(self._give, attempt, entry, attempt.member)
-        attempt.waits = sum(ask.attempt is attempt for ask in list(self._to.ground.asks.values()))
-        self.waiting += attempt.waits > 0
+        attempt.waits = frozenset(key for key, ask in list(self._to.ground.asks.items()) if ask.attempt is attempt)
+        self.waiting += bool(attempt.waits)
         if attempt.done:
-            self._to.desk.tell(attempt)  # its outcome may have come while there was no mailbox for it
+            self._to.desk.post(attempt)  # its outcome may have come while there was no mailbox for it
         elif attempt.ended_by is not None:
             self._insist(attempt)
 
@@ -254,8 +273,10 @@ class Launching:
         """An attempt has its outcome: make room, record what follows."""
         to = self._to
         entry = to.staff.get(attempt.worker)
-        if self.running.pop(attempt.key, None) is not None and attempt.waits:
-            self.waiting -= 1
+        if self.running.pop(attempt.key, None) is None:
+            to.ground.forget(attempt)  # heard already
+            return
+        self.waiting -= bool(attempt.waits)
         self._giving_way.discard(attempt.key)
         node = state.nodes.get(attempt.subtask.id) if state is not None else None
         if node is not None and node.live is attempt:
@@ -265,12 +286,13 @@ class Launching:
             to.trying.over(state, node, attempt, outcome)  # type: ignore[arg-type]  # there is a node in it
         elif entry is not None and entry.breaker is not None:
             entry.breaker.neutral(attempt.token, to.time())
-        to.ground.attempts.pop(attempt.key, None)
+        attempt.context = None  # the two hold each other: a circle would wait for the garbage collector
+        to.act(to.ground.forget, attempt)
         to.delegating.attempt_ended(attempt)
         if entry is not None:
             entry.release(attempt)
             if attempt.reply_refused:
-                entry.shut(attempt.member)
+                entry.shut(attempt)
             self.changed(entry)
 
     @staticmethod
@@ -284,6 +306,9 @@ class Launching:
         if entry is None or entry.breaker is None:
             return
         now, before = self._to.time(), entry.breaker.state
+        if attempt.counted:  # by an incarnation that died of what came next
+            entry.breaker.neutral(attempt.token, now)
+            return
         if isinstance(outcome, Done):
             changed = entry.breaker.succeeded(attempt.token, now)
         elif isinstance(outcome, Failure) and outcome.counts:
@@ -294,48 +319,67 @@ class Launching:
             kinds = {"open": events.BreakerOpened, "closed": events.BreakerClosed}
             turned = entry.breaker.state != before
             self._tell_breaker(entry, kinds[entry.breaker.state] if turned else events.BreakerChanged)
+            attempt.counted = True
 
     def _tell_breaker(self, entry: Entry, kind: type[events.BreakerChanged]) -> None:
         breaker = entry.breaker
         if breaker is not None:
             event = kind(entry.path, self._to.time(), breaker.state, tuple(breaker.failures), breaker.opened_at)
             self._to.record_breaker(event)
+            self.cools_down(entry)
+
+    def cools_down(self, entry: Entry) -> None:
+        """Those who wait for others meanwhile may be served by it again when its breaker admits a probe."""
+        if entry.breaker is not None and entry.breaker.state == "open":
+            now = self._to.time()
+            self._to.at(now + entry.breaker.retry_in_s(now), lambda: self.changed(entry))
 
     # -- preemption ----------------------------------------------------------------------------------------
 
     def _preempt_for_a_slot(self) -> None:
-        """All slots are taken: the least urgent gives way, if what waits is more urgent than it."""
-        if self._giving_way:
+        """All slots are taken: the least urgent gives way, if what waits is more urgent and could have its slot."""
+        if len(self._priorities) == 1:
             return
-        urgent = min((rank[0] for _, rank, _ in self.queue.heads()), default=None)
-        if urgent is not None:
-            self._preempt_one(urgent, list(self.running.values()))
+        worst = max((attempt.priority for attempt in self.running.values()), default=0)
+        heads = () if self._giving_way else self.queue.heads()
+        for key, rank, _ in sorted((head for head in heads if head[1][0] < worst), key=lambda head: head[1]):
+            running = self._busy(key) if self._serve(key) is None else list(self.running.values())
+            if self._preempt_one(rank[0], running):
+                return
 
     def _preempt_for_a_worker(self) -> None:
         """Slots are free, but the workers that could do it are busy."""
-        priorities = {attempt.priority for attempt in self.running.values()}
-        if len(priorities) == 0:
+        if len(self._priorities) == 1:
             return
-        worst = max(priorities)
+        worst = max((attempt.priority for attempt in self.running.values()), default=0)
         for key, rank, _ in self.queue.heads():
             if rank[0] < worst:
-                able = self._to.staff.primaries(key)
-                busy = [attempt for entry in able for attempt in entry.attempts.values()]
+                busy = self._busy(key)
                 if not any(attempt.key in self._giving_way for attempt in busy):
                     self._preempt_one(rank[0], busy)
 
-    def _preempt_one(self, urgent: int, running: list[Attempt]) -> None:
+    def _busy(self, key: LaneKey) -> list[Attempt]:
+        return [attempt for entry in self._to.staff.primaries(key) for attempt in entry.attempts.values()]
+
+    def _preempt_one(self, urgent: int, running: list[Attempt]) -> bool:
         victims = [attempt for attempt in running if attempt.priority > urgent and self._may_preempt(attempt)]
         if victims:
             victim = max(victims, key=lambda attempt: (attempt.priority, attempt.started or 0.0))
             self._giving_way.add(victim.key)
             self.end(victim, "preempt")
+        return bool(victims)
 
     def _may_preempt(self, attempt: Attempt) -> bool:
         state = self._to.states.get(attempt.task)
         node = state.nodes.get(attempt.subtask.id) if state is not None else None
         may = attempt.preemptible and attempt.ended_by is None and not attempt.waits and not attempt.done
         return may and node is not None and node.preemptions < self._to.settings.max_preemptions
+
+
+def _part_of(state: TaskState, spec: Subtask) -> Budget | None:
+    """What a team may use up: its own budget, and no more than is left of the whole task's."""
+    left = state.task.budget.left(spent(state)) if state.task.budget is not None else None
+    return left if spec.budget is None else spec.budget if left is None else spec.budget.within(left)
 
 
 def attempt_key(state: TaskState, node: Node, number: int) -> str:

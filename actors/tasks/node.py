@@ -6,7 +6,7 @@ threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks import events
@@ -24,6 +24,10 @@ _DONE: Final = frozenset(
         SubtaskStatus.COMPENSATED,
     }
 )
+
+
+FRESH: Final = events.Standing()
+"""At the foot of the ladder."""
 
 
 class Act:
@@ -80,6 +84,7 @@ class Node:
     __slots__ = (
         "act",
         "acts",
+        "answered",
         "ask",
         "attempt",
         "chain",
@@ -107,6 +112,7 @@ class Node:
         "status",
         "ticket",
         "undo_attempt",
+        "undo_error",
         "usage",
         "value",
         "worker",
@@ -118,7 +124,7 @@ class Node:
         self.status = SubtaskStatus.PENDING
         self.missing = 0
         """Dependencies that it still waits for."""
-        self.dependants: list[Node] = []
+        self.dependants: Sequence[Node] = ()
         self.attempt = 0
         """The number of the last attempt."""
         self.made = 0
@@ -131,7 +137,7 @@ class Node:
         """Why it failed, was skipped or cancelled; or of the last attempt."""
         self.kind = ""
         self.feedback = ""
-        self.standing = events.Standing()
+        self.standing = FRESH
         self.due: float | None = None
         """When the next attempt may start."""
         self.preemptions = 0
@@ -148,7 +154,11 @@ class Node:
         """Paths of those who wait for it, where it was asked for by a subtask."""
         self.lineage: tuple[str, ...] = ()
         self.escalation: Escalation | None = None
+        self.answered: events.EscalationAnswered | events.EscalationExpired | None = None
+        """What became of the last question, as long as nothing has followed from it."""
         self.undo_attempt = 0
+        self.undo_error = ""
+        """Why the undo that a person is asked about has failed."""
         self.compensating: Act | None = None
         # What only the present incarnation of the orchestrator knows:
         self.live: Attempt | None = None
@@ -156,6 +166,22 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<Node {self.id} {self.status}>"
+
+    def begins(self, event: events.SubtaskStarted, seq: int) -> None:
+        """An attempt is about to be given to a worker."""
+        self.status = SubtaskStatus.RUNNING
+        self.queued_s += event.at - self.queued_at
+        self.started_at = event.at
+        self.worker, self.attempt = event.worker, event.attempt
+        acts = self.acts
+        if acts is None:
+            acts = self.acts = []
+        act = acts[-1] if acts else None
+        if act is None or act.worker != event.worker or act.number != event.act:
+            # It may come back to a worker after another one; the last act is always the one that runs.
+            act = act_of(self, event.worker, event.act) or Act(event.worker, event.act, seq)
+            acts[:] = [*(each for each in acts if each is not act), act]
+        act.open, act.attempt = True, event.attempt
 
     @property
     def is_done(self) -> bool:

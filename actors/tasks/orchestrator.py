@@ -41,6 +41,7 @@ from actors.tasks.hears import (
     Due,
     Join,
     Look,
+    Orders,
     Pause,
     Responded,
     Staffed,
@@ -51,6 +52,7 @@ from actors.tasks.launching import Launching
 from actors.tasks.people import People
 from actors.tasks.staff import Entry, Staff
 from actors.tasks.state import TaskState, folded
+from actors.tasks.task import TaskStatus
 from actors.tasks.teamwork import Teamwork
 from actors.tasks.trying import Trying
 from actors.tasks.undoing import Undoing
@@ -59,6 +61,13 @@ if TYPE_CHECKING:
     from actors.dispatch.timers import Timer
     from actors.life import Life
     from actors.tasks.settings import Tasks
+
+
+MOST_DEATHS: Final = 2
+"""Incarnations that may die at the same point of the same task; then it is the task that ends."""
+ORDER_TRIES: Final = 4
+"""Incarnations that may die of the same order before it is given up."""
+_ORDERS: Final = Orders()
 
 
 class Orchestrator(Hardened):
@@ -91,7 +100,10 @@ class Orchestrator(Hardened):
     def on_start(self) -> None:
         """Fold every journal that is not finished."""
         for id_ in self.store.streams(self.path):
-            self.states[id_] = folded(id_, self.store.read(id_))
+            try:
+                self.states[id_] = folded(id_, self.store.read(id_))
+            except Exception as error:  # noqa: BLE001 - one journal that makes no sense must not stop all the others
+                self.system.internal_error(error)
         self.desk.states = self.states
 
     def _staffed(self, staffed: Staffed) -> None:
@@ -103,8 +115,33 @@ class Orchestrator(Hardened):
         self.desk.staff = self.staff
         self.staffed = True
         for state in list(self.states.values()):
-            self.course.resume(state)
+            self._resume(state)
         self.launching.forget_strangers()
+        self.course.forget_strangers()
+        self.undoing.forget_strangers()
+        self.teamwork.take_over()
+        self.delegating.look_again()
+        self._orders(_ORDERS)
+
+    def _resume(self, state: TaskState) -> None:
+        """A task goes on; but not one over which incarnation after incarnation dies at the same point."""
+        deaths, at = self.desk.fatal.get(state.id, (0, 0))
+        if deaths >= MOST_DEATHS and at - state.events in {0, 1}:  # 1: it died before the last one was kept
+            self.desk.fatal.pop(state.id, None)
+            self.course.end(state, TaskStatus.FAILED, "internal", "its orchestrator died of it; see InternalError")
+        self._about(state.id, lambda: self.course.resume(state))
+
+    def _about(self, task: str, handle: Callable[[], None]) -> None:
+        """Handle what concerns one task; should we die of it, that is remembered."""
+        try:
+            handle()
+        except Exception as error:
+            state = self.states.get(task)
+            at = state.events if state is not None else 0
+            deaths, where = self.desk.fatal.get(task, (0, at))
+            self.desk.fatal[task] = (deaths + 1 if where == at else 1, at)
+            self.system.internal_error(error)
+            raise
 
     def _restored(self, entry: Entry | None) -> None:
         """The breaker of a worker goes on from where it was."""
@@ -113,6 +150,7 @@ class Orchestrator(Hardened):
         kept = self.store.read(f"breaker:{entry.path}")
         if kept and isinstance(kept[-1], events.BreakerChanged):
             entry.breaker.restore(kept[-1].state, kept[-1].failures, kept[-1].opened_at)
+            self.launching.cools_down(entry)
 
     # -- hearing -------------------------------------------------------------------------------------------
 
@@ -122,8 +160,10 @@ class Orchestrator(Hardened):
     def _hear(self, message: Any) -> None:
         kind = type(message)
         if kind is Attempt:
-            if message.desk is self.desk:
-                self._outcome(message)
+            if not self.staffed:
+                pass  # found when the journals are taken up again
+            elif message.desk is self.desk:
+                self._about(message.task, lambda: self._outcome(message))
             else:
                 self.teamwork.take(message)
         else:
@@ -143,12 +183,25 @@ class Orchestrator(Hardened):
         state = self.states.get(attempt.task)
         if attempt.role == "work":
             self.launching.ended(attempt, state)
-        else:
-            self.ground.attempts.pop(attempt.key, None)
-            if state is not None and attempt.role == "undo":
-                self.undoing.ended(attempt, state)
-            elif state is not None:
-                self.course.step_ended(attempt, state)
+            return
+        self.act(self.ground.forget, attempt)
+        if state is not None and attempt.role == "undo":
+            self.undoing.ended(attempt, state)
+        elif state is not None:
+            self.course.step_ended(attempt, state)
+
+    def _orders(self, _: Orders) -> None:
+        """Do what lies on the desk. An order is taken from it when it is done; one that we die of is not for ever."""
+        desk = self.desk
+        while self.staffed and desk.orders:
+            order = desk.orders[0]
+            desk.tries += 1
+            if desk.tries <= ORDER_TRIES:
+                _HEARS[type(order)](self, order)
+            else:
+                self.system.dead_letter(self.life.mailbox, order, Refusal.UNHANDLED, None)
+            desk.orders.popleft()
+            desk.tries = 0
 
     def _look(self, look: Look) -> None:
         if look.task in self.states:
@@ -196,6 +249,7 @@ class Orchestrator(Hardened):
     def _closing(self, closing: Closing) -> None:
         if closing.life is self.life:
             self.closing = True
+            self.delegating.close()
             for errand in list(self.ground.errands):
                 if errand.is_of(self.desk):
                     errand.kill()
@@ -220,9 +274,9 @@ class Orchestrator(Hardened):
         return self.ground.epoch + self.system.now()
 
     def record(self, state: TaskState, event: events.TaskEvent) -> None:
-        """It has happened: into the journal, the state, and the stream of events."""
+        """It has happened: into the state, the journal, and the stream of events."""
+        state.apply(event)  # first: whoever reads of a question in the journal can answer it
         self.store.append(state.id, event)
-        state.apply(event)
         self.system.publish(event)
 
     def record_breaker(self, event: events.BreakerChanged) -> None:
@@ -238,7 +292,7 @@ class Orchestrator(Hardened):
     def at(self, due: float, then: Callable[[], None]) -> Timer:
         """Have something done at a time, in seconds since 1970, unless this incarnation is over by then."""
         message = Due(self.life, then)
-        return self.system.timers.call_at(due - self.ground.epoch, lambda: self.desk.tell(message))
+        return self.system.timers.call_at(due - self.ground.epoch, lambda: self.desk.post(message))
 
     def publish(self, event: Event) -> None:
         """Tell of something that is not kept."""
@@ -259,7 +313,8 @@ def _do(effects: list[tuple[Callable[..., object], tuple[Any, ...]]]) -> None:
 
 
 _HEARS: Final[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
-    Look: Orchestrator._look,  # noqa: SLF001 - its own
+    Orders: Orchestrator._orders,  # noqa: SLF001 - its own
+    Look: Orchestrator._look,  # noqa: SLF001
     Cancel: Orchestrator._cancel,  # noqa: SLF001
     Join: Orchestrator._join,  # noqa: SLF001
     Responded: Orchestrator._responded,  # noqa: SLF001

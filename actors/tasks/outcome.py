@@ -49,6 +49,8 @@ class Kind(StrEnum):
     """A person said no."""
 
 
+MOST_CHARS: Final = 2000
+"""So much is told of an error's text."""
 UNKNOWN: Final = frozenset({Kind.CRASHED.value, Kind.TIMEOUT.value, Kind.INVALID.value})
 """Ends after which an attempt may have had its effect, so that an undo must be called for it."""
 
@@ -69,6 +71,18 @@ class Failure:
     def text(self) -> str:
         """What happened, in a line."""
         error = self.error
+        told = text_of(error)
+        name, _, said = told.partition(": ")
+        return said if name in {"Failed", "Escalated"} and said else told
+
+
+def text_of(error: BaseException) -> str:
+    """Type and text of what user code raised. That has any length, and what makes the text may raise, too."""
+    name = type(error).__name__
+    try:
         said = str(error)
-        name = type(error).__name__
-        return said if name in {"Failed", "Escalated"} and said else f"{name}: {said}".rstrip(": ")
+    except BaseException as broken:  # noqa: BLE001 - it is the user's code, and the attempt has ended already
+        said = f"its text cannot be told ({type(broken).__name__})"
+    if len(said) > MOST_CHARS:
+        said = f"{said[:MOST_CHARS]} ... ({len(said)} characters)"
+    return f"{name}: {said}".rstrip(": ")

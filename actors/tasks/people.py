@@ -13,6 +13,7 @@ from actors.tasks import events
 from actors.tasks.attempt import Attempt
 from actors.tasks.errors import EscalationError
 from actors.tasks.hears import Responded
+from actors.tasks.ladder import AskPerson
 from actors.tasks.node import Node
 from actors.tasks.outcome import Failure, Kind
 from actors.tasks.state import TaskState
@@ -34,15 +35,13 @@ class People:
         node: Node,
         failure: Failure,
         attempt: Attempt | None,
-        question: str,
-        timeout_s: float | None,
-        standing: events.Standing,
+        ask: AskPerson,
     ) -> None:
         """Ask a person what is to be done about a subtask."""
         to, now = self._to, self._to.time()
-        due = None if timeout_s is None else now + timeout_s
+        due = None if ask.timeout_s is None else now + ask.timeout_s
         id_ = f"{state.id}:{node.id}:{state.raised + 1}"
-        text = question or f"{node.id} failed. What now?"
+        text = ask.question or f"{node.id} failed. What now?"
         event = events.EscalationRaised(
             to.path,
             state.id,
@@ -52,7 +51,7 @@ class People:
             text,
             failure.text,
             due,
-            standing,
+            ask.standing,
             usage=used(attempt),
             kind=failure.kind.value,
             worker=attempt.worker if attempt is not None else None,
@@ -61,6 +60,13 @@ class People:
         self.limit(state, node)
         if attempt is None:
             to.course.advance(state)
+
+    def resume(self, state: TaskState, node: Node) -> None:
+        """Of a new incarnation: a question is still open, or nothing has followed from its answer yet."""
+        if node.escalation is not None:
+            self.limit(state, node)
+        elif node.answered is not None:
+            self._follow(state, node, node.answered)
 
     def limit(self, state: TaskState, node: Node) -> None:
         """See to it that an open question ends when its time is up."""
@@ -76,9 +82,15 @@ class People:
         self._to.at(escalation.due, too_late)
 
     def _expired(self, state: TaskState, node: Node, id_: str) -> None:
-        to, undoing = self._to, state.escalations[id_].undoing
-        to.record(state, events.EscalationExpired(to.path, state.id, to.time(), node.id, id_))
-        if undoing:
+        to = self._to
+        event = events.EscalationExpired(to.path, state.id, to.time(), node.id, id_)
+        to.record(state, event)
+        self._follow(state, node, event)
+        to.course.advance(state)
+
+    def _unanswered(self, state: TaskState, node: Node, id_: str) -> None:
+        to = self._to
+        if node.compensating is not None:
             to.undoing.given_up(state, node, "nobody answered in time")
         else:
             failure = Failure(
@@ -86,7 +98,6 @@ class People:
             )
             standing = replace(node.standing, rung=node.standing.rung + 1)
             to.trying.decide(state, node, failure, None, node.worker, to.trying.ladder_of(node, node.worker), standing)
-        to.course.advance(state)
 
     def responded(self, state: TaskState, responded: Responded) -> None:
         """A person answered."""
@@ -97,7 +108,18 @@ class People:
         answer, value = responded.answer, responded.value
         event = events.EscalationAnswered(to.path, state.id, to.time(), node.id, escalation.id, answer, value)
         to.record(state, event)
-        if escalation.undoing:
+        self._follow(state, node, event)
+        to.course.advance(state)
+
+    def _follow(
+        self, state: TaskState, node: Node, event: events.EscalationAnswered | events.EscalationExpired
+    ) -> None:
+        """Do what follows from an answer, or from there being none."""
+        if isinstance(event, events.EscalationExpired):
+            self._unanswered(state, node, event.escalation)
+            return
+        to, answer, value = self._to, event.answer, event.value
+        if node.compensating is not None:
             to.undoing.answered(state, node, answer, value)
         elif answer in {"approve", "respond"}:
             to.launching.enqueue(state, node, f"a person said: {answer}")
@@ -106,6 +128,5 @@ class People:
             to.record(state, done)
             to.course.succeeded(state, node)
         else:
-            denied = EscalationError(escalation.id, f"a person said no: {value}" if value else "a person said no")
+            denied = EscalationError(event.escalation, f"a person said no: {value}" if value else "a person said no")
             to.trying.fails(state, node, Failure(Kind.DENIED, denied), None)
-        to.course.advance(state)

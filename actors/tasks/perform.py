@@ -7,6 +7,7 @@ here, or with what is raised here.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,11 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from actors.errors import Escalated, Failed, Later, Rejected
 from actors.messages import CURRENT, Current, Origin
+from actors.problems import kind
 from actors.spec import Where
 from actors.tasks.attempt import Attempt, AttemptEnded
 from actors.tasks.outcome import Done
-from actors.tasks.task import NO_USAGE
+from actors.tasks.task import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from actors.boundary import WorkerLife
@@ -100,7 +102,11 @@ def harvest(attempt: Attempt, result: Any) -> Done:
         return Done(result)
     usage = attempt.used
     if isinstance(result, Done):
-        usage, result = (usage + result.usage if usage is not NO_USAGE else result.usage), result.value
+        told, result = result.usage, result.value
+        if not isinstance(told, Usage):
+            raise InvalidResultError(f"Done.usage is {kind(told)}. Give Usage(tokens=..., cost=...), or leave it out.")
+        usage = usage + told if usage is not NO_USAGE else told
+        attempt.used = usage  # also where what comes with it is no result
     elif isinstance(result, (Failed, Rejected, Later, Escalated)):
         raise result
     adapter = attempt.adapter
@@ -110,6 +116,8 @@ def harvest(attempt: Attempt, result: Any) -> Done:
         try:
             result = to_jsonable_python(result)
         except (PydanticSerializationError, ValueError, RecursionError) as error:
+            if inspect.iscoroutine(result):
+                result.close()  # else it complains that nobody has awaited it
             raise InvalidResultError(
                 f"a {type(result).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
             ) from error

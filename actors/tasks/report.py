@@ -118,7 +118,7 @@ def reported(state: TaskState, journal: Callable[[], Sequence[Any]]) -> Report:
         undo_errors=dict(state.undo_errors),
         iterations=state.iterations,
         best_effort=state.best_effort,
-        usage=state.usage,
+        usage=spent(state),
         timings=_timings(state),
         graph=graph_of(state),
         notes=(*state.notes, *state.warnings),
@@ -128,6 +128,11 @@ def reported(state: TaskState, journal: Callable[[], Sequence[Any]]) -> Report:
     if report.error is not None:
         report.error.report = report
     return report
+
+
+def spent(state: TaskState) -> Usage:
+    """What a task has used up so far."""
+    return state.usage + Usage(seconds=max(0.0, state.running_s))
 
 
 def graph_of(state: TaskState) -> tuple[SubtaskReport, ...]:
@@ -180,4 +185,6 @@ def error_of(state: TaskState) -> TaskError | None:
             return NoCapableWorkerError(state.id, refusal.needed, refusal.known)
         return PlanError(state.id, refusal.problems, refusal.number)
     kinds: dict[str, type[TaskFailedError]] = {"budget": BudgetExceededError, "deadline": TaskDeadlineError}
-    return kinds.get(ending.kind, TaskFailedError)(state.id, ending.error)
+    error = kinds.get(ending.kind, TaskFailedError)(state.id, ending.error)
+    error.kind = ending.kind
+    return error

@@ -45,17 +45,21 @@ class _Entry(Generic[ItemT]):
 
 
 class _Lane(Generic[ItemT]):
-    __slots__ = ("heap", "is_open", "key")
+    __slots__ = ("heap", "key", "place")
 
     def __init__(self, key: LaneKey) -> None:
         self.key = key
-        self.heap: list[tuple[Rank, _Entry[ItemT]]] = []
-        self.is_open = False
-        """It stands in the queue of lanes; a closed one waits until a worker of it is free."""
+        self.heap: list[tuple[Rank, int, _Entry[ItemT]]] = []
+        self.place: int | None = None
+        """Where it stands in the queue of lanes; a closed one has none, and waits until a worker of it is free."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.place is not None
 
     def head(self) -> _Entry[ItemT] | None:
         while self.heap:
-            entry = self.heap[0][1]
+            entry = self.heap[0][2]
             if entry.item is not None:
                 return entry
             heapq.heappop(self.heap)
@@ -69,7 +73,7 @@ class ReadyQueue(Generic[ItemT]):
         self._lanes: dict[LaneKey, _Lane[ItemT]] = {}
         self._open: list[tuple[Rank, int, _Lane[ItemT]]] = []
         self._ages = itertools.count()
-        self._numbers = itertools.count()
+        self._places = itertools.count()
         self.size = 0
 
     def __len__(self) -> int:
@@ -85,7 +89,8 @@ class ReadyQueue(Generic[ItemT]):
             self._open_lane(lane, rank)
         elif lane.is_open and (not lane.heap or rank < lane.heap[0][0]):
             self._open_lane(lane, rank)
-        heapq.heappush(lane.heap, (rank, entry))
+        # The number tells one that was put back from itself as it was withdrawn, which is of the same rank.
+        heapq.heappush(lane.heap, (rank, next(self._places), entry))
         self.size += 1
         return entry
 
@@ -100,7 +105,7 @@ class ReadyQueue(Generic[ItemT]):
             self.size -= 1
             lane = self._lanes.get(ticket.key)
             if lane is not None and lane.head() is None:
-                del self._lanes[ticket.key]
+                self._drop(lane)
 
     def take(self, serve: Callable[[LaneKey], T | None]) -> tuple[ItemT, T] | None:
         """The most urgent item that can be served, with what ``serve`` gave for its lane; None: nothing can be now.
@@ -108,38 +113,40 @@ class ReadyQueue(Generic[ItemT]):
         A lane for which ``serve`` gives None is closed until ``reopen``.
         """
         while self._open:
-            rank, _, lane = heapq.heappop(self._open)
-            if not lane.is_open:
-                continue
+            rank, place, lane = heapq.heappop(self._open)
+            if lane.place != place:
+                continue  # it was closed, or stands somewhere else now
             head = lane.head()
             if head is None:
-                lane.is_open = False
-                self._lanes.pop(lane.key, None)
+                self._drop(lane)
             elif head.rank != rank:
-                if head.rank > rank:
-                    self._open_lane(lane, head.rank)  # its former head is gone; its next one waits its turn
+                self._open_lane(lane, head.rank)  # its former head is gone; its next one waits its turn
             elif (served := serve(lane.key)) is None:
-                lane.is_open = False
+                lane.place = None
             else:
                 return self._pop(lane), served
         return None
 
     def _pop(self, lane: _Lane[ItemT]) -> ItemT:
-        entry = heapq.heappop(lane.heap)[1]
+        entry = heapq.heappop(lane.heap)[2]
         item, entry.item = entry.item, None
         assert item is not None  # noqa: S101 - head() has just looked
         self.size -= 1
         head = lane.head()
         if head is None:
-            lane.is_open = False
-            del self._lanes[lane.key]
+            self._drop(lane)
         else:
             self._open_lane(lane, head.rank)
         return item
 
+    def _drop(self, lane: _Lane[ItemT]) -> None:
+        """Nothing waits in it; one of the same key may follow, and has a place of its own."""
+        lane.place = None
+        del self._lanes[lane.key]
+
     def _open_lane(self, lane: _Lane[ItemT], rank: Rank) -> None:
-        lane.is_open = True
-        heapq.heappush(self._open, (rank, next(self._numbers), lane))
+        lane.place = next(self._places)
+        heapq.heappush(self._open, (rank, lane.place, lane))
 
     def reopen(self, key: LaneKey) -> None:
         """A lane may be served again."""
@@ -147,7 +154,7 @@ class ReadyQueue(Generic[ItemT]):
         if lane is not None and not lane.is_open:
             head = lane.head()
             if head is None:
-                del self._lanes[key]
+                self._drop(lane)
             else:
                 self._open_lane(lane, head.rank)
 

@@ -31,6 +31,7 @@ def lane_of(state: TaskState, node: Node, path: str) -> LaneKey:
     without = {*standing.rejected, *waiting_for(state, node, path)}
     if standing.target is not None and standing.target not in without:
         return LaneKey(standing.target, None, tuple(sorted(without)))
+    without.update(standing.tried)  # whoever took over said that it is not theirs: that gives nobody fresh tries
     return LaneKey(spec.worker, None if spec.worker is not None else spec.capability, tuple(sorted(without)))
 
 
@@ -48,33 +49,32 @@ def chain_of(state: TaskState, node: Node) -> tuple[str, ...]:
 
 def serve(staff: Staff, key: LaneKey, now: float) -> Entry | Failure | None:
     """Who takes the next one of a lane; None: those who could are busy, and the lane waits for them."""
-    primaries = staff.primaries(key)
-    found = _among(primaries, key, now)
-    if found is None or isinstance(found, Entry):
-        return found
-    backups = staff.backups(primaries, key.without)
-    second = _among(backups, key, now) if backups else found
-    return found if second is _NOBODY else second
+    primaries, backups = staff.primaries(key), []
+    found = _among(primaries, now)
+    if isinstance(found, Failure):
+        backups = staff.backups(primaries, key.without)
+        second = _among(backups, now)
+        found = found if second is _NOBODY else second
+    if found is None:
+        for entry in (*primaries, *backups):  # also those that are down, or refused: they may be the first to be free
+            entry.lanes.add(key)
+    return found
 
 
-def _among(entries: list[Entry], key: LaneKey, now: float) -> Entry | Failure | None:
+def _among(entries: list[Entry], now: float) -> Entry | Failure | None:
     best: Entry | None = None
-    waits: list[Entry] = []
-    refused = False
+    refused = waits = False
     for entry in entries:
         if entry.is_gone:
             continue
         if entry.breaker is not None and not entry.breaker.admits(now):
             refused = True
-        elif entry.has_room():
-            if best is None or len(entry.attempts) < len(best.attempts):
-                best = entry
-        else:
-            waits.append(entry)
+        elif not entry.has_room():
+            waits = True
+        elif best is None or len(entry.attempts) < len(best.attempts):
+            best = entry
     if best is not None:
         return best
-    for entry in waits:
-        entry.lanes.add(key)
     if waits:
         return None
     return _OPEN if refused else _NOBODY
@@ -96,7 +96,8 @@ def nobody(failure: Failure, state: TaskState, node: Node, to: Orchestrator) -> 
         error = RecursionDetectedError((*chain_of(state, node), target))
         return Failure(Kind.RECURSION, error, retryable=False)
     if node.standing.rejected:
-        said = ", ".join(node.standing.rejected)
-        return Failure(Kind.REJECTED, Rejected(f"{said} said that it is not theirs, and there is nobody else"))
+        said, last = ", ".join(node.standing.rejected), node.error.removeprefix("Rejected: ")
+        text = f"{said} said that it is not theirs, and there is nobody else. Last: {last}"
+        return Failure(Kind.REJECTED, Rejected(text))
     known = tuple(name for entry in staff for name in (entry.id, *sorted(entry.executable.capabilities)))
     return Failure(Kind.NOBODY, NoCapableWorkerError(state.id, (wanted,), known), retryable=False)

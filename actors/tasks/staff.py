@@ -6,6 +6,7 @@ which may be in the middle of a decision. Only the orchestrator touches it, so t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,8 @@ class Entry:
         """Members that are up and have nothing."""
         self.attempts: dict[str, Attempt] = {}
         """Those that it has now, by key."""
+        self.news: Counter[str] = Counter()
+        """How often a member was heard of."""
         self.lanes: set[LaneKey] = set()
         """Lanes that wait until it is free."""
 
@@ -70,9 +73,12 @@ class Entry:
         states = self.members.values()
         return "running" not in states and "restarting" not in states
 
-    def info(self) -> ExecutableInfo:
-        """Its row."""
+    def info(self, now: float) -> ExecutableInfo:
+        """Its row. A breaker whose cooldown is over waits for a probe, so nobody need pass it over any longer."""
         executable = self.executable
+        breaker = None if self.breaker is None else self.breaker.state
+        if self.breaker is not None and breaker == "open" and self.breaker.admits(now):
+            breaker = "half_open"
         return ExecutableInfo(
             id=self.id,
             path=self.path,
@@ -82,7 +88,7 @@ class Entry:
             input_schema=executable.input_schema,
             output_schema=executable.output_schema,
             state=self.state,
-            breaker=None if self.breaker is None else self.breaker.state,
+            breaker=breaker,
             load=len(self.attempts),
             size=self.size if self.is_team else max(1, len(self.members)),
             backup=executable.backup,
@@ -94,6 +100,7 @@ class Entry:
     def change(self, path: str, state: State | None, box: Mailbox) -> None:
         """A member stands somewhere else now."""
         was = self.members.get(path)
+        self.news[path] += 1
         if state is None:
             self.members.pop(path, None)
         else:
@@ -119,6 +126,7 @@ class Entry:
         if self.is_team:
             return None
         attempt.member, _ = self.free.popitem()
+        attempt.news = self.news[attempt.member.path]
         return attempt.member
 
     def occupy(self, attempt: Attempt) -> None:
@@ -126,6 +134,7 @@ class Entry:
         self.attempts[attempt.key] = attempt
         if attempt.member is not None:
             self.free.pop(attempt.member, None)
+            attempt.news = self.news[attempt.member.path]
 
     def release(self, attempt: Attempt) -> None:
         """The attempt is over."""
@@ -135,9 +144,10 @@ class Entry:
         if box is not None and self.members.get(box.path) == "running":
             self.free[box] = None
 
-    def shut(self, box: Mailbox | None) -> None:
-        """This member's mailbox refused: its supervisor has decided something that is yet to be heard here."""
-        if box is not None and self.members.get(box.path) == "running":
+    def shut(self, attempt: Attempt) -> None:
+        """A member's mailbox refused: its supervisor has decided something that, if nothing was, is yet to be heard."""
+        box = attempt.member
+        if box is not None and self.members.get(box.path) == "running" and self.news[box.path] == attempt.news:
             self.change(box.path, "restarting", box)
 
 
@@ -149,12 +159,19 @@ class Staff:
         self._able: dict[str, list[Entry]] = {}
         """By capability."""
 
+        self._gone: dict[str, Entry] = {}
+        """Those that are listed no longer: what they did may still have to be undone."""
+
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries.values())
 
     def get(self, id_: str | None) -> Entry | None:
         """The worker of this id."""
         return None if id_ is None else self.entries.get(id_)
+
+    def was(self, id_: str) -> Entry | None:
+        """The worker of this id, also where it is no longer listed."""
+        return self.entries.get(id_) or self._gone.get(id_)
 
     def hear(self, change: WorkerChanged) -> Entry | None:
         """A child stands somewhere else now; the worker, pool or team that it is, or was, a part of."""
@@ -180,6 +197,7 @@ class Staff:
     def _strike(self, entry: Entry) -> None:
         if self.entries.get(entry.id) is entry:
             del self.entries[entry.id]
+            self._gone[entry.id] = entry
         for capability in entry.executable.capabilities:
             able = self._able.get(capability, [])
             if entry in able:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from actors.events import Event
 from actors.tasks import events
-from actors.tasks.node import Act, Escalation, Node, act_of, with_dependants
+from actors.tasks.node import FRESH, Escalation, Node, act_of, with_dependants
 from actors.tasks.outcome import UNKNOWN, Kind
 from actors.tasks.task import NO_USAGE, Plan, SubtaskStatus, Task, TaskStatus, Usage
 
@@ -49,6 +49,8 @@ class TaskState:
         """Nodes that are not done."""
         self.ready: list[Node] = []
         """Nodes whose last dependency is done since somebody looked; emptied by who looks."""
+        self.events = 0
+        """How many so far."""
         self.starts = 0
         self.submitted_at = self.planned_at = self.finished_at = 0.0
         self.deadline: float | None = None
@@ -65,6 +67,7 @@ class TaskState:
         self.output: Any = None
         self.combined = False
         self.usage = NO_USAGE
+        self.running_s = 0.0
         self.escalations: dict[str, Escalation] = {}
         self.raised = 0
         self.compensated: list[str] = []
@@ -83,20 +86,21 @@ class TaskState:
             return TaskStatus.PENDING
         if self.phase == "planning":
             return TaskStatus.PLANNING
-        if self.escalations and self.open == sum(not each.undoing for each in self.escalations.values()):
+        if self.escalations and self.open == sum(not each.undoing for each in list(self.escalations.values())):
             return TaskStatus.WAITING
         return TaskStatus.RUNNING
 
     def apply(self, event: Event) -> None:
         """Take one event in."""
+        self.events += 1
         _APPLY[type(event)](self, event)
 
     def results(self) -> dict[str, Any]:
-        """The results there are, of the subtasks of the plan."""
+        """The results there are, of the subtasks of the plan, also of those that were undone."""
         return {
             node.id: node.value
             for node in self.nodes.values()
-            if node.parent is None and node.status is SubtaskStatus.SUCCEEDED
+            if node.parent is None and node.status in {SubtaskStatus.SUCCEEDED, SubtaskStatus.COMPENSATED}
         }
 
     # -- the task ------------------------------------------------------------------------------------------
@@ -117,18 +121,21 @@ class TaskState:
         self.plan, self.warnings, self.planned_at = event.plan, event.warnings, event.at
         self.phase = "running"
         nodes = self.nodes = {spec.id: Node(spec) for spec in event.plan.subtasks}
+        dependants: dict[str, list[Node]] = {}
         for node in nodes.values():
             for needed in node.spec.depends_on:
-                nodes[needed].dependants.append(node)
+                dependants.setdefault(needed, []).append(node)
             node.missing = len(node.spec.depends_on)
+        for id_, those in dependants.items():
+            nodes[id_].dependants = those
         self.open = len(nodes)
         self.ready = [node for node in nodes.values() if not node.missing]
 
     def _paused(self, _: events.TaskPaused) -> None:
         self.paused = True
 
-    def _resumed(self, _: events.TaskResumed) -> None:
-        self.paused = False
+    def _resumed(self, event: events.TaskResumed) -> None:
+        self.paused, self.deadline = False, event.deadline
 
     def _is_ending(self, event: events.TaskEnding) -> None:
         self.ending, self.final = event, None
@@ -146,26 +153,14 @@ class TaskState:
     def _queued(self, event: events.SubtaskQueued) -> None:
         node = self.nodes[event.subtask]
         if node.status is SubtaskStatus.RUNNING:
-            node.running_s += event.at - node.started_at
+            self._ran(node, event.at)
             if event.reason == UNBEGUN and node.acts:
                 node.acts[-1].open = False
-        node.status, node.queued_at, node.due = SubtaskStatus.QUEUED, event.at, None
+        node.status, node.queued_at, node.due, node.answered = SubtaskStatus.QUEUED, event.at, None, None
 
     def _started(self, event: events.SubtaskStarted) -> None:
-        node = self.nodes[event.subtask]
-        node.status = SubtaskStatus.RUNNING
-        node.queued_s += event.at - node.queued_at
-        node.started_at = event.at
-        node.worker, node.attempt = event.worker, event.attempt
         self.starts += 1
-        acts = node.acts
-        if acts is None:
-            acts = node.acts = []
-        act = acts[-1] if acts else None
-        if act is None or act.worker != event.worker or act.number != event.act:
-            act = Act(event.worker, event.act, self.starts)
-            acts.append(act)
-        act.open, act.attempt = True, event.attempt
+        self.nodes[event.subtask].begins(event, self.starts)
 
     def _succeeded(self, event: events.SubtaskSucceeded) -> None:
         node = self.nodes[event.subtask]
@@ -178,10 +173,8 @@ class TaskState:
     def _retrying(self, event: events.SubtaskRetrying) -> None:
         node = self.nodes[event.subtask]
         self._attempt_over(node, event)
-        node.standing, node.due = event.standing, event.due
-        node.status = SubtaskStatus.RETRYING
-        if event.feedback:
-            node.feedback = event.feedback
+        node.status, node.standing, node.due, node.answered = SubtaskStatus.RETRYING, event.standing, event.due, None
+        node.feedback = event.feedback or node.feedback
         if event.kind not in _UNCOUNTED:
             node.made = event.attempt
         self._spend(node, event.usage)
@@ -198,15 +191,14 @@ class TaskState:
         """An attempt was no success: whether it had an effect decides whether it may have to be undone."""
         node.error, node.kind = event.error, event.kind
         if node.status is SubtaskStatus.RUNNING:
-            node.running_s += event.at - node.started_at
-            if node.acts:
-                act = node.acts[-1]
+            self._ran(node, event.at, event.usage)
+            for act in (node.acts or ())[-1:]:
                 act.open = False
                 act.unknown = act.unknown or event.kind in UNKNOWN
 
     def _preempted(self, event: events.SubtaskPreempted) -> None:
         node = self.nodes[event.subtask]
-        node.running_s += event.at - node.started_at
+        self._ran(node, event.at)
         node.preemptions += 1
         node.status, node.queued_at = SubtaskStatus.QUEUED, event.at
 
@@ -219,7 +211,7 @@ class TaskState:
         node = self.nodes[event.subtask]
         node.error = event.reason
         if node.status is SubtaskStatus.RUNNING:
-            node.running_s += event.at - node.started_at
+            self._ran(node, event.at)
             if not event.unknown and node.acts:
                 node.acts[-1].open = False
         if node.escalation is not None:
@@ -236,11 +228,10 @@ class TaskState:
 
     def _ends(self, node: Node, status: SubtaskStatus, at: float, usage: Usage) -> None:
         if node.status is SubtaskStatus.RUNNING and status is SubtaskStatus.SUCCEEDED:
-            node.running_s += at - node.started_at
+            self._ran(node, at, usage)
         was_done = node.is_done
-        node.status, node.ended_at, node.due = status, at, None
-        if usage is not NO_USAGE:
-            self._spend(node, usage)
+        node.status, node.ended_at, node.due, node.answered = status, at, None, None
+        self._spend(node, usage)
         if was_done:
             return
         self.open -= 1
@@ -253,6 +244,12 @@ class TaskState:
         if not self.open and self.ending is not None:
             self.phase = "undoing"
 
+    def _ran(self, node: Node, at: float, told: Usage = NO_USAGE) -> None:
+        """An attempt has ended. A team tells itself how long its members ran: that counts instead."""
+        node.running_s += at - node.started_at
+        if not told.seconds:
+            self.running_s += at - node.started_at
+
     def _spend(self, node: Node, usage: Usage) -> None:
         if usage is not NO_USAGE:
             node.usage += usage
@@ -264,8 +261,9 @@ class TaskState:
         node = self.nodes[event.subtask]
         self.raised += 1
         escalation = self.escalations[event.escalation] = Escalation(event)
-        node.escalation = escalation
+        node.escalation, node.answered = escalation, None
         if event.undoing:
+            node.undo_error = event.error
             return
         self._attempt_over(node, event)
         node.made = max(node.made, node.attempt)
@@ -275,6 +273,7 @@ class TaskState:
     def _answered(self, event: events.EscalationAnswered) -> None:
         node = self.nodes[event.subtask]
         self._close(event.escalation)
+        node.answered = event
         if event.answer in {"approve", "respond"}:
             node.act += 1
             node.standing = replace(node.standing, tries=0, last_chance=True)
@@ -284,6 +283,7 @@ class TaskState:
     def _expired(self, event: events.EscalationExpired) -> None:
         node = self.nodes[event.subtask]
         self._close(event.escalation)
+        node.answered = event
         node.kind = Kind.UNANSWERED.value
 
     def _close(self, id_: str) -> None:
@@ -309,7 +309,7 @@ class TaskState:
         for node in again.values():
             if node.is_done:
                 self.open += 1
-            node.status, node.standing, node.due = SubtaskStatus.PENDING, events.Standing(), None
+            node.status, node.standing, node.due = SubtaskStatus.PENDING, FRESH, None
             node.act += 1
             node.made = 0
             node.feedback = rerun.get(node.id, "")
@@ -327,7 +327,7 @@ class TaskState:
     def _compensating(self, event: events.Compensating) -> None:
         node = self.nodes[event.subtask]
         self.phase = "undoing"
-        node.undo_attempt, node.due = event.attempt, None
+        node.undo_attempt, node.due, node.answered = event.attempt, None, None
         node.compensating = act_of(node, event.worker, event.act)
 
     def _undo_retrying(self, event: events.CompensationRetrying) -> None:
@@ -339,13 +339,14 @@ class TaskState:
         act = act_of(node, event.worker, event.act)
         if act is not None:
             act.undone = True
-        node.compensating, node.undo_attempt, node.due = None, 0, None
+        node.compensating, node.undo_attempt, node.due, node.answered = None, 0, None, None
         if event.error:
             self.undo_errors[node.id] = event.error
             return
         if not event.nothing and not any(act.needs_undo for act in node.acts or ()):
-            node.status = SubtaskStatus.COMPENSATED
-            if node.id not in self.compensated:
+            if node.status is SubtaskStatus.SUCCEEDED:  # else it stays what it is: the report says how it failed
+                node.status = SubtaskStatus.COMPENSATED
+            if node.id not in self.compensated and node.id not in self.undo_errors:
                 self.compensated.append(node.id)
 
 

@@ -19,6 +19,7 @@ from actors.tasks.check import check_plan, resolved_plan
 from actors.tasks.context import Context
 from actors.tasks.errand import Errand
 from actors.tasks.errors import AttemptTimeoutError, NoCapableWorkerError
+from actors.tasks.outcome import text_of
 from actors.tasks.planner import as_plan, is_inline
 from actors.tasks.review import as_verdict, rerun_of
 from actors.tasks.state import TaskState
@@ -55,6 +56,8 @@ class Steps:
                 plan = planner.plan(task, catalogue, feedback)
             except NoCapableWorkerError as error:
                 self._refuse(state, error, final=True)
+            except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
+                self._refuse(state, error)
             else:
                 self._planned(state, plan)
         else:
@@ -87,7 +90,7 @@ class Steps:
         if isinstance(error, NoCapableWorkerError):
             self._refused(state, error.problems, error.needed, error.known, final=final)
         else:
-            what = f"the planner raised {type(error).__name__}: {error}".rstrip(": ")
+            what = f"the planner raised {text_of(error)}"
             self._refused(state, (Problem(f"task {state.id}", what, "Repair it, or its answer."),))
 
     def _refused(
@@ -121,7 +124,7 @@ class Steps:
             verdict = as_verdict(value)
             rerun = rerun_of(verdict, done, iteration + 1)
         except Exception as error:  # noqa: BLE001 - as above
-            self._review_failed(state, f"{type(error).__name__}: {error}")
+            self._review_failed(state, text_of(error))
             return
         last = iteration >= to.settings.max_iterations
         passed = verdict.passed and not rerun
@@ -153,7 +156,7 @@ class Steps:
         try:
             output = json_form(value)
         except Exception as error:  # noqa: BLE001 - as above
-            self._combine_failed(state, f"{type(error).__name__}: {error}")
+            self._combine_failed(state, text_of(error))
             return
         self._to.record(state, events.Synthesized(self._to.path, state.id, self._to.time(), output))
         self._course.advance(state)
@@ -188,7 +191,9 @@ class Steps:
             errand = Errand(to.ground, attempt, lambda _subtask, _context: call(*args), is_async=is_async(call))
             to.act(errand.start)
         elif attempt.done:
-            to.desk.tell(attempt)
+            to.desk.post(attempt)
+        elif attempt.errand is not None:
+            to.act(attempt.errand.start)
         self._running[state.id] = attempt
         limit = to.settings.step_timeout_s
         if limit is not None:
@@ -200,6 +205,15 @@ class Steps:
         if attempt is not None:
             self._to.ground.attempts.pop(attempt.key, None)
             self._to.launching.end(attempt, "cancel")
+
+    def forget_strangers(self) -> None:
+        """Of a new incarnation: steps that are not wanted any more."""
+        ground, wanted = self._to.ground, set(self._running.values())
+        for attempt in list(ground.attempts.values()):
+            is_step = attempt.desk is self._to.desk and attempt.role in {"plan", "review", "combine"}
+            if is_step and attempt not in wanted:
+                ground.forget(attempt)
+                self._to.launching.end(attempt, "cancel")
 
     def forget(self, state: TaskState) -> None:
         """The task is over."""
@@ -224,9 +238,10 @@ class Steps:
         elif attempt.is_own_error:
             error = attempt.caught or attempt.error
         else:
-            self._course.advance(state)  # it was ended for reasons of others: once more
+            self._to.ground.forget(attempt)  # it was ended for reasons of others: once more
+            self._course.advance(state)
             return
-        text = f"{type(error).__name__}: {error}".rstrip(": ")
+        text = text_of(error)
         if role == "plan":
             self._refuse(state, error)
         elif role == "review":

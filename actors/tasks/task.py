@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from actors import fields
+from actors.problems import refusal
 from actors.words import Words
 
 
@@ -60,6 +62,20 @@ class SubtaskStatus(StrEnum):
     """Was done, and is undone."""
 
 
+def _as_json(value: object) -> object:
+    """Inputs in the form in which they are kept and given to workers."""
+    if not value or not isinstance(value, dict):
+        return value
+    try:
+        return to_jsonable_python(value)
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        hint = "Use dicts, lists, str, numbers, dates, models: what JSON can be made of."
+        raise refusal("hold what cannot be kept as JSON", hint) from error
+
+
+Inputs: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_as_json)]
+
+
 def _a_list(value: object) -> object:
     return list(value) if isinstance(value, (tuple, set, frozenset)) else value
 
@@ -90,6 +106,20 @@ class Budget(Words, frozen=True, kw_only=False):
     seconds: fields.Delay | None = None
     """Of running, all attempts together; how long a task may take by the clock is its deadline."""
 
+    def left(self, usage: Usage) -> Budget:
+        """What is left of it."""
+        tokens = None if self.tokens is None else max(0, self.tokens - usage.tokens)
+        cost = None if self.cost is None else max(0.0, self.cost - usage.cost)
+        seconds = None if self.seconds is None else max(0.0, self.seconds - usage.seconds)
+        return Budget(tokens=tokens, cost=cost, seconds=seconds)
+
+    def within(self, other: Budget) -> Budget:
+        """The narrower of the two, each part by itself."""
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in ("tokens", "cost", "seconds")}
+        return Budget(
+            **{name: min((each for each in pair if each is not None), default=None) for name, pair in pairs.items()}
+        )
+
     def exceeded_by(self, usage: Usage) -> str:
         """What of it is used up and how far, or nothing: ``tokens 120 of 100``."""
         parts = [
@@ -108,7 +138,7 @@ class Task(Words, frozen=True, kw_only=False):
 
     goal: Annotated[str, Field(min_length=1)]
     """What is wanted, in words."""
-    inputs: dict[str, Any] = Field(default_factory=dict)
+    inputs: Inputs = Field(default_factory=dict)
     """What it is about, as JSON; every subtask sees it."""
     priority: int = 0
     """Smaller is sooner."""
@@ -132,7 +162,7 @@ class Subtask(Words, frozen=True, kw_only=False):
     """what whoever does it must be able to do."""
     depends_on: Annotated[list[str], BeforeValidator(_a_list)] = Field(default_factory=list)
     """Ids of subtasks whose results it needs."""
-    inputs: dict[str, Any] = Field(default_factory=dict)
+    inputs: Inputs = Field(default_factory=dict)
     """As JSON; on top of the task's."""
     timeout_s: fields.StartTimeout = None
     """Seconds that one attempt may run; time in the queue does not count. None: what its worker says."""

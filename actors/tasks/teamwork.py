@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actors.errors import Failed
 from actors.mailbox import Refusal
 from actors.tasks import events
 from actors.tasks.attempt import Attempt, AttemptEnded
+from actors.tasks.errors import TaskFailedError, TeamFailedError
 from actors.tasks.ground import ORCHESTRATOR
 from actors.tasks.hears import Cancel, Pause
 from actors.tasks.outcome import Done
@@ -20,14 +20,10 @@ from actors.tasks.perform import harvest
 from actors.tasks.report import Report
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState, folded
-from actors.tasks.task import SubtaskStatus, Task, TaskStatus
+from actors.tasks.task import SubtaskStatus, Task, TaskStatus, same_instruction
 
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
-
-
-class TeamFailedError(Failed):
-    """A team's part of a task has failed; it has undone what it had done."""
 
 
 class Teamwork:
@@ -64,13 +60,14 @@ class Teamwork:
         if attempt.role == "undo":
             self._undo(attempt)
             return
-        to = self._to
-        if not attempt.begin(to.life, to.system.now()):
-            return
-        id_ = task_of(attempt)
+        to, id_ = self._to, task_of(attempt)
         state = to.states.get(id_)
         if state is not None:
+            attempt.begin(to.life, to.system.now())
             self._resume(state, attempt)
+            return
+        if not attempt.begin(to.life, to.system.now()):
+            attempt.fail(AttemptEnded(attempt.ended_by or "cancel"))
             return
         kept = to.store.read(id_)
         if kept:
@@ -83,9 +80,14 @@ class Teamwork:
             if to.staffed:
                 to.course.begin(state)
 
+    def take_over(self) -> None:
+        """Of a new incarnation: what was given to this team and did not become a task of it."""
+        for attempt in list(self._to.ground.attempts.values()):
+            if attempt.path == self._to.path and attempt.given and not attempt.done:
+                self.take(attempt)
+
     def _submitted(self, id_: str, attempt: Attempt) -> events.TaskSubmitted:
         to, context = self._to, attempt.context
-        limits = [limit for limit in (attempt.deadline, self._runs_until(attempt)) if limit is not None]
         inputs: dict[str, Any] = dict(context.inputs) if context is not None else {}
         if context is not None and context.results:
             inputs["results"] = context.results
@@ -95,7 +97,7 @@ class Teamwork:
             goal=str(attempt.subtask) or "?",
             inputs=inputs,
             priority=attempt.priority,
-            budget=attempt.subtask.budget,
+            budget=attempt.budget,
             id=id_,
         )
         chain = tuple(address.path for address in attempt.chain)
@@ -104,22 +106,24 @@ class Teamwork:
             id_,
             to.time(),
             task,
-            to.ground.epoch + min(limits) if limits else None,
+            self._until(attempt),
             chain,
-            (*attempt.lineage, str(attempt.subtask)),
+            (*attempt.lineage, same_instruction(str(attempt.subtask), attempt.subtask.inputs)),
             attempt.key,
+            attempt.hops,
         )
 
-    @staticmethod
-    def _runs_until(attempt: Attempt) -> float | None:
-        if attempt.timeout_s is None or attempt.started is None:
-            return None
-        return attempt.started + attempt.timeout_s
+    def _until(self, attempt: Attempt) -> float | None:
+        """When its time is up, in seconds since 1970."""
+        runs = None if attempt.timeout_s is None or attempt.started is None else attempt.started + attempt.timeout_s
+        ends = [end for end in (attempt.deadline, runs) if end is not None]
+        return self._to.ground.epoch + min(ends) if ends else None
 
     def _resume(self, state: TaskState, attempt: Attempt) -> None:
         to = self._to
         if state.paused and attempt.ended_by is None:
-            to.record(state, events.TaskResumed(to.path, state.id, to.time()))
+            to.record(state, events.TaskResumed(to.path, state.id, to.time(), self._until(attempt)))
+            to.course.watch(state)
             to.launching.requeue_all(state)
             to.course.advance(state)
 
@@ -155,6 +159,7 @@ class Teamwork:
         if state is None or state.paused or state.ending is not None:
             return
         to.record(state, events.TaskPaused(to.path, state.id, to.time()))
+        to.course.watch(state)
         for node in state.nodes.values():
             if node.status is SubtaskStatus.QUEUED:
                 to.launching.queue.withdraw(node.ticket)
@@ -164,7 +169,8 @@ class Teamwork:
 
     def paused(self, state: TaskState) -> None:
         """Tell the orchestrator above, once nothing of it runs any more."""
-        if not state.paused or any(node.status is SubtaskStatus.RUNNING for node in state.nodes.values()):
+        runs = any(node.status is SubtaskStatus.RUNNING for node in state.nodes.values())
+        if runs or not state.paused or state.ending is not None:
             return
         attempt = self._to.ground.attempts.get(state.parent or "")
         if attempt is not None:
@@ -173,20 +179,28 @@ class Teamwork:
     # -- undoing -------------------------------------------------------------------------------------------
 
     def _undo(self, attempt: Attempt) -> None:
-        """Undo what the members of this team had done for a task that had succeeded here, but not above."""
+        """Undo what its members had done for a task that had succeeded, or given way, here and not above."""
         to, id_ = self._to, attempt.nested
-        if not attempt.begin(to.life, to.system.now()) or id_ in to.states:
+        state = to.states.get(id_)
+        if not attempt.begin(to.life, to.system.now()) or (state is not None and state.parent == attempt.key):
             return
         kept = to.store.read(id_)
         if not kept:
             attempt.undone = []
             attempt.complete(Done(None))
             return
-        state = to.states[id_] = folded(id_, kept)
+        if state is None:
+            state = folded(id_, kept)
+            if state.final is not None and state.ending is not None and state.ending.parent == attempt.key:
+                self.answer(attempt.key, to.course.report_of(state))  # done by an incarnation that could not say so
+                return
+            to.states[id_] = state
         why = "what it was a part of has failed"
-        event = events.TaskEnding(to.path, id_, to.time(), TaskStatus.FAILED, "team", why, attempt.key)
+        cancelled = state.final is TaskStatus.CANCELLED  # it stays that
+        status = TaskStatus.CANCELLED if cancelled else TaskStatus.FAILED
+        event = events.TaskEnding(to.path, id_, to.time(), status, "team", why, attempt.key)
         to.record(state, event)
-        to.course.advance(state)
+        to.course.ended(state)
 
 
 def _outcome_of(attempt: Attempt, report: Report) -> Done:
@@ -197,7 +211,8 @@ def _outcome_of(attempt: Attempt, report: Report) -> Done:
     if attempt.role == "undo":
         return Done(None)
     if report.status is not TaskStatus.SUCCEEDED:
-        raise TeamFailedError(str(report.error))
+        error = report.error
+        raise TeamFailedError(str(error), kind=error.kind if isinstance(error, TaskFailedError) else "")
     return harvest(attempt, report.output)
 
 

@@ -45,6 +45,7 @@ class Trying:
             self._later(state, node, attempt, outcome)
         else:
             self.failed(state, node, outcome, attempt)
+        to.course.look_at_budget(state)
         to.course.advance(state)
         if state.paused:
             to.teamwork.paused(state)
@@ -85,11 +86,9 @@ class Trying:
         else:
             rungs = self.ladder_of(node, worker)
             if failure.kind is Kind.ESCALATED:
-                rung = ladder.asks_at_once(rungs, node.standing)
-                if rung is not None:
-                    standing = ladder.rung_of(rungs, rung, node.standing)
-                    question = rung.question or failure.question
-                    to.people.escalate(state, node, failure, attempt, question, rung.timeout_s, standing)
+                asked = ladder.asked_for(rungs, node.standing, failure.question)
+                if asked is not None:
+                    to.people.escalate(state, node, failure, attempt, asked)
                     return
             self.decide(state, node, failure, attempt, worker, rungs, node.standing)
         if attempt is None:
@@ -120,13 +119,17 @@ class Trying:
                 state, node, attempt, failure.kind.value, failure.text, due, decision.standing, feedback=feedback
             )
         elif isinstance(decision, ladder.AskPerson):
-            to.people.escalate(state, node, failure, attempt, decision.question, decision.timeout_s, decision.standing)
+            to.people.escalate(state, node, failure, attempt, decision)
         else:
             self.fails(state, node, failure, attempt)
 
     def ladder_of(self, node: Node, worker: str | None) -> Ladder:
-        """Of the worker that it was first given to; of the supervisor where that has none."""
-        first = node.standing.tried[0] if node.standing.tried else worker
+        """Of the worker that it was first given to, or would be; of the supervisor where that has none."""
+        spec, standing = node.spec, node.standing
+        given = (*standing.tried, *(act.worker for act in node.acts or () if act.worker not in standing.rejected))
+        first = given[0] if given else worker
+        if first is None:
+            first = next((entry.id for entry in self._to.staff.primaries(LaneKey(spec.worker, spec.capability))), None)
         entry = self._to.staff.get(first)
         own = entry.executable.on_failure if entry is not None else None
         return tuple(own if own is not None else self._to.settings.on_failure)
@@ -144,7 +147,7 @@ class Trying:
         feedback: str = "",
     ) -> None:
         to = self._to
-        number = node.made + 1
+        number = node.made + (kind != Kind.UNANSWERED.value)  # that was a question, and no attempt
         event = events.SubtaskRetrying(
             to.path,
             state.id,
@@ -184,9 +187,9 @@ class Trying:
         )
         to.record(state, event)
         to.course.ask_failed(state, node, failure.text)
-        self._skip_dependants(state, node)
+        self.skip_dependants(state, node)
 
-    def _skip_dependants(self, state: TaskState, failed: Node) -> None:
+    def skip_dependants(self, state: TaskState, failed: Node) -> None:
         """What needs it cannot run. Whatever can do without it goes on."""
         left = [failed]
         while left:

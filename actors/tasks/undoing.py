@@ -70,18 +70,20 @@ class Undoing:
 
     def _how(self, node: Node, act: Act) -> Callable[..., Any] | Entry | str | None:
         """What undoes an act: code, a worker, the team that did it; a text where that is gone; None: nothing."""
-        entry = self._to.staff.get(act.worker)
+        entry = self._to.staff.was(act.worker)
         declared = node.spec.undo
         if declared is None and entry is not None:
             declared = entry.executable.undo
         if declared is None:
-            return entry if entry is not None and entry.is_team and act.done else None
+            # A team's open act is one that gave way: what it had finished by then is done.
+            return entry if entry is not None and entry.is_team and (act.done or act.open) else None
         code: Callable[..., Any]
         if not isinstance(declared, str):
             code = declared
             return code
         if ":" not in declared:
-            return self._to.staff.get(declared) or f"{declared!r}, which is to undo it, is gone"
+            by = self._to.staff.get(declared)
+            return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
         module, _, name = declared.partition(":")
         try:
             found: Any = importlib.import_module(module)
@@ -91,6 +93,13 @@ class Undoing:
             return f"{declared!r} could not be imported: {type(error).__name__}"
         code = found
         return code
+
+    def forget_strangers(self) -> None:
+        """Of a new incarnation: undos whose end is recorded already."""
+        ground, live = self._to.ground, set(self._live.values())
+        for attempt in list(ground.attempts.values()):
+            if attempt.desk is self._to.desk and attempt.role == "undo" and attempt.done and attempt not in live:
+                ground.forget(attempt)
 
     # -- one act -------------------------------------------------------------------------------------------
 
@@ -105,14 +114,22 @@ class Undoing:
         if act is None:
             return
         if node.due is not None:
-            due, number = node.due, node.undo_attempt + 1
-            self._to.at(due, lambda: self._again(state, node, act, due, number))
+            self._wait_for(state, node, act, node.due)
         else:
             self._call(state, node, act, node.undo_attempt)
 
-    def _again(self, state: TaskState, node: Node, act: Act, due: float, number: int) -> None:
-        if node.compensating is act and node.due == due and state.final is None:
-            self._begin(state, node, act, number)
+    def _wait_for(self, state: TaskState, node: Node, act: Act, due: float) -> None:
+        """Call it again when its time has come."""
+        number = node.undo_attempt + 1
+
+        def again() -> None:
+            if node.compensating is act and node.due == due and state.final is None:
+                self._begin(state, node, act, number)
+
+        if due <= self._to.time():
+            again()
+        else:
+            self._to.at(due, again)
 
     def _call(self, state: TaskState, node: Node, act: Act, number: int) -> None:
         to = self._to
@@ -121,8 +138,13 @@ class Undoing:
         attempt = to.ground.attempts.get(key)
         if attempt is not None:
             self._live[state.id] = attempt
+            self._limit(attempt)
             if attempt.done:
-                to.desk.tell(attempt)
+                to.desk.post(attempt)
+            elif attempt.errand is not None:
+                to.act(attempt.errand.start)
+            elif isinstance(how, Entry):
+                to.act(self._give, attempt, how)
             return
         if how is None or isinstance(how, str):
             self._fails(state, node, Failure(Kind.NOBODY, NoCapableWorkerError(state.id, (how or "its undo",), ())))
@@ -138,7 +160,10 @@ class Undoing:
                 to.ground, attempt, lambda task, context: how(task, result, context), is_async=is_async(how)
             )
             to.act(errand.start)
-        limit = to.settings.step_timeout_s
+        self._limit(attempt)
+
+    def _limit(self, attempt: Attempt) -> None:
+        to, limit = self._to, self._to.settings.step_timeout_s
         if limit is not None:
             attempt.timer = to.at(to.time() + limit, lambda: to.launching.end(attempt, "timeout", at_once=True))
 
@@ -189,6 +214,7 @@ class Undoing:
         if isinstance(outcome, Done):
             self._done(state, node, act, nothing=isinstance(attempt.undone, list) and not attempt.undone)
         elif outcome is NEUTRAL:
+            self._to.ground.forget(attempt)
             self._to.at(self._to.time() + NEUTRAL_S, lambda: self.advance(state))
         elif isinstance(outcome, Failure):
             if outcome.kind is Kind.TIMEOUT:
@@ -213,7 +239,7 @@ class Undoing:
                 to.path, state.id, to.time(), node.id, act.worker, act.number, number, due, failure.text
             )
             to.record(state, event)
-            to.at(due, lambda: self._again(state, node, act, due, number + 1))
+            self._wait_for(state, node, act, due)
         else:
             self._fails(state, node, failure)
 
@@ -257,14 +283,15 @@ class Undoing:
         elif answer == "edit":
             self._done(state, node, act)
         else:
-            self.given_up(state, node, str(value) or "a person said no")
+            self.given_up(state, node, f"a person said no: {value}" if value else "a person said no")
 
     def given_up(self, state: TaskState, node: Node, why: str) -> None:
         """It stays done, and the report says so."""
         to, act = self._to, node.compensating
         if act is None:
             return
-        event = events.Compensated(to.path, state.id, to.time(), node.id, act.worker, act.number, why)
+        error = f"{why}; it had failed: {node.undo_error}"
+        event = events.Compensated(to.path, state.id, to.time(), node.id, act.worker, act.number, error)
         to.record(state, event)
         self.advance(state)
 

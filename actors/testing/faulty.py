@@ -271,7 +271,7 @@ def _patience_s() -> float:
 async def sleep_on_clock(seconds: float) -> None:
     """Sleep on the tree's clock, or outside of a tree on the real one."""
     current = CURRENT.get()
-    if current is None:
+    if current is None or seconds <= 0:
         await asyncio.sleep(seconds)
         return
     system, woken = current.life.system, Reply()

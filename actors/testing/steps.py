@@ -1,7 +1,7 @@
 """What may happen in a scripted call, and how it is made to happen, on a thread or on an event loop.
 
-Comes in: a step, and the arguments of the call. Goes out: the value of the call, or what it raises. The scripts are kept
-by ``actors.testing.scripted`` and ``actors.testing.model``.
+Comes in: a step, and the arguments of the call. Goes out: the value of the call, or what it raises. The scripts are
+kept by ``actors.testing.scripted`` and ``actors.testing.model``.
 
 =======================  =============================================================================================
 any value                is the result, ``Done(value, usage=...)`` too
@@ -65,7 +65,7 @@ class InTurn:
         return f"InTurn of {len(self.steps)} steps"
 
 
-def play(step: object, args: tuple[Any, ...]) -> Any:
+def play(step: Any, args: tuple[Any, ...]) -> Any:
     """Make a step happen on this thread."""
     if isinstance(step, InTurn):
         value: Any = None
@@ -81,7 +81,7 @@ def play(step: object, args: tuple[Any, ...]) -> Any:
     return play(step(*args), args) if _is_code(step) else _plain(step, args)
 
 
-async def play_async(step: object, args: tuple[Any, ...]) -> Any:
+async def play_async(step: Any, args: tuple[Any, ...]) -> Any:
     """Make a step happen on this event loop; functions may be async."""
     if isinstance(step, InTurn):
         value: Any = None

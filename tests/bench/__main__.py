@@ -1,10 +1,10 @@
-"""`python -m tests.bench core [--quick] [--only NAME]`: the table. Ends with 1 where a floor was not reached."""
+"""`python -m tests.bench core|tasks [--quick] [--only NAME]`: the table. Ends with 1 where a floor was not reached."""
 
 import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from tests.bench import crowd, lives, memory, messages
+from tests.bench import crowd, lives, memory, messages, queued, tasks
 from tests.bench.table import BELOW, FULL, QUICK, Row, Size, lines
 
 SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
@@ -17,22 +17,33 @@ SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
         "crash": lives.crash,
         "one_for_all": lives.group,
         "crowd": crowd.crowd,
-    }
+    },
+    "tasks": {
+        "independent": tasks.independent,
+        "chained": tasks.chained,
+        "dispatch": tasks.dispatch,
+        "queued": queued.queued,
+    },
 }
+OTHERS = {"core": "raw Pykka", "tasks": "theirs"}
+"""The other side of each suite, as its column is called."""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Ours against raw Pykka, in one run.")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Ours against others, in one run.")
     parser.add_argument("suite", choices=SUITES)
     parser.add_argument("--quick", action="store_true", help="only show that everything runs; the figures say nothing")
     parser.add_argument("--only", metavar="NAME", choices=sorted(set().union(*SUITES.values())), help="one benchmark")
     chosen = parser.parse_args()
+    if chosen.only is not None and chosen.only not in SUITES[chosen.suite]:
+        parser.error(f"{chosen.only!r} is not in {chosen.suite}, which has {', '.join(SUITES[chosen.suite])}")
     size = QUICK if chosen.quick else FULL
     below = False
-    for line in lines(_rows(chosen.suite, chosen.only, size)):
+    for line in lines(_rows(chosen.suite, chosen.only, size), OTHERS[chosen.suite]):
         print(line, flush=True)
         below = below or line.endswith(BELOW)
-    print(f"\nMedians of {size.pairs} pairs, ours and raw in turn. ratio: how many times less ours costs.")
+    other = OTHERS[chosen.suite]
+    print(f"\nMedians of {size.pairs} pairs, ours and {other} in turn. ratio: how many times less ours costs.")
     return int(below and not chosen.quick)
 
 

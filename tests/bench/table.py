@@ -31,10 +31,20 @@ class Size:
     """Children in one tree, for the flatness of the cost and, the last, for the big tree."""
     asked: int
     """How many of the big tree are asked."""
+    independent: int
+    """Subtasks of one task that wait for nothing."""
+    chained: int
+    """Subtasks of one task that each wait for the one before."""
+    ready: tuple[int, int]
+    """Subtasks that are ready at once, for the flatness of the cost."""
+    queued: int
+    """Tasks that are queued at once."""
 
 
-FULL = Size(7, 200_000, 2_000, 500, 3_000, 10_000, 100, (1_000, 10_000, 100_000), 1_000)
-QUICK = Size(2, 1_000, 50, 10, 30, 200, 5, (20, 40, 80), 10)
+FULL = Size(
+    7, 200_000, 2_000, 500, 3_000, 10_000, 100, (1_000, 10_000, 100_000), 1_000, 1_000, 200, (100, 10_000), 10_000
+)
+QUICK = Size(2, 1_000, 50, 10, 30, 200, 5, (20, 40, 80), 10, 20, 10, (10, 100), 50)
 
 
 @dataclass(frozen=True)
@@ -132,13 +142,12 @@ def count(number: float) -> str:
     return f"{number:,.0f}"
 
 
-HEAD = Row("", "ours", "raw Pykka", "ratio (min..max)", "floor", "wish", "")
 WIDTHS = (44, 13, 13, 22, 10, 10, 5)
 
 
-def lines(rows: Iterable[Row]) -> Iterator[str]:
-    """The table, line by line as the rows come."""
-    yield _line(HEAD)
+def lines(rows: Iterable[Row], raw: str = "raw Pykka") -> Iterator[str]:
+    """The table, line by line as the rows come; ``raw`` is the name of the other side."""
+    yield _line(Row("", "ours", raw, "ratio (min..max)", "floor", "wish", ""))
     yield "-" * (sum(WIDTHS) + 2 * (len(WIDTHS) - 1))
     for row in rows:
         yield _line(row)

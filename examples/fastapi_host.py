@@ -1,0 +1,228 @@
+"""A web app that has tasks done by a tree: started in its lifespan, submitted, watched and answered over HTTP.
+
+    python examples/fastapi_host.py              a request to each address, in this process, and what came back
+    python examples/fastapi_host.py --serve      http://127.0.0.1:8000/docs
+
+The tree lives as long as the app. A task is in the journal when ``POST /tasks`` returns; nothing of it runs in a
+request, so a client that goes away ends nothing. ``GET /tasks/{id}/events`` tells all that has happened and happens, up
+to the end.
+
+Needs the extra "example" (for fastapi, httpx and uvicorn).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Literal
+
+import httpx
+import uvicorn
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.responses import PlainTextResponse, StreamingResponse
+from loguru import logger
+from pydantic import BaseModel, Field
+
+from actors import Context, Escalated, EscalationRaised, Event, SubtaskEvent
+from trees import (
+    Approve,
+    Edit,
+    Escalate,
+    EscalationError,
+    Reject,
+    Respond,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskHandle,
+    Tasks,
+    Tree,
+    UnknownTaskError,
+    WorkerSpec,
+    start_async,
+)
+
+# -- the tree ----------------------------------------------------------------------------------------------------
+
+ENOUGH = 5
+"""Words; a shorter text is published only if somebody says so."""
+
+
+async def count(task: Subtask, context: Context) -> int:  # noqa: ARG001 - every execute has both
+    """How many words the text has."""
+    return len(words(context))
+
+
+async def topics(task: Subtask, context: Context) -> list[str]:  # noqa: ARG001
+    """What it is about."""
+    return [word for word, _ in Counter(word for word in words(context) if len(word) > 3).most_common(3)]  # noqa: PLR2004
+
+
+async def publish(task: Subtask, context: Context) -> str:  # noqa: ARG001
+    """Publish it under its topics; whether a short one is good enough a person has to say."""
+    if context.results["count"] < ENOUGH and context.attempt == 1:
+        raise Escalated(f"It has only {context.results['count']} words. Publish it?")
+    return f"published under {context.feedback or ', '.join(context.results['topics'])}"
+
+
+def words(context: Context) -> list[str]:
+    """The words of the task's text."""
+    return re.findall(r"\w+", context.inputs["text"].casefold())
+
+
+TREE = SupervisorSpec(
+    id="desk",
+    tasks=Tasks(max_parallel=100),
+    children=[
+        WorkerSpec(id="count", execute=count, pool=4, description="Counts words"),
+        WorkerSpec(id="topics", execute=topics, pool=4, description="Finds what a text is about"),
+        WorkerSpec(id="publish", execute=publish, on_failure=[Escalate(timeout_s=86_400.0)], pool=4),
+    ],
+)
+GOAL = "count the words and find the topics, then publish it"
+
+# -- the app -----------------------------------------------------------------------------------------------------
+
+
+class NewTask(BaseModel):
+    """What is to be published."""
+
+    text: Annotated[str, Field(max_length=100_000)]
+    priority: int = 0
+
+
+class Said(BaseModel):
+    """What a person answers."""
+
+    answer: Literal["approve", "edit", "respond", "reject"]
+    text: str = ""
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """The tree starts with the app and stops with it, in order."""
+    async with start_async(TREE) as tree:
+        app.state.tree = tree
+        yield
+
+
+app = FastAPI(title="Tasks on a tree", lifespan=lifespan)
+
+
+def the_tree(request: Request) -> Tree:
+    """The running tree."""
+    tree: Tree = request.app.state.tree
+    return tree
+
+
+def the_task(id: str, tree: Annotated[Tree, Depends(the_tree)]) -> TaskHandle:
+    """The task of this id; 404 where there is none."""
+    try:
+        return tree.task(id)
+    except UnknownTaskError as error:
+        raise HTTPException(404, str(error)) from error
+
+
+@app.post("/tasks", status_code=202)
+async def submit(new: NewTask, tree: Annotated[Tree, Depends(the_tree)]) -> dict[str, str]:
+    """Have a text published; returns as soon as that is on record."""
+    handle = tree.submit(Task(GOAL, inputs={"text": new.text}, priority=new.priority))
+    return {"id": handle.id, "status": handle.status}
+
+
+@app.get("/tasks/{id}")
+async def look(handle: Annotated[TaskHandle, Depends(the_task)]) -> dict[str, Any]:
+    """Where it stands: its results once it has ended, and the questions that are open."""
+    report = handle.report
+    ended = {"results": report.results, "failed": report.failed} if report else {}
+    questions = [{"id": each.id, "question": each.question} for each in handle.escalations]
+    return {"id": handle.id, "status": handle.status, "escalations": questions, **ended}
+
+
+@app.get("/tasks/{id}/graph", response_class=PlainTextResponse)
+async def graph(handle: Annotated[TaskHandle, Depends(the_task)]) -> str:
+    """The graph of the run, as mermaid."""
+    return handle.dump("mermaid")
+
+
+@app.get("/tasks/{id}/events")
+async def events(handle: Annotated[TaskHandle, Depends(the_task)]) -> StreamingResponse:
+    """Server-sent events: what has happened, what happens, up to the end."""
+
+    async def stream() -> AsyncIterator[str]:
+        async for event in handle.events():
+            yield f"event: {type(event).__name__}\ndata: {json.dumps(told(event))}\n\n"
+
+    return StreamingResponse(stream(), media_type="text/event-stream")
+
+
+@app.post("/escalations/{id}")
+async def respond(id: str, said: Said, tree: Annotated[Tree, Depends(the_tree)]) -> dict[str, str]:
+    """Answer a question; 409 where it is not open any more."""
+    answers = {
+        "approve": Approve(),
+        "edit": Edit(said.text),
+        "respond": Respond(said.text),
+        "reject": Reject(said.text),
+    }
+    try:
+        tree.respond(id, answers[said.answer])
+    except EscalationError as error:
+        raise HTTPException(409, str(error)) from error
+    return {"answered": said.answer}
+
+
+def told(event: Event) -> dict[str, Any]:
+    """What a client hears of an event: never a result or a prompt."""
+    return {"path": event.path} | ({"subtask": event.subtask} if isinstance(event, SubtaskEvent) else {})
+
+
+# -- as a program ------------------------------------------------------------------------------------------------
+
+
+async def check() -> None:
+    """A request to each address, in this process."""
+    logger.disable("actors")
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://app") as client,
+    ):
+        text = "A supervisor restarts what crashes, and an orchestrator retries what fails."
+        await publish_one(client, text)
+        await publish_one(client, "Too short")
+        missing = await client.get("/tasks/none")
+        print(f"\nGET /tasks/none: {missing.status_code} {missing.json()['detail']}\n\n{app.state.tree.dump()}")
+
+
+async def publish_one(client: httpx.AsyncClient, text: str) -> None:
+    """Submit a text, answer what is asked about it, and print what every address says."""
+    submitted = await client.post("/tasks", json={"text": text})
+    id_ = submitted.json()["id"]
+    print(f"\nPOST /tasks: {submitted.status_code} {len(text)} characters")
+    async for event in app.state.tree.task(id_).events():
+        if isinstance(event, EscalationRaised):
+            asked = (await client.get(f"/tasks/{id_}")).json()
+            print(f"GET /tasks/ID: {asked['status']}, {asked['escalations'][0]['question']}")
+            for said in ({"answer": "respond", "text": "notes"}, {"answer": "approve"}):
+                answered = await client.post(f"/escalations/{event.escalation}", json=said)
+                print(f"POST /escalations/ID {said['answer']}: {answered.status_code}")
+    await app.state.tree.task(id_)
+    print(f"GET /tasks/ID: {(await client.get(f'/tasks/{id_}')).json() | {'id': 'ID'}}")
+    stream = (await client.get(f"/tasks/{id_}/events")).text
+    print("GET /tasks/ID/events:", " ".join(re.findall("event: (.*)", stream)))
+    print(f"GET /tasks/ID/graph:\n{(await client.get(f'/tasks/{id_}/graph')).text}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Tasks over HTTP.")
+    parser.add_argument("--serve", action="store_true", help="serve on port 8000 until Ctrl-C")
+    if parser.parse_args().serve:
+        uvicorn.run(app, host="127.0.0.1", port=8000)
+    else:
+        asyncio.run(check())

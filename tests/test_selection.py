@@ -1,0 +1,154 @@
+"""Who is given the next subtask of a lane, on a registry by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.tasks.outcome import Failure, Kind
+from actors.tasks.schedule import LaneKey
+from actors.tasks.selection import serve
+from actors.tasks.staff import Entry
+from tests.staffing import Office, spec
+
+A, X = LaneKey("a"), LaneKey(None, "x")
+
+
+def served(office: Office, key: LaneKey, now: float = 0.0) -> str | None:
+    """The id of who is given it; None where it waits; the kind of failure where nobody ever will."""
+    found = serve(office.staff, key, now)
+    if isinstance(found, Failure):
+        return found.kind.value
+    return None if found is None else found.id
+
+
+def waits_for(office: Office, key: LaneKey) -> set[str]:
+    return {entry.id for entry in office.staff if key in entry.lanes}
+
+
+def test_the_least_busy_one_is_given_it() -> None:
+    office = Office(spec("a", "x", pool=3), spec("b", "x", pool=3), spec("c", "x", pool=3))
+    office.busy("a", 2)
+    office.busy("b", 1)
+    office.busy("c", 2)
+
+    assert served(office, X) == "b"
+
+
+def test_of_those_who_have_as_little_to_do_the_first_one_declared_is_given_it() -> None:
+    office = Office(spec("a", "x"), spec("b", "x"))
+
+    assert served(office, X) == "a"
+
+
+def test_a_free_member_of_a_busy_pool_is_better_than_waiting_for_an_idle_one() -> None:
+    office = Office(spec("a", "x", pool=3), spec("b", "x"))
+    office.busy("a", 2)
+    office.hear("b", "restarting")
+
+    assert served(office, X) == "a"
+
+
+def test_a_lane_waits_while_all_are_busy() -> None:
+    office = Office(spec("a", "x"), spec("b", "x"))
+    office.busy("a")
+    office.busy("b")
+
+    assert served(office, X) is None
+    assert waits_for(office, X) == {"a", "b"}
+
+
+def test_a_backup_is_not_asked_while_its_primary_is_only_busy() -> None:
+    office = Office(spec("a", "x", backup="b"), spec("b"))
+    office.busy("a")
+
+    assert served(office, X) is None
+    assert served(office, A) is None
+
+
+@pytest.mark.parametrize("state", ["stopped", "parked"])
+def test_a_backup_is_asked_when_its_primary_is_gone(state: str) -> None:
+    office = Office(spec("a", "x", backup="b"), spec("b"))
+    office.hear("a", state)  # type: ignore[arg-type]  # the type of a parameter
+
+    assert served(office, X) == served(office, A) == "b"
+
+
+def test_a_backup_is_asked_when_its_primary_is_not_admitted() -> None:
+    office = Office(spec("a", "x", backup="b"), spec("b"))
+    office.refused("a")
+
+    assert served(office, X) == "b"
+
+
+def test_one_that_restarts_is_waited_for() -> None:
+    office = Office(spec("a", "x", backup="b"), spec("b"))
+    office.hear("a", "restarting")
+
+    assert served(office, X) is None
+
+
+def test_a_lane_that_waits_for_a_busy_backup_hears_of_its_primary_too() -> None:
+    office = Office(spec("a", "x", backup="b"), spec("b"))
+    office.hear("a", "stopped")
+    office.busy("b")
+
+    assert served(office, X) is None
+    assert waits_for(office, X) == {"a", "b"}
+
+
+def test_a_lane_that_waits_for_a_busy_one_hears_of_those_that_are_gone_or_not_admitted_too() -> None:
+    office = Office(spec("a", "x"), spec("b", "x"), spec("c", "x"))
+    office.busy("a")
+    office.hear("b", "stopped")
+    office.refused("c")
+
+    assert served(office, X) is None
+    assert waits_for(office, X) == {"a", "b", "c"}
+
+
+def test_nobody_admitted_is_told_apart_from_nobody_there() -> None:
+    office = Office(spec("a", "x"), spec("b", "y"))
+    office.refused("a")
+    office.hear("b", "parked")
+
+    assert served(office, X) == Kind.BREAKER
+    assert served(office, LaneKey(None, "y")) == Kind.NOBODY
+    assert served(office, LaneKey(None, "z")) == Kind.NOBODY
+    assert served(office, LaneKey("nobody")) == Kind.NOBODY
+
+
+def test_a_backup_that_is_gone_leaves_the_failure_of_its_primary() -> None:
+    office = Office(spec("a", "x", backup="b"), spec("b"))
+    office.refused("a")
+    office.hear("b", "parked")
+
+    assert served(office, X) == Kind.BREAKER
+
+
+def test_an_open_breaker_admits_one_probe_after_its_cooldown() -> None:
+    office = Office(spec("a", "x", pool=2))
+    office.refused("a")
+    before = served(office, X, 29.0)
+    probe = served(office, X, 30.0)
+    breaker = office.entry("a").breaker
+    assert breaker is not None
+    breaker.begin(30.0)
+
+    assert (before, probe) == (Kind.BREAKER, "a")
+    assert served(office, X, 30.0) == Kind.BREAKER
+
+
+def test_who_is_out_of_the_question_is_not_asked() -> None:
+    office = Office(spec("a", "x", backup="c"), spec("b", "x"), spec("c"))
+
+    assert served(office, LaneKey(None, "x", ("a",))) == "b"
+    assert served(office, LaneKey(None, "x", ("a", "b"))) == Kind.NOBODY
+    assert served(office, LaneKey("a", None, ("a",))) == Kind.NOBODY
+
+
+def test_a_worker_without_a_breaker_always_admits() -> None:
+    office = Office(spec("a", "x", breaker=False))
+    found = serve(office.staff, X, 0.0)
+
+    assert isinstance(found, Entry)
+    assert found.info(0.0).breaker is None

@@ -1,0 +1,335 @@
+"""What can be given work, what it may say, and who is listed: points 1 to 5 of the contract."""
+
+from __future__ import annotations
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from actors import Escalated, Failed, Later, Rejected, Worker
+from actors.testing import ScriptedExecutable
+from trees import (
+    Done,
+    Report,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SubtaskStatus,
+    SupervisorSpec,
+    TaskFailedError,
+    Tasks,
+    TaskStatus,
+    Usage,
+    WorkerSpec,
+    start,
+)
+
+
+class Found(BaseModel):
+    """A typed result."""
+
+    title: str
+    pages: int
+
+
+def one(execute: Any, **fields: Any) -> SupervisorSpec:
+    """A tree of one worker ``w`` that is given one subtask ``a``."""
+    plan = StaticPlan([Subtask("a", "count the pages", worker="w")])
+    on_failure = fields.pop("on_failure", [])
+    worker = WorkerSpec(id="w", execute=execute, **fields)
+    return SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=on_failure), children=[worker])
+
+
+def report_of(spec: SupervisorSpec) -> Report:
+    """What becomes of a task, whether it succeeds or fails."""
+    with start(spec) as tree:
+        try:
+            return tree.run("read it", timeout=10)
+        except TaskFailedError as error:
+            return error.report or pytest.fail("no report")
+
+
+# -- what execute may be ---------------------------------------------------------------------------------------
+
+
+def of_two(task: Subtask, context: Any) -> str:
+    return f"{task}/{context.goal}"
+
+
+async def of_two_async(task: Subtask, context: Any) -> str:
+    return f"{task}/{context.goal}"
+
+
+def of_one(instruction: str) -> str:
+    assert type(instruction) is str
+    return f"{instruction}/read it"
+
+
+async def of_one_async(instruction: str) -> str:
+    assert type(instruction) is str
+    return f"{instruction}/read it"
+
+
+class SearchTool:
+    """The articles' own class."""
+
+    async def execute(self, task: Any, context: Any) -> str:
+        return f"{task}/{context.goal}"
+
+
+class SyncTool:
+    def execute(self, task: Any, context: Any) -> str:
+        return f"{task}/{context.goal}"
+
+
+class OnlyInstruction:
+    def execute(self, task: str) -> str:
+        return f"{task}/read it"
+
+
+class Called:
+    def __call__(self, task: Any, context: Any) -> str:
+        return f"{task}/{context.goal}"
+
+
+class CalledAsync:
+    async def __call__(self, task: Any, context: Any) -> str:
+        return f"{task}/{context.goal}"
+
+
+class Invoked:
+    def invoke(self, prompt: str) -> Any:
+        return SimpleNamespace(content=f"{prompt}/read it", usage_metadata={"total_tokens": 7})
+
+
+class InvokedAsync:
+    async def ainvoke(self, prompt: str) -> Any:
+        return SimpleNamespace(content=f"{prompt}/read it", usage_metadata={"total_tokens": 7})
+
+    def invoke(self, prompt: str) -> Any:
+        raise AssertionError(prompt)
+
+
+class Ran:
+    async def run(self, prompt: str) -> Any:
+        return SimpleNamespace(output=f"{prompt}/read it", usage=lambda: SimpleNamespace(total_tokens=7))
+
+
+def with_more(task: Subtask, context: Any, more: str) -> str:
+    return f"{task}/{context.goal}{more}"
+
+
+EXECUTABLES = {
+    "function": of_two,
+    "async function": of_two_async,
+    "function of the instruction": of_one,
+    "async function of the instruction": of_one_async,
+    "lambda": lambda task, context: f"{task}/{context.goal}",
+    "partial": functools.partial(with_more, more=""),
+    "object with async execute": SearchTool(),
+    "object with sync execute": SyncTool(),
+    "object whose execute takes the instruction": OnlyInstruction(),
+    "class with execute": SyncTool,
+    "class with async execute": SearchTool,
+    "bound method": SyncTool().execute,
+    "bound async method": SearchTool().execute,
+    "callable object": Called(),
+    "async callable object": CalledAsync(),
+    "agent with invoke": Invoked(),
+    "agent with ainvoke": InvokedAsync(),
+    "agent with run": Ran(),
+    "import string": f"{__name__}:of_two",
+}
+
+
+@pytest.mark.parametrize("kind", EXECUTABLES)
+def test_whatever_can_execute_gives_the_same_result(kind: str) -> None:
+    report = report_of(one(EXECUTABLES[kind]))
+
+    assert report.results == {"a": "count the pages/read it"}
+    assert report.usage.tokens == (7 if kind.startswith("agent") else 0)
+
+
+class Counting(Worker):
+    def __init__(self) -> None:
+        self.done = 0
+
+    def execute(self, task: Any, context: Any) -> int:
+        self.done += 1
+        if context.inputs.get("break") == self.done:
+            raise ValueError("broken")
+        return self.done
+
+
+class CountingAsync(Worker):
+    def __init__(self) -> None:
+        self.done = 0
+
+    async def execute(self, task: Any, context: Any) -> int:
+        self.done += 1
+        if context.inputs.get("break") == self.done:
+            raise ValueError("broken")
+        return self.done
+
+
+@pytest.mark.parametrize("worker", [Counting, CountingAsync])
+def test_a_worker_keeps_its_object_from_one_task_to_the_next(worker: type[Worker]) -> None:
+    plan = StaticPlan([Subtask("a", worker="w")])
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[WorkerSpec(id="w", actor=worker)])
+    with start(spec) as tree:
+        results = [tree.run("count", timeout=10).results["a"] for _ in range(3)]
+
+    assert results == [1, 2, 3]
+
+
+@pytest.mark.parametrize("worker", [Counting, CountingAsync])
+def test_an_exception_of_a_worker_object_replaces_it_and_the_next_attempt_has_a_clean_one(worker: type[Worker]) -> None:
+    plan = StaticPlan([Subtask("a", worker="w", inputs={"break": 2})])
+    tasks = Tasks(planner=plan, on_failure=[Retry(2, initial_s=0)])
+    with start(SupervisorSpec(id="p", tasks=tasks, children=[WorkerSpec(id="w", actor=worker)])) as tree:
+        first = tree.run("count", timeout=10)
+        second = tree.run("count", timeout=10)
+        info = tree.child("p/w")
+
+    assert first.results == {"a": 1}
+    assert second.results == {"a": 1}
+    assert second.graph[0].attempts == 2
+    assert info.incarnation == 2
+
+
+def test_an_exception_of_a_plain_function_replaces_nothing() -> None:
+    script = ScriptedExecutable(ValueError("no"), "ok")
+    with start(one(script.execute, on_failure=[Retry(2, initial_s=0)])) as tree:
+        report = tree.run("read it", timeout=10)
+        info = tree.child("p/w")
+
+    assert report.results == {"a": "ok"}
+    assert info.incarnation == 1
+
+
+def test_expected_makes_a_failure_of_what_a_worker_object_raises() -> None:
+    plan = StaticPlan([Subtask("a", worker="w", inputs={"break": 1})])
+    tasks = Tasks(planner=plan, on_failure=[])
+    worker = WorkerSpec(id="w", actor=Counting, expected=(ValueError,))
+    with start(SupervisorSpec(id="p", tasks=tasks, children=[worker])) as tree:
+        with pytest.raises(TaskFailedError, match="broken"):
+            tree.run("count", timeout=10)
+        info = tree.child("p/w")
+
+    assert info.incarnation == 1
+
+
+def test_a_system_exit_of_a_plain_function_is_always_a_crash() -> None:
+    script = ScriptedExecutable(SystemExit(3), "ok")
+    with start(one(script.execute, on_failure=[Retry(2, initial_s=0)])) as tree:
+        report = tree.run("read it", timeout=10)
+        info = tree.child("p/w")
+
+    assert report.results == {"a": "ok"}
+    assert info.incarnation == 2
+
+
+# -- what it may say -------------------------------------------------------------------------------------------
+
+
+def test_done_carries_a_value_and_what_it_used() -> None:
+    report = report_of(one(lambda task, context: Done("ok", usage=Usage(tokens=5, cost=0.5))))
+
+    assert report.results == {"a": "ok"}
+    assert (report.usage.tokens, report.usage.cost) == (5, 0.5)
+    assert report.graph[0].usage.tokens == 5
+
+
+def test_what_the_context_was_told_is_added_to_what_done_says() -> None:
+    def execute(task: Any, context: Any) -> Any:
+        context.use(tokens=2, cost=0.25)
+        context.use(tokens=1)
+        return Done("ok", usage=Usage(tokens=5))
+
+    report = report_of(one(execute))
+
+    assert (report.usage.tokens, report.usage.cost) == (8, 0.25)
+
+
+def test_what_a_failed_attempt_used_counts_too() -> None:
+    def execute(task: Any, context: Any) -> Any:
+        context.use(tokens=10)
+        if context.attempt == 1:
+            raise ValueError("no")
+        return "ok"
+
+    report = report_of(one(execute, on_failure=[Retry(2, initial_s=0)]))
+
+    assert report.usage.tokens == 20
+
+
+@pytest.mark.parametrize("way", ["raised", "returned"])
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(
+    ("signal", "text"),
+    [
+        (Failed("the page is gone"), "the page is gone"),
+        (Failed("the page is gone", retryable=False), "the page is gone"),
+        (Rejected("not mine"), "not mine"),
+        (Escalated("may I?"), "may I?"),
+    ],
+)
+def test_a_signal_means_the_same_raised_and_returned(signal: Any, text: str, way: str, asynchronous: bool) -> None:
+    def say(task: Any, context: Any) -> Any:
+        if way == "raised":
+            raise signal
+        return signal
+
+    async def say_async(task: Any, context: Any) -> Any:
+        return say(task, context)
+
+    report = report_of(one(say_async if asynchronous else say))
+
+    assert report.status is TaskStatus.FAILED
+    assert text in report.failed["a"]
+
+
+def test_failed_that_is_not_retryable_is_not_tried_again() -> None:
+    script = ScriptedExecutable(Failed("gone", retryable=False))
+    report = report_of(one(script.execute, on_failure=[Retry(3, initial_s=0)]))
+
+    assert len(script.calls) == 1
+    assert report.failed == {"a": "gone"}
+
+
+def test_later_is_tried_again_and_counts_as_no_attempt() -> None:
+    script = ScriptedExecutable(Later(0), Later(0), "ok", by="call")
+    report = report_of(one(script.execute))
+
+    assert report.results == {"a": "ok"}
+    assert [call.attempt for call in script.calls] == [1, 1, 1]
+    assert report.graph[0].attempts == 1
+
+
+def test_later_is_said_at_most_ten_times() -> None:
+    script = ScriptedExecutable(Later(0), by="call")
+    report = report_of(one(script.execute))
+
+    assert len(script.calls) == 11
+    assert report.graph[0].status is SubtaskStatus.FAILED
+
+
+def test_rejected_goes_to_the_next_one_who_can_do_it() -> None:
+    first, second = ScriptedExecutable(Rejected("not mine")), ScriptedExecutable("ok")
+    plan = StaticPlan([Subtask("a", capability="read")])
+    spec = SupervisorSpec(
+        id="p",
+        tasks=Tasks(planner=plan, on_failure=[]),
+        children=[
+            WorkerSpec(id="first", execute=first.execute, capabilities={"read"}),
+            WorkerSpec(id="second", execute=second.execute, capabilities={"read"}),
+        ],
+    )
+    with start(spec) as tree:
+        reports = [tree.run("read it", timeout=10) for _ in range(2)]
+
+    assert [report.results for report in reports] == [{"a": "ok"}] * 2
+    assert [report.graph[0].worker for report in reports] == ["second"] * 2

@@ -1,0 +1,217 @@
+"""What a host sees of a run while it goes on: its events and its dumps."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from actors.tasks.events import (
+    Planned,
+    SubtaskProgressed,
+    SubtaskQueued,
+    SubtaskStarted,
+    SubtaskSucceeded,
+    TaskEvent,
+    TaskFinished,
+    TaskSubmitted,
+)
+from actors.tasks.hears import Due
+from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
+from trees import (
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Tasks,
+    TaskStatus,
+    Tree,
+    WorkerSpec,
+    start,
+    start_async,
+)
+
+ONE = StaticPlan([Subtask("a", worker="w")])
+
+
+TWO = StaticPlan([Subtask("a", worker="w"), Subtask("b", worker="w", depends_on=["a"])])
+
+
+def spec_of(script: Any, planner: Any = ONE, **tasks: Any) -> SupervisorSpec:
+    """A tree of one worker ``w``."""
+    worker = WorkerSpec(id="w", execute=getattr(script, "execute", script))
+    return SupervisorSpec(id="p", tasks=Tasks(planner=planner, **tasks), children=[worker])
+
+
+@contextmanager
+def held(planner: Any = ONE) -> Iterator[tuple[Tree, Hang, AsyncScriptedExecutable]]:
+    """A tree whose worker hangs at its first call until it is released."""
+    hang = Hang()
+    script = AsyncScriptedExecutable(hang, "ok", by="call")
+    with start(spec_of(script, planner)) as tree:
+        try:
+            yield tree, hang, script
+        finally:
+            hang.release()
+
+
+def kill_orchestrator(tree: Tree) -> None:
+    """Have it crash, as by a mistake of its own."""
+    system = tree._system
+    life = system.children["p/orchestrator"].life
+    assert life is not None
+    system.tasks.desks["p"].tell(Due(life, crash))
+
+
+def crash() -> None:
+    raise ZeroDivisionError
+
+
+def incarnation_of(tree: Tree) -> int:
+    return tree.child("p/orchestrator").incarnation
+
+
+# -- events ----------------------------------------------------------------------------------------------------
+
+ATTEMPT = [SubtaskQueued, SubtaskStarted, SubtaskSucceeded]
+STORY = [TaskSubmitted, Planned, *ATTEMPT, *ATTEMPT, TaskFinished]
+
+
+async def collected(events: Any) -> list[TaskEvent]:
+    found: AsyncIterator[TaskEvent] = events
+    return [event async for event in found]
+
+
+def test_events_come_in_order_up_to_the_end_while_it_runs() -> None:
+    with held(TWO) as (tree, hang, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        seen: list[TaskEvent] = []
+        for event in handle.events():
+            seen.append(event)
+            if isinstance(event, SubtaskStarted):
+                hang.release()
+
+    assert [type(event) for event in seen] == STORY
+    assert [event.at for event in seen] == sorted(event.at for event in seen)
+    assert {event.task for event in seen} == {handle.id}
+
+
+def test_events_of_a_task_that_has_ended_are_all_still_there_sync_and_async() -> None:
+    with start(spec_of(ScriptedExecutable("ok"), TWO)) as tree:
+        handle = tree.submit("do it")
+        handle.result(timeout=10)
+        once, twice = list(handle.events()), list(handle.events())
+        asynchronous = asyncio.run(collected(handle.events()))
+
+    assert [type(event) for event in once] == STORY
+    assert once == twice == asynchronous
+
+
+def test_events_come_on_an_event_loop_without_holding_it_up() -> None:
+    async def follow() -> tuple[list[type], int]:
+        hang = Hang()
+        ticks = 0
+        over = asyncio.Event()
+
+        async def tick() -> None:
+            nonlocal ticks
+            while not over.is_set():
+                ticks += 1
+                if ticks == 5:
+                    hang.release()
+                await asyncio.sleep(0.001)
+
+        ticking = asyncio.create_task(tick())
+        async with await start_async(spec_of(AsyncScriptedExecutable(hang), TWO)) as tree:
+            seen = [type(event) async for event in tree.submit("do it").events()]
+        over.set()
+        await ticking
+        return seen, ticks
+
+    seen, ticks = asyncio.run(follow())
+
+    assert seen == STORY
+    assert ticks >= 5
+
+
+def test_events_are_complete_and_each_comes_once_while_the_orchestrator_is_replaced() -> None:
+    with held(TWO) as (tree, hang, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        seen: list[TaskEvent] = []
+        for event in handle.events():
+            seen.append(event)
+            if isinstance(event, SubtaskStarted) and event.subtask == "a":
+                kill_orchestrator(tree)
+                hang.release()
+        report = handle.result(timeout=10)
+        incarnation = incarnation_of(tree)
+
+    assert [type(event) for event in seen] == STORY
+    assert incarnation == 2
+    assert len(script.calls) == 2
+    assert report.status is TaskStatus.SUCCEEDED
+
+
+def test_progress_comes_with_the_events_and_is_not_kept() -> None:
+    gate = threading.Event()
+
+    def execute(task: Any, context: Any) -> str:
+        assert gate.wait(10)
+        context.progress(0.5, "half")
+        return "ok"
+
+    with start(spec_of(execute)) as tree:
+        handle = tree.submit("do it")
+        live: list[TaskEvent] = []
+        for event in handle.events():
+            live.append(event)
+            if isinstance(event, SubtaskStarted):
+                gate.set()
+        kept = list(handle.events())
+
+    assert [(event.fraction, event.text) for event in live if isinstance(event, SubtaskProgressed)] == [(0.5, "half")]
+    assert not any(isinstance(event, SubtaskProgressed) for event in kept)
+
+
+def test_who_leaves_the_events_early_leaves_nothing_behind() -> None:
+    with held() as (tree, _, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        before = len(tree._system.bus._subscriptions)
+        events = iter(handle.events())
+        first = next(events)
+        events.close()  # type: ignore[attr-defined]
+        after = len(tree._system.bus._subscriptions)
+
+    assert isinstance(first, TaskSubmitted)
+    assert before == after
+
+
+# -- dumps -----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_dumped_as_text_mermaid_and_json_while_it_runs_and_afterwards() -> None:
+    with held(TWO) as (tree, hang, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        during = [handle.dump(format) for format in ("text", "mermaid", "json")]
+        hang.release()
+        handle.result(timeout=10)
+        after = [handle.dump(format) for format in ("text", "mermaid", "json")]
+
+        for text, graph, data in (during, after):
+            assert "a" in text
+            assert "b" in text
+            assert graph.startswith(("graph", "flowchart"))
+            assert json.loads(data)
+        assert "running" in during[0]
+        assert "running" not in after[0]
+        assert "succeeded" in after[0]
+        with pytest.raises(ValueError, match="xml"):
+            handle.dump("xml")  # type: ignore[arg-type]

@@ -1,0 +1,121 @@
+"""What a team had done is undone, by itself or by its members."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from actors import Failed
+from actors.tasks.events import SubtaskStarted
+from actors.testing import ManualClock, settle
+from tests.teams import LONG_S, above, does, fails, run, team
+from trees import (
+    Failover,
+    Report,
+    Subtask,
+    TaskFailedError,
+    TaskStatus,
+    WorkerSpec,
+    start,
+)
+
+# -- undoing -------------------------------------------------------------------------------------------------
+
+
+def undone_after(*, undo: Any = None, member_undo: Any, fails_at: str = "after") -> Report:
+    """A team of two succeeds; then what comes after it fails."""
+    members = [WorkerSpec(id=id_, execute=does, undo=member_undo) for id_ in ("x", "y")]
+    plan = [Subtask("only", worker="team"), Subtask(fails_at, worker="w", depends_on=["only"])]
+    return run(above(team(*members, undo=undo), WorkerSpec(id="w", execute=fails), plan=plan))
+
+
+def test_a_team_that_had_succeeded_has_its_members_undo_what_they_did_in_reverse_and_once() -> None:
+    undone: list[tuple[str, Any, str]] = []
+
+    def undo(task: Any, result: Any, context: Any) -> None:
+        undone.append((task.id, result, context.idempotency_key.rpartition("/")[2]))
+
+    report = undone_after(member_undo=undo)
+
+    assert undone == [("y", "did the goal", "undo"), ("x", "did the goal", "undo")]
+    assert report.compensated == ["only"]
+    assert {one.id: str(one.status) for one in report.graph} == {"only": "compensated", "after": "failed"}
+
+
+def test_an_undo_of_the_team_itself_goes_before_those_of_its_members() -> None:
+    undone: list[Any] = []
+
+    report = undone_after(
+        undo=lambda task, result, _: undone.append((task.id, result)), member_undo=lambda *_: undone.append("member")
+    )
+
+    assert undone == [("only", {"x": "did the goal", "y": "did the goal"})]
+    assert report.compensated == ["only"]
+
+
+def test_a_team_of_which_nothing_can_be_undone_stays_done() -> None:
+    report = undone_after(member_undo=None)
+
+    assert report.compensated == []
+    assert list(report.results) == ["only"]
+
+
+def test_a_member_that_cannot_be_undone_is_in_the_report_above() -> None:
+    def undo(task: Any, _: Any, __: Any) -> None:
+        if task.id == "x":
+            raise Failed("gone already", retryable=False)
+
+    members = [WorkerSpec(id=id_, execute=does, undo=undo) for id_ in ("x", "y")]
+    plan = [Subtask("only", worker="team"), Subtask("after", worker="w", depends_on=["only"])]
+    clock = ManualClock()
+    with start(above(team(*members), WorkerSpec(id="w", execute=fails), plan=plan), clock=clock) as tree:
+        handle = tree.submit("the goal")
+        for event in handle.events():
+            if type(event).__name__ == "Compensating":
+                break
+        for _ in range(2):  # first nobody answers below, then nobody does above
+            settle(tree)
+            clock.advance(301)
+        with pytest.raises(TaskFailedError) as info:
+            handle.result(LONG_S)
+
+    assert info.value.report is not None
+    assert list(info.value.report.undo_errors) == ["only"]
+    assert info.value.report.compensated == []
+
+
+def test_a_team_that_fails_has_undone_what_it_did_before_the_task_above_goes_on() -> None:
+    order: list[str] = []
+
+    def undo(task: Any, _: Any, __: Any) -> None:
+        order.append(f"undo {task.id}")
+
+    def backs_up(_: Any, __: Any) -> str:
+        order.append("backup")
+        return "done instead"
+
+    members = [WorkerSpec(id="x", execute=does, undo=undo), WorkerSpec(id="y", execute=fails)]
+    spec = above(team(*members, backup="w", on_failure=[Failover()]), WorkerSpec(id="w", execute=backs_up))
+
+    report = run(spec)
+
+    assert report.results == {"only": "done instead"}
+    assert order == ["undo x", "backup"]
+
+
+def test_two_attempts_of_two_tasks_run_in_one_team_side_by_side() -> None:
+    both = threading.Barrier(2)
+
+    def meets(task: Any, context: Any) -> str:
+        both.wait(LONG_S)
+        return does(task, context)
+
+    with start(above(team(WorkerSpec(id="x", execute=meets, pool=2)))) as tree:
+        handles = [tree.submit("the goal"), tree.submit("another goal")]
+        reports = [handle.result(LONG_S) for handle in handles]
+        started = [event for handle in handles for event in handle.events() if isinstance(event, SubtaskStarted)]
+
+    assert {report.status for report in reports} == {TaskStatus.SUCCEEDED}
+    assert [event.worker for event in started] == ["team", "team"]
