@@ -3,10 +3,12 @@
 import asyncio
 import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from actors.errors import ConfigError
 from actors.tasks.planner import ModelPlanner, PlanRubbishError, as_plan
 from actors.tasks.task import Budget, Plan, Subtask, Task
 from tests.test_planners import CODE, SEARCH, row
@@ -76,8 +78,10 @@ def test_only_an_estimate_that_is_a_number_stands_in_the_prompt() -> None:
     assert prompt.count("estimated_tokens") == 1
 
 
-def test_inputs_that_are_no_json_are_named_by_their_type() -> None:
-    assert '"<object>"' in ModelPlanner.prompt(Task("g", {"x": object()}), ())
+def test_inputs_that_json_can_be_made_of_are_told_as_json_and_others_are_refused() -> None:
+    assert '"a/b"' in ModelPlanner.prompt(Task("g", {"x": Path("a/b")}), ())
+    with pytest.raises(ConfigError, match="cannot be kept as JSON"):
+        Task("g", {"x": object()})
 
 
 @pytest.mark.parametrize(

@@ -137,9 +137,6 @@ def test_a_member_of_a_team_may_ask_whoever_stands_beside_its_team() -> None:
     assert report.results["team"] == {"member": "helped"}
 
 
-@pytest.mark.xfail(
-    reason="an answer from another orchestrator does not wait for a slot of the asker's own", strict=True
-)
 def test_an_asker_whose_answer_comes_from_above_its_team_goes_on_only_in_a_slot_of_its_team() -> None:
     busy, most = 0, 0
 

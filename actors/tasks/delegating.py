@@ -6,6 +6,7 @@ found by its key, also by an orchestrator that was not there when it was asked.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from actors.errors import RecursionDetectedError
@@ -13,7 +14,7 @@ from actors.tasks import events
 from actors.tasks.attempt import STOP, Attempt
 from actors.tasks.deadlock import hopeless
 from actors.tasks.errors import SubtaskFailedError
-from actors.tasks.hears import Delegate, Withdraw
+from actors.tasks.hears import Answered, Delegate, Withdraw
 from actors.tasks.node import Node
 from actors.tasks.selection import lane_of
 from actors.tasks.state import TaskState
@@ -30,6 +31,8 @@ class Delegating:
         self._to = orchestrator
         self._nodes: dict[str, tuple[TaskState, Node]] = {}
         """What was asked for and is not done, by the key of the ask."""
+        self._returning: deque[str] = deque()
+        """Asks of attempts here that another orchestrator has answered."""
 
     def known(self, state: TaskState, node: Node) -> None:
         """A subtask that was asked for."""
@@ -72,6 +75,10 @@ class Delegating:
         """Of a new incarnation: whoever was about to wait for ever still is."""
         for state, node in list(self._nodes.values()):
             self._refused(state, node)
+        asks = self._to.ground.asks
+        for key in list(self._to.ground.answers):
+            if key in asks and asks[key].attempt.desk is self._to.desk:
+                self.answered(Answered(key))
 
     def _refused(self, state: TaskState, node: Node) -> bool:
         chain = self._hopeless(state, node)
@@ -111,13 +118,34 @@ class Delegating:
 
     def answer(self, ask: str, value: Any, error: BaseException | None = None) -> None:
         """Tell whoever asked."""
-        open_ask = self._to.ground.asks.get(ask)
+        ground = self._to.ground
+        open_ask = ground.asks.get(ask)
         if open_ask is None:
             return
-        if error is None:
+        if open_ask.attempt.desk is not self._to.desk:
+            ground.answers[ask] = (value, error)
+            open_ask.attempt.desk.tell(Answered(ask))
+        elif error is None:
             open_ask.reply.complete(value)
         else:
             open_ask.reply.fail(error)
+
+    def answered(self, message: Answered) -> None:
+        """Another orchestrator has what an attempt waits for."""
+        if message.ask not in self._returning:
+            self._returning.append(message.ask)
+
+    def returns(self) -> bool:
+        """Let one of those go on that have their answer from elsewhere; False where there is none."""
+        to = self._to
+        while self._returning:
+            ask = self._returning.popleft()
+            open_ask, answer = to.ground.asks.get(ask), to.ground.answers.pop(ask, None)
+            if open_ask is not None and answer is not None:
+                self._waits(open_ask.attempt, ask, waits=False)
+                to.act(self.answer, ask, *answer)
+                return True
+        return False
 
     def goes_on(self, ask: str) -> None:
         """An ask is about to be answered: whoever waits in it needs its slot before others get one."""

@@ -70,6 +70,8 @@ class Ground:
         """Those whose outcome is not recorded yet, by key."""
         self.asks: dict[str, Ask] = {}
         """Those who wait in ``context.ask``."""
+        self.answers: dict[str, tuple[Any, BaseException | None]] = {}
+        """What they asked another orchestrator for: there, and to be had when their own one has a slot for them."""
         self.errands: set[Errand] = set()
         self.desks: dict[str, Desk] = {}
         """By the path of the supervisor."""
@@ -279,6 +281,7 @@ class Desk:
 
     def _answered(self, key: str, desk: Desk) -> None:
         self.ground.asks.pop(key, None)
+        self.ground.answers.pop(key, None)
         for concerned in {desk, self}:
             concerned.tell(Withdraw(key))
 

@@ -92,6 +92,13 @@ class Withdraw(Internal):
 
 
 @dataclass(frozen=True, slots=True)
+class Answered(Internal):
+    """Another orchestrator has what one of our attempts waits for; it goes on when there is a slot for it."""
+
+    ask: str
+
+
+@dataclass(frozen=True, slots=True)
 class Due(Internal):
     """To one incarnation, from itself: a time has come."""
 

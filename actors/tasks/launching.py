@@ -86,6 +86,8 @@ class Launching:
     def pump(self) -> None:
         """Start whatever can be started now."""
         queue, most = self.queue, self._to.settings.max_parallel
+        while len(self.running) - self.waiting < most and self._to.delegating.returns():
+            pass
         while queue.size:
             if len(self.running) - self.waiting >= most:
                 self._preempt_for_a_slot()

@@ -35,6 +35,7 @@ from actors.tasks.course import Course
 from actors.tasks.delegating import Delegating
 from actors.tasks.ground import ORCHESTRATOR
 from actors.tasks.hears import (
+    Answered,
     Cancel,
     Closing,
     Delegate,
@@ -257,6 +258,9 @@ class Orchestrator(Hardened):
     def _delegate(self, message: Delegate) -> None:
         self.delegating.delegate(message)
 
+    def _answered(self, message: Answered) -> None:
+        self.delegating.answered(message)
+
     def _withdraw(self, message: Withdraw) -> None:
         self.delegating.withdraw(message)
 
@@ -321,6 +325,7 @@ _HEARS: Final[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
     Due: Orchestrator._due,  # noqa: SLF001
     Delegate: Orchestrator._delegate,  # noqa: SLF001
     Withdraw: Orchestrator._withdraw,  # noqa: SLF001
+    Answered: Orchestrator._answered,  # noqa: SLF001
     Pause: Orchestrator._pause,  # noqa: SLF001
     WorkerChanged: Orchestrator._worker_changed,  # noqa: SLF001
     Staffed: Orchestrator._staffed,  # noqa: SLF001
