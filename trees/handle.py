@@ -40,10 +40,10 @@ _ANSWERS: dict[type[Any], tuple[str, str | None]] = {
 class TaskHandle:
     """One task of a tree."""
 
-    def __init__(self, desk: Desk, id_: str) -> None:
+    def __init__(self, desk: Desk, id_: str, *, new: bool = False) -> None:
         self.id = id_
         self._desk = desk
-        self._done = desk.waiting(id_)
+        self._done = desk.waiting(id_, new=new)
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.id} {self.status}>"

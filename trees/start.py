@@ -13,6 +13,7 @@ from typing import Any
 from actors.clock import Clock
 from actors.errors import ActorsError
 from actors.system import System
+from actors.tasks.journal import Store
 from trees.build import build
 from trees.check import require_valid
 from trees.config import SupervisorSpec
@@ -29,6 +30,7 @@ def start(
     max_threads: int = 4096,
     max_hops: int = 64,
     console: bool = False,
+    store: Store | None = None,
 ) -> Tree:
     """Start a tree; returns when all of it is up.
 
@@ -39,13 +41,15 @@ def start(
         max_threads: how many threads the pool may have.
         max_hops: how many tells may follow from one another.
         console: open a socket through which ``regrow dump`` shows this tree; for the owner of the process only.
+        store: where the journals of its tasks are; None: in memory, as long as the tree. What is unfinished there goes
+            on.
 
     Raises:
         ConfigError: the declaration is wrong; ``.problems`` has every mistake, and nothing has run.
         ConsoleError: its console could not be opened; nothing has run.
         StartError: a child did not start; its cause chain names each level. Nothing is left running.
     """
-    tree = _prepare(spec, clock, seed, max_threads, max_hops, console=console)
+    tree = _prepare(spec, clock, seed, max_threads, max_hops, console=console, store=store)
     try:
         tree._system.start().get()  # noqa: SLF001 - its own module
     except ActorsError:
@@ -65,6 +69,7 @@ def start_async(
     max_threads: int = 4096,
     max_hops: int = 64,
     console: bool = False,
+    store: Store | None = None,
 ) -> Starting:
     """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``."""
     return Starting(
@@ -75,19 +80,26 @@ def start_async(
             "max_threads": max_threads,
             "max_hops": max_hops,
             "console": console,
+            "store": store,
         },
     )
 
 
 def _prepare(
-    spec: SupervisorSpec, clock: Clock | None, seed: int | None, max_threads: int, max_hops: int, *, console: bool
+    spec: SupervisorSpec,
+    clock: Clock | None,
+    seed: int | None,
+    max_threads: int,
+    max_hops: int,
+    *,
+    console: bool,
+    store: Store | None,
 ) -> Tree:
     """A tree that is not started. Its console is open already: it shows what a start waits for."""
     require_valid(spec)
     opened = Console(spec.id) if console else None
-    system = System(
-        build(spec), clock=clock, seed=seed, max_threads=max_threads, max_hops=max_hops, store=MemoryStore()
-    )
+    kept_in = MemoryStore() if store is None else store
+    system = System(build(spec), clock=clock, seed=seed, max_threads=max_threads, max_hops=max_hops, store=kept_in)
     tree = Tree(spec, system)
     if opened is not None:
         tree._open(opened)  # noqa: SLF001

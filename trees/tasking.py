@@ -127,12 +127,12 @@ class Tasking:
         deadline = None if task.deadline_s is None else now + task.deadline_s
         hops = system.hops_of_here()
         event = TaskSubmitted(desk.path, id_, now, task, deadline, chain, lineage, None, hops)
-        handle = TaskHandle(desk, id_)
         if not desk.ground.store.create(id_, desk.path, event):
             return self.task(id_)  # it may be a task of another supervisor
         kept = desk.ground.store.flush()
         if kept is not None:
             kept.get()
+        handle = TaskHandle(desk, id_, new=True)
         system.publish(event)
         desk.tell(Look(id_))
         return handle

@@ -10,7 +10,6 @@ by everybody, each attribute by itself (as in ``actors.child``).
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -127,8 +126,8 @@ class Desk:
         """Of the tasks that are not finished."""
         self.reports: dict[str, Report] = {}
         """Of those that are, the newest last."""
-        self.done: weakref.WeakValueDictionary[str, Reply] = weakref.WeakValueDictionary()
-        """Completed with the report; as long as somebody holds one."""
+        self.done: dict[str, Reply] = {}
+        """What those wait for who wait for a task, as long as it has not ended."""
         self.staff = Staff()
         """The registry; replaced as a whole when a new incarnation has its own."""
         self.answered: dict[str, object] = {}
@@ -162,13 +161,26 @@ class Desk:
         box = self.system.boxes.get(f"{self.path}/{ORCHESTRATOR}")
         return isinstance(box, Mailbox) and box.put((message, None, None)) is None
 
-    def waiting(self, task: str) -> Reply:
-        """Completed with the report of a task, or failed where the tree goes down before."""
+    def waiting(self, task: str, *, new: bool = False) -> Reply:
+        """Completed with the report of a task, or failed where the tree goes down before.
+
+        Args:
+            new: it was created just now, so that its end cannot be found in the journal alone.
+        """
         done = self.done.get(task)
-        if done is None:
+        if done is not None:
+            return done
+        look = self.reports.get if new else self.report
+        report = look(task)
+        if report is None:
+            # One step of C: all who come at once wait for one Reply. The task may end between the two looks: ``keep``
+            # shows the report before it takes the Reply, so whoever puts one here too late for it finds the report.
             done = self.done.setdefault(task, Reply())
-        report = self.report(task)
+            report = look(task)
+        else:
+            done = Reply()
         if report is not None:
+            self.done.pop(task, None)
             done.complete(report)
         elif self.system.is_down:
             done.fail(self.system.down_error(self.path))
@@ -190,7 +202,7 @@ class Desk:
         if len(self.reports) > KEPT_REPORTS:
             self.reports.pop(next(iter(self.reports)), None)
         self.states.pop(report.task_id, None)
-        done = self.done.get(report.task_id)
+        done = self.done.pop(report.task_id, None)
         if done is not None:
             done.complete(report)
 
