@@ -165,6 +165,7 @@ class Desk:
         """Completed with the report of a task, or failed where the tree goes down before.
 
         Args:
+            task: its id.
             new: it was created just now, so that its end cannot be found in the journal alone.
         """
         done = self.done.get(task)
