@@ -61,6 +61,7 @@ from actors.events import (
     RequestFailed,
     SubscriberDropped,
     SupervisorGaveUp,
+    TreeFailed,
     TreeStarted,
     TreeStopped,
 )
@@ -183,6 +184,7 @@ __all__ = [
     "TaskResumed",
     "TaskSubmitted",
     "TreeDownError",
+    "TreeFailed",
     "TreeStarted",
     "TreeStopped",
     "UnknownPathError",

@@ -7,6 +7,7 @@ clock whose zero means nothing.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -14,8 +15,21 @@ from typing import Protocol
 monotonic = time.monotonic
 """The machine's monotonic clock: only for how long a thread may block, never for what a tree decides."""
 
+_ASLEEP_TOO = getattr(time, "CLOCK_BOOTTIME", None)
+
+unstopped: Callable[[], float] = (
+    time.monotonic if _ASLEEP_TOO is None else functools.partial(time.clock_gettime, _ASLEEP_TOO)
+)
+"""As ``monotonic``, and it goes on while the machine sleeps, where the platform can tell: for the lease of a leader."""
+
 cpu_s = time.process_time
 """Seconds of CPU that this process has used, all threads together."""
+
+
+def local(seconds: float) -> str:
+    """A time in seconds since 1970 as people here read it: ``2031-05-06 07:08:09.123``."""
+    whole, milliseconds = divmod(int(seconds * 1000), 1000)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(whole))}.{milliseconds:03}"
 
 
 class Clock(Protocol):

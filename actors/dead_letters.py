@@ -12,7 +12,14 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from actors.errors import ActorStoppedError, MailboxFullError, ParkedError, RestartLimitError, TreeDownError
+from actors.errors import (
+    ActorsError,
+    ActorStoppedError,
+    MailboxFullError,
+    ParkedError,
+    RestartLimitError,
+    TreeDownError,
+)
 from actors.events import DeadLetter, Event
 from actors.mailbox import Mailbox, Refusal, SupervisorBox
 from actors.messages import Internal
@@ -36,7 +43,7 @@ class DeadLetterOffice:
     """The part of a tree's shared ground that deals with undeliverable messages."""
 
     is_down: bool
-    cause: RestartLimitError | None
+    cause: ActorsError | None
     supervisors: dict[str, Supervisor]
 
     def __init__(self) -> None:
@@ -110,7 +117,9 @@ class DeadLetterOffice:
         return kind(path, _WHY.get(refusal, str(refusal)))
 
     def down_error(self, path: str) -> TreeDownError:
-        """The whole tree is down; with the reason, where its root gave up."""
-        error = TreeDownError(path, _WHY[Refusal.DOWN] + (": its root gave up" if self.cause is not None else ""))
-        error.__cause__ = self.cause
+        """The whole tree is down; with the reason, where nobody had asked for that."""
+        cause = self.cause
+        why = "" if cause is None else ": its root gave up" if isinstance(cause, RestartLimitError) else f": {cause}"
+        error = TreeDownError(path, (_WHY[Refusal.DOWN] + why).removesuffix("."))
+        error.__cause__ = cause
         return error

@@ -164,7 +164,7 @@ class ParkedError(ActorStoppedError):
 
 
 class TreeDownError(ActorStoppedError):
-    """The whole tree is down. ``__cause__`` is the ``RestartLimitError`` where its root gave up."""
+    """The whole tree is down. ``__cause__`` says why, where nobody had asked for that (``RestartLimitError`` ...)."""
 
 
 class UnknownPathError(MessageError):

@@ -53,7 +53,15 @@ class TreeStopped(Event):
     """Nothing of the tree runs any more."""
 
     gave_up: bool
-    """True where nobody had asked for it: the root had used up its restart limit."""
+    """True where nobody had asked for it: the root had used up its restart limit, or see ``TreeFailed``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFailed(Event):
+    """The tree cannot go on and is being ended, for a reason that is none of its workers' (it has lost its store)."""
+
+    level: ClassVar[str] = "CRITICAL"
+    error: BaseException
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,8 @@ Share: TypeAlias = Annotated[float, _at_least(0, 1)]
 Factor: TypeAlias = Annotated[float, _at_least(1)]
 Delay: TypeAlias = Annotated[float, _at_least(0)]
 Period: TypeAlias = Annotated[float, PlainValidator(_positive_seconds)]
+LeaseTime: TypeAlias = Annotated[float, _at_least(0.5, 3600)]
+"""Seconds; less would be over between two looks of a busy machine."""
 StartTimeout: TypeAlias = Annotated[float | None, PlainValidator(_start_timeout)]
 """Seconds, or None for no limit."""
 Shutdown: TypeAlias = Annotated[float | Literal["brutal_kill", "infinity"], PlainValidator(_shutdown)]

@@ -27,6 +27,7 @@ from actors.dispatch.pool import Pool
 from actors.dispatch.thread import Threads, after_fork, in_background
 from actors.dispatch.timers import Timers
 from actors.errors import (
+    ActorsError,
     BlockingAskError,
     RecursionDetectedError,
     RestartLimitError,
@@ -45,12 +46,19 @@ from actors.tasks.journal import Store
 
 CLOSE_S = 1.0
 """How long the end of a tree waits for its own threads and for slow subscribers."""
+GRACE_S = 2.0
+"""How long a tree that cannot go on has for an end in order."""
 EXIT_S = 3.0
 """How long the end of the interpreter waits for a tree that nobody has stopped."""
 
 
 class System(DeadLetterOffice):
     """The shared ground of one running tree."""
+
+    exit: Exit | None = None
+    """How it ended."""
+    before_stop: Callable[[], object] | None = None
+    """Tells whoever would start it, or keeps the right to have it run, that it is to end."""
 
     def __init__(
         self,
@@ -88,8 +96,9 @@ class System(DeadLetterOffice):
         """Those whose thread or task was left to itself and still runs."""
         self.started = Reply()
         self.ended = Reply()
-        self.cause: RestartLimitError | None = None
-        """Why the root gave up, if it did."""
+        self.cause: ActorsError | None = None
+        """Why it ended where nobody had asked for that: what its root gave up for, or what ``fail`` was told."""
+        self._last_acts: list[Callable[[], object]] = []
         self.is_down = False
         box = self.boxes[name] = SupervisorBox(name)
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
@@ -107,6 +116,9 @@ class System(DeadLetterOffice):
     def start(self) -> Reply:
         """Start the root; completed when all is up, or failed when nothing is left of a failed start."""
         root = self.root
+        if self.cause is not None:
+            self.dismiss()
+            return self.started
         try:
             self.pool.open()
             self.timers.open()
@@ -122,12 +134,18 @@ class System(DeadLetterOffice):
         life.start()
         return self.started
 
+    def dismiss(self) -> None:
+        """It is not to be started after all: it is down."""
+        self.is_down = True
+        self._close(Exit(Reason.SHUTDOWN))
+
     def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
         """What the root reports to its owner."""
         if isinstance(message, Up):
             self.root.standing = Standing.UP
             self.root.up_since = self.now()
             self.publish(events.TreeStarted(self.root_path))
+            self.tasks.look_for_stranded()
             self.started.complete()
         elif isinstance(message, Ended):
             self._root_ended(message.exit)
@@ -135,6 +153,8 @@ class System(DeadLetterOffice):
 
     def stop(self) -> Reply:
         """Stop the root; completed when nothing of the tree runs any more."""
+        if self.before_stop is not None:
+            self.before_stop()
         life = self.root.life
         if life is not None:
             # Not on this thread: a Ctrl-C in the middle of the order would leave a root that is never woken.
@@ -148,10 +168,30 @@ class System(DeadLetterOffice):
             in_background(f"{self.root_path}-kill", life.kill)
         return self.ended
 
+    def fail(self, error: ActorsError, grace_s: float | None = None) -> None:
+        """It cannot go on: stop it, kill what has not stopped within ``grace_s``, and have who waits for it hear why.
+
+        Returns at once. The first error counts; a tree that is down already stays as it is.
+        """
+        if self.is_down or self.cause is not None:
+            return
+        self.cause = error
+        self.publish(events.TreeFailed(self.root_path, error))
+
+        def end() -> None:
+            if not self.stop().wait(GRACE_S if grace_s is None else grace_s):
+                self.kill()
+
+        in_background(f"{self.root_path}-fail", end)
+
+    def before_end(self, act: Callable[[], object]) -> None:
+        """Have something done when nothing of the tree runs any more, and before anybody hears of that; it must end."""
+        self._last_acts.append(act)
+
     def _root_ended(self, exit_: Exit) -> None:
         self.root.record_exit(exit_, self.now())
         self.root.life, self.root.standing = None, Standing.DOWN
-        if isinstance(exit_.error, RestartLimitError):
+        if self.cause is None and isinstance(exit_.error, RestartLimitError):
             self.cause = exit_.error
         self.is_down = True
         for box in list(self.boxes.values()):
@@ -163,14 +203,25 @@ class System(DeadLetterOffice):
 
     def _close(self, exit_: Exit) -> None:
         """Let go of every thread, then tell who waits."""
+        self.exit = exit_
         self._unregister()
         self.bus.flush(CLOSE_S)
         self.timers.close(CLOSE_S)
         self.loop.close(CLOSE_S)
+        for act in self._last_acts:
+            try:
+                act()
+            except Exception as error:  # noqa: BLE001 - whatever it meets, those who wait for the end must hear of it
+                self.internal_error(error)
+        if self._last_acts:
+            self.bus.flush(CLOSE_S)
+        self.tasks.end()
         self.pool.close(CLOSE_S)
         _LIVING.discard(self)
         if isinstance(exit_.error, StartError):
             self.started.fail(exit_.error)
+        elif self.cause is not None and self.cause is not exit_.error:
+            self.started.fail(self.cause)
         else:
             self.started.fail(StartError(self.root_path, "was stopped while it started"))
         self.ended.complete(exit_)

@@ -1,8 +1,11 @@
 """The main job on real input: a team looks through a folder of source, and a reviewer sends back what is weak.
 
     python examples/audit.py [DIR]               by default the installed pip, else the standard library
+    python examples/audit.py --store sqlite:///audit.db          kill it at any moment, and
+    python examples/audit.py --store sqlite:///audit.db --resume goes on: what was done is not done again
     regrow check examples/audit.py               draws the tree without starting it
     regrow run examples/audit.py --input path=DIR
+    regrow run examples/audit.py --resume
 
 The goal is one sentence. The planner finds in it who is meant: two tools (``search``, ``analyse``), a workflow
 (``measure``) and a team (``review``); "the findings" makes the team wait for the others. Then a reviewer looks at the
@@ -12,7 +15,7 @@ with what was said about it, and so does whoever needs its result; nothing else 
 Files are read by workers that take no precautions: one that is no text, or no Python, crashes its reader. Whoever asked
 hears why, the supervisor starts another reader, and the task goes on.
 
-Needs the extra "cli" (for rich).
+Needs the extra "cli" (for rich), and with --store the extra "sql".
 """
 
 from __future__ import annotations
@@ -37,8 +40,22 @@ from rich.table import Table
 from rich.text import Text
 
 import actors
-from actors import Context, Reply, Reviewed, Worker
-from trees import Check, Report, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, Verdict, WorkerSpec, start
+from actors import Context, Reply, Reviewed, SubtaskSucceeded, Worker
+from trees import (
+    Check,
+    Report,
+    StaticPlan,
+    StoreError,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskHandle,
+    Tasks,
+    Tree,
+    Verdict,
+    WorkerSpec,
+    start,
+)
 
 GOAL = "search for open work, analyse the files, measure complexity and review the findings"
 READERS = 4
@@ -328,13 +345,35 @@ def main(tree: Tree, path: str = "") -> None:
     folder = path or default_folder()
     if not any(name.endswith(".py") for name in files(folder)):
         raise FileNotFoundError(f"{folder}: no Python files there")
+    handle = tree.submit(Task(GOAL, inputs={"path": folder}))
+    print(f"{GOAL}\nin {folder}\n", flush=True)
+    follow(handle)
+
+
+def resume(tree: Tree) -> None:
+    """Go on with the audits that an earlier run has left unfinished; nothing that was recorded is done again."""
+    left = tree.resumed()
+    if not left:
+        print("nothing to resume: no audit is unfinished")
+    for handle in left:
+        print(f"{handle.task.goal}\nin {handle.task.inputs['path']}, begun by an earlier run\n")
+        print(f"kept, and not done again: {', '.join(handle.kept) or 'nothing'}", flush=True)
+        follow(handle)
+
+
+def follow(handle: TaskHandle) -> None:
+    """Print what happens to an audit, and what it says.
+
+    Raises:
+        TaskFailedError: a part that is needed has failed.
+    """
     logger.disable("actors")  # each crash is logged with its traceback; here they are results, and shown
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the compiler thinks of old files' escapes
-        handle = tree.submit(Task(GOAL, inputs={"path": folder}))
-        print(f"{GOAL}\nin {folder}\n", flush=True)
-        for event in handle.events():
-            if isinstance(event, Reviewed):
+        for event in handle.events(new=True):
+            if isinstance(event, SubtaskSucceeded):
+                print(f"{event.subtask}: done", flush=True)
+            elif isinstance(event, Reviewed):
                 print(f"review {event.iteration}: {'passed' if event.passed else 'not good enough'}", flush=True)
                 for id_, feedback in event.rerun.items():
                     print(f"  {id_}: {feedback}", flush=True)
@@ -382,10 +421,17 @@ def run() -> None:
     """As a program: start the tree, audit, show the tree as it is then."""
     parser = argparse.ArgumentParser(description="Audit a folder of source with a team that reviews its findings.")
     parser.add_argument("folder", nargs="?", default="", metavar="DIR", help="what to audit")
-    folder = parser.parse_args().folder
-    with start(TREE) as tree:
+    parser.add_argument("--store", metavar="URL", help="where it is kept, as sqlite:///audit.db; by default in memory")
+    parser.add_argument("--resume", action="store_true", help="go on with what an earlier run left in the store")
+    given = parser.parse_args()
+    if given.resume and given.store is None:
+        parser.error("--resume needs the --store of the run that is to go on")
+    with start(TREE, store=given.store) as tree:
         try:
-            main(tree, folder)
+            if given.resume:
+                resume(tree)
+            else:
+                main(tree, given.folder)
         finally:
             print(tree.dump())
 
@@ -395,3 +441,5 @@ if __name__ == "__main__":
         run()
     except KeyboardInterrupt:
         raise SystemExit("stopped by Ctrl-C") from None
+    except StoreError as error:
+        raise SystemExit(str(error)) from None

@@ -4,6 +4,9 @@
     python examples/checkout.py --input fail=stock       sold out: the payment is refunded, exactly once
     python examples/checkout.py --input fail=payment     the card provider is down: a breaker opens, the bank takes over
     python examples/checkout.py --input fail=confirm     the mail bounces: you are asked what to do
+    python examples/checkout.py --input fail=confirm --store sqlite:///shop.db </dev/null
+                                                         the same, and the answer comes from another terminal:
+                                                         regrow tasks respond ESCALATION approve --store ...
     regrow check examples/checkout.py                    draws the tree without starting it
 
 =============  =======================================================================================================
@@ -15,7 +18,8 @@ confirm        tries twice, then a person decides; if they say no, all is undone
 
 Providers are in reality somewhere else. Here a worker with a memory stands for them, which honours the idempotency
 key, as those do: what comes twice is done once. Where stdin is no terminal, the question is answered with ``approve``;
-``--input answers=stdin`` reads the answers from it all the same.
+``--input answers=stdin`` reads the answers from it all the same. With a store it waits for ``regrow tasks respond``
+then, as it does with ``--input answers=elsewhere``.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from actors import (
     Compensated,
     Context,
     Done,
+    EscalationAnswered,
     EscalationRaised,
     Failed,
     SubtaskFailed,
@@ -44,7 +49,6 @@ from trees import (
     Breaker,
     Edit,
     Escalate,
-    Escalation,
     Failover,
     Reject,
     Report,
@@ -55,6 +59,7 @@ from trees import (
     SupervisorSpec,
     Task,
     TaskFailedError,
+    TaskHandle,
     Tasks,
     Tree,
     WorkerSpec,
@@ -144,6 +149,7 @@ def confirm(task: Subtask, context: Context) -> str:  # noqa: ARG001
     return f"confirmed to {to}"
 
 
+ELSEWHERE = "elsewhere"
 SENT = 2
 """How often a mail is sent before somebody is asked."""
 
@@ -222,8 +228,9 @@ def order(tree: Tree, fail: str, answers: str) -> None:
     handle = tree.submit(Task("order two teas and a pot", inputs=inputs))
     for event in handle.events():
         if isinstance(event, EscalationRaised):
-            question = next(each for each in handle.escalations if each.id == event.escalation)
-            handle.respond(question.id, answer(question, answers))
+            ask(handle, event, answers)
+        elif isinstance(event, EscalationAnswered):
+            print(f"answered: {event.answer}", flush=True)
     try:
         report: Report | None = handle.result()
     except TaskFailedError as error:
@@ -249,9 +256,17 @@ def line(event: TaskEvent) -> str:
     return ""
 
 
-def answer(question: Escalation, answers: str) -> Answer:
-    """What a person says to it."""
-    print(f"\n{question.subtask}: {question.question}")
+def ask(handle: TaskHandle, raised: EscalationRaised, answers: str) -> None:
+    """Have a person answer, here or elsewhere."""
+    print(f"\n{raised.subtask}: {raised.question}")
+    if answers == ELSEWHERE:
+        print(f"answer it with: regrow tasks respond {raised.escalation} approve --store URL", flush=True)
+        return
+    handle.respond(raised.escalation, answer(answers))
+
+
+def answer(answers: str) -> Answer:
+    """What a person says to it here."""
     if answers != "stdin" and not sys.stdin.isatty():
         print("stdin is no terminal; answered: approve")
         return Approve()
@@ -277,11 +292,15 @@ def show(report: Report) -> None:
 def run() -> None:
     """As a program: start the tree, order, show the tree as it is then."""
     parser = argparse.ArgumentParser(description="An order from cart to confirmation, with or without a failure.")
-    parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="fail=WHAT, answers=stdin")
-    inputs = dict(each.split("=", 1) for each in parser.parse_args().input if "=" in each)
+    parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="fail=WHAT, answers=WHERE")
+    parser.add_argument("--store", metavar="URL", help="where orders are kept; by default in memory")
+    given = parser.parse_args()
+    inputs = dict(each.split("=", 1) for each in given.input if "=" in each)
     if set(inputs) - {"fail", "answers"}:
-        parser.error("the inputs are fail=stock|payment|confirm and answers=stdin")
-    with start(TREE) as tree:
+        parser.error("the inputs are fail=stock|payment|confirm and answers=stdin|elsewhere")
+    if given.store is not None and not sys.stdin.isatty():
+        inputs.setdefault("answers", ELSEWHERE)
+    with start(TREE, store=given.store) as tree:
         main(tree, **inputs)
         print(f"\n{tree.dump()}")
 

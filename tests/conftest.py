@@ -9,8 +9,9 @@ import pytest
 from loguru import logger
 
 from actors.testing import no_stray_actors
+from tests.databases import postgres, postgres_url, sqlite_url, store_url
 
-__all__ = ["no_stray_actors"]
+__all__ = ["no_stray_actors", "postgres", "postgres_url", "sqlite_url", "store_url"]
 
 
 @pytest.fixture(autouse=True)

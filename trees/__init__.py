@@ -5,8 +5,10 @@ from actors.tasks.errors import (
     BreakerOpenError,
     BudgetExceededError,
     EscalationError,
+    LeaseLostError,
     NoCapableWorkerError,
     PlanError,
+    StoreBusyError,
     StoreError,
     SubtaskFailedError,
     TaskCancelledError,
@@ -67,14 +69,19 @@ from actors.tasks.policy import (
 )
 from actors.tasks.report import Report, SubtaskReport
 from actors.tasks.settings import Tasks
+from actors.tasks.store_events import StorePaused, StoreResumed, TaskStranded
 from actors.tasks.synthesis import Last, ModelSynthesizer, Verbatim
 from actors.tasks.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from trees.config import Backoff, Mailbox, SupervisorSpec, WorkerSpec
+from trees.ha import HA
 from trees.handle import TaskHandle
+from trees.roles import NotLeaderError, RoleChanged, RoleLost
 from trees.start import start, start_async
+from trees.store import Keep
 from trees.tree import Tree
 
 __all__ = [
+    "HA",
     "Approve",
     "AttemptTimeoutError",
     "Backoff",
@@ -100,12 +107,15 @@ __all__ = [
     "EscalationRaised",
     "ExecutableInfo",
     "Failover",
+    "Keep",
     "KeywordPlanner",
     "Last",
+    "LeaseLostError",
     "Mailbox",
     "ModelPlanner",
     "ModelSynthesizer",
     "NoCapableWorkerError",
+    "NotLeaderError",
     "Plan",
     "PlanError",
     "PlanRefused",
@@ -115,8 +125,13 @@ __all__ = [
     "Respond",
     "Retry",
     "Reviewed",
+    "RoleChanged",
+    "RoleLost",
     "StaticPlan",
+    "StoreBusyError",
     "StoreError",
+    "StorePaused",
+    "StoreResumed",
     "Subtask",
     "SubtaskCancelled",
     "SubtaskDelegated",
@@ -147,6 +162,7 @@ __all__ = [
     "TaskPaused",
     "TaskResumed",
     "TaskStatus",
+    "TaskStranded",
     "TaskSubmitted",
     "TaskTimeoutError",
     "Tasks",

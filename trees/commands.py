@@ -1,8 +1,9 @@
-"""``regrow check | run | dump``.
+"""``regrow check | run | dump | tasks``; the last one is in ``trees.commands_tasks``.
 
-Exit codes: 0 all is well (also: ended by Ctrl-C, cleanly); 1 the declaration, the target or the start is wrong, or
-there is nothing to dump; 2 the command line is wrong; 3 the root gave up; 4 ``main`` raised; 130 a second Ctrl-C did
-not wait for a clean end.
+Exit codes: 0 all is well (also: ended by Ctrl-C, cleanly); 1 the declaration, the target, the store or the start is
+wrong, or there is nothing to dump; 2 the command line is wrong; 3 the root gave up; 4 ``main`` raised, or a task that
+was resumed did not succeed; 5 another process has taken over the store; 130 a second Ctrl-C did not wait for a clean
+end.
 """
 
 from __future__ import annotations
@@ -15,25 +16,39 @@ from typing import Annotated
 import typer
 
 from actors.errors import ActorsError, ConfigError
+from trees import commands_tasks
 from trees.check import require_valid
 from trees.console import ConsoleError, Request, ask, find
 from trees.declared import draw
 from trees.dump import FORMATS, Format
+from trees.resuming import DEFAULT, MEMORY, NothingToResumeError, keeping
 from trees.running import Runner
+from trees.start import DURABILITIES
 from trees.target import Program, TargetError, load
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Supervision trees: check a declaration, run it, look at a running one.",
+    help="Supervision trees: check a declaration, run it, look at a running one, and at the tasks of any.",
 )
+app.add_typer(commands_tasks.app, name="tasks")
 
 Target = Annotated[str, typer.Argument(metavar="FILE_OR_MODULE[:ATTR]", help="Where the SupervisorSpec is.")]
 Inputs = Annotated[
     list[str] | None,
     typer.Option(
         "--input", metavar="NAME=VALUE", help="For the function that makes the tree and for main; repeatable."
+    ),
+]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        envvar="REGROW_STORE",
+        help=f"Where tasks are kept: sqlite:///FILE, postgresql://USER@HOST/DB, or {MEMORY} for this run only; "
+        f"{DEFAULT} unless you say so.",
     ),
 ]
 
@@ -57,15 +72,38 @@ def check(target: Target, inputs: Inputs = None) -> None:
 
 
 @app.command()
-def run(target: Target, inputs: Inputs = None) -> None:
+def run(
+    target: Target,
+    inputs: Inputs = None,
+    store: Store = None,
+    durability: Annotated[
+        str, typer.Option(help="What a task survives: process, however that ends; power, a failure of the machine too.")
+    ] = "process",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Only go on with what an earlier run left: main is not called.")
+    ] = False,
+) -> None:
     """Start a tree and show it until it ends, until Ctrl-C, or until main returns; then print its dump.
 
     If the module has a function main(tree, ...), sync or async, it is called with the running tree and the inputs, and
     the tree is stopped when it returns. A second Ctrl-C kills what does not stop.
 
-    Exit code: 0; 1 it could not be started; 3 the root gave up; 4 main raised; 130 it was killed by a second Ctrl-C.
+    The tasks of a tree that has any are kept in a store, and outlive the run. What an earlier run left unfinished there
+    goes on in any case. With --resume nothing new is submitted: resume(tree, ...) of the module is called in place of
+    main, if there is one; else every unfinished task is waited for, and its report printed.
+
+    Exit code: 0; 1 it could not be started; 2 the command line is wrong; 3 the root gave up; 4 main raised, or a task
+    that was resumed did not succeed; 5 another process has taken over the store; 130 killed by a second Ctrl-C.
     """
-    raise typer.Exit(Runner(_loaded(target, inputs)).run())
+    chosen = next((each for each in DURABILITIES if each == durability), None)
+    if chosen is None:
+        raise typer.BadParameter(f"{durability!r} is none of {', '.join(DURABILITIES)}", param_hint="--durability")
+    program = _loaded(target, inputs)
+    try:
+        kept = keeping(program.spec, store, chosen, resume=resume)
+    except NothingToResumeError as error:
+        raise typer.BadParameter(str(error), param_hint="--resume") from error
+    raise typer.Exit(Runner(program, kept, resume=resume).run())
 
 
 @app.command()

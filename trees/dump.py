@@ -72,8 +72,30 @@ def to_text(snapshot: TreeSnapshot, *, verbose: bool = False) -> str:
     """One line a child, pools folded; then what the whole tree has to say, and stacks where they were asked for."""
     top = snapshot.top
     rows = _rows(top, _name(top, top.path), ("", ""), verbose=verbose)
-    parts = [aligned(rows), "\n".join(_footer(snapshot, verbose=verbose)), *_stacks(top)]
+    parts = [
+        _leading(snapshot, verbose=verbose),
+        aligned(rows),
+        "\n".join(_footer(snapshot, verbose=verbose)),
+        *_stacks(top),
+    ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _leading(snapshot: TreeSnapshot, *, verbose: bool) -> str:
+    """Who leads, where several could."""
+    if snapshot.token is None:
+        return ""
+    said = [str(snapshot.role)]
+    if snapshot.role == "standby":
+        said.append(f"{snapshot.holder} leads" if snapshot.holder is not None else "nobody is known to lead")
+        left_s = snapshot.lease_left_s
+        if snapshot.holder is not None and left_s is not None:
+            said.append(f"until {left_s:.1f} s from now unless it renews its lease")
+    if verbose and snapshot.token:
+        said.append(f"token {snapshot.token}")
+    if snapshot.role_reason is not None:
+        said.append(snapshot.role_reason)
+    return ", ".join(said)
 
 
 def _rows(node: Node, name: str, prefix: tuple[str, str], *, verbose: bool) -> Iterator[Row]:

@@ -19,14 +19,14 @@ from actors.messages import CURRENT
 from actors.reply import Reply
 from actors.tasks.errors import EscalationError, TaskTimeoutError, UnknownTaskError
 from actors.tasks.events import SubtaskProgressed, TaskEvent, TaskFinished
-from actors.tasks.ground import ORCHESTRATOR, Desk
+from actors.tasks.ground import ORCHESTRATOR, Desk, Ground
 from actors.tasks.hears import Cancel, Join, Responded
 from actors.tasks.node import Escalation
 from actors.tasks.policy import Answer, Approve, Edit, Reject, Respond
 from actors.tasks.report import Report
 from actors.tasks.state import TaskState, folded
 from actors.tasks.synthesis import json_form
-from actors.tasks.task import TaskStatus
+from actors.tasks.task import SubtaskStatus, Task, TaskStatus
 from trees.runs import render
 
 _ANSWERS: dict[type[Any], tuple[str, str | None]] = {
@@ -40,27 +40,68 @@ _ANSWERS: dict[type[Any], tuple[str, str | None]] = {
 class TaskHandle:
     """One task of a tree."""
 
-    def __init__(self, desk: Desk, id_: str, *, new: bool = False) -> None:
+    def __init__(self, desk: Desk, id_: str, *, listed: bool = False) -> None:
         self.id = id_
         self._desk = desk
-        self._done = desk.waiting(id_, new=new)
+        # One of ten thousand in a list reads nothing before somebody asks; any other one hears of the end in any case.
+        self._waits = None if listed else desk.waiting(id_)
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.id} {self.status}>"
 
     @property
+    def _done(self) -> Reply:
+        if self._waits is None:
+            self._waits = self._desk.waiting(self.id)
+        return self._waits
+
+    @property
     def status(self) -> TaskStatus:
         """Where it stands now."""
-        report = self.report
-        return report.status if report is not None else self._state().status
+        desk = self._desk
+        report = desk.reports.get(self.id)
+        if report is not None:
+            return report.status
+        if self.id not in desk.states:
+            last = desk.ground.store.last(self.id)
+            if isinstance(last, TaskFinished):
+                return last.status
+        if self._waits is not None and self._waits.succeeded:
+            ended: Report = self._waits.get()  # the store may have forgotten it by now
+            return ended.status
+        status = self._state().status
+        return TaskStatus.RUNNING if status.is_final else status  # it has ended, and that is yet to be kept
 
     @property
     def report(self) -> Report | None:
         """What became of it; None as long as it has not ended."""
         report = self._desk.report(self.id)
-        if report is None and self._done.done and self._done.succeeded:
-            report = self._done.get()
+        if report is None and self._waits is not None and self._waits.succeeded:
+            report = self._waits.get()
         return report
+
+    @property
+    def kept(self) -> list[str]:
+        """The subtasks that were done when this process began: their results are kept, and they do not run again.
+
+        Those of a team's part as ``team/subtask``, where the team was not done. Empty for a task of this process. A
+        reviewer may still send them back.
+        """
+        ground = self._desk.ground
+        mine = done_of(self._before())
+        parts = [_before(ground, id_) for id_ in ground.before if id_.startswith(f"{self.id}:")]
+        of = {state.id: part_of(state) for state in parts}
+        open_parts = [state for state in parts if of[state.id] not in mine]
+        return [*mine, *(f"{of[state.id]}/{id_}" for state in open_parts for id_ in done_of(state))]
+
+    def _before(self) -> TaskState:
+        """Where it stood when this process began."""
+        return _before(self._desk.ground, self.id)
+
+    @property
+    def task(self) -> Task:
+        """What was submitted."""
+        return self._state().task
 
     def _state(self) -> TaskState:
         state = self._desk.states.get(self.id)
@@ -149,9 +190,13 @@ class TaskHandle:
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    def events(self) -> TaskEvents:
-        """Everything that has happened and happens to it, in order, up to its end; ``for`` and ``async for``."""
-        return TaskEvents(self._desk, self.id)
+    def events(self, *, new: bool = False) -> TaskEvents:
+        """Everything that has happened and happens to it, in order, up to its end; ``for`` and ``async for``.
+
+        Args:
+            new: only what happens in this process, and not what earlier ones have recorded.
+        """
+        return TaskEvents(self._desk, self.id, self._desk.ground.before.get(self.id, 0) if new else 0)
 
     def dump(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
         """The run as it stands now: a line for each subtask, the graph, or all there is to know.
@@ -168,15 +213,31 @@ class TaskHandle:
         return render(state, format, now, progress, reviews=self._desk.settings.reviewer is not None)
 
 
+def _before(ground: Ground, id_: str) -> TaskState:
+    """Where a task stood when its store was opened."""
+    return folded(id_, ground.store.read(id_)[: ground.before.get(id_, 0)])
+
+
+def done_of(state: TaskState) -> list[str]:
+    """The subtasks whose results are there."""
+    return [node.id for node in state.nodes.values() if node.status is SubtaskStatus.SUCCEEDED]
+
+
+def part_of(state: TaskState) -> str | None:
+    """The subtask that a team's part of a task stands for; None where it is a task by itself."""
+    return None if state.parent is None else state.parent.rpartition("/")[2].rpartition("#")[0]
+
+
 class TaskEvents:
     """The events of one task: what is in the journal, and then what comes. May be read several times."""
 
-    def __init__(self, desk: Desk, id_: str) -> None:
+    def __init__(self, desk: Desk, id_: str, start: int = 0) -> None:
         self._desk = desk
         self._id = id_
+        self._start = start
 
     def __iter__(self) -> Iterator[TaskEvent]:
-        follower = _Follower(self._desk, self._id)
+        follower = _Follower(self._desk, self._id, self._start)
         try:
             while not follower.over:
                 yield from follower.news()
@@ -186,7 +247,7 @@ class TaskEvents:
             follower.stop()
 
     async def __aiter__(self) -> AsyncIterator[TaskEvent]:
-        follower = _Follower(self._desk, self._id)
+        follower = _Follower(self._desk, self._id, self._start)
         try:
             while not follower.over:
                 for event in follower.news():
@@ -200,10 +261,11 @@ class TaskEvents:
 class _Follower:
     """Reads a journal as it grows, as far as the bus has told of it: so what is not kept stands where it happened."""
 
-    def __init__(self, desk: Desk, id_: str) -> None:
+    def __init__(self, desk: Desk, id_: str, start: int) -> None:
         self._desk = desk
         self._id = id_
-        self._read = 0
+        self._read = start
+        self._looked = False
         self._unkept: list[TaskEvent] = []
         self._until = -math.inf
         """What is in the journal already comes at once; after that, what was heard of."""
@@ -231,7 +293,8 @@ class _Follower:
         """What has come since the last look. Raises ``TreeDownError`` where nothing more will come."""
         self.signal = Reply()
         down = self._desk.system.is_down or (self._done.done and not self._done.succeeded)
-        until = math.inf if down or not self._read else self._until
+        until = math.inf if down or not self._looked else self._until
+        self._looked = True
         unkept, self._unkept = self._unkept, []
         records = cast(Sequence[TaskEvent], self._desk.ground.store.read(self._id, self._read))
         kept = list(itertools.takewhile(lambda each: each.at <= until, records))

@@ -9,8 +9,10 @@ Whatever state the tree is in raises nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
 
 from actors.child import Child, Standing, State
 from actors.errors import UnknownPathError
@@ -33,8 +35,17 @@ from trees.snapshot import (
 from trees.stacks import stack_of_life
 from trees.worst import crashes_to_give_up, share_of
 
+NO_FACTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
-def take(system: System, path: str | None = None, *, stacks: bool = False, fold: bool = False) -> TreeSnapshot:
+
+def take(
+    system: System,
+    path: str | None = None,
+    *,
+    stacks: bool = False,
+    fold: bool = False,
+    leading: Mapping[str, Any] = NO_FACTS,
+) -> TreeSnapshot:
     """Look at the tree, or at the child or pool at ``path`` and what is below it.
 
     Args:
@@ -43,6 +54,7 @@ def take(system: System, path: str | None = None, *, stacks: bool = False, fold:
         stacks: also where the code of busy and of abandoned workers stands.
         fold: leave out the members of pools, but for a pool that is asked for by its path; and of tasks what no text
             has a line for.
+        leading: what is to be said of who leads.
 
     Raises:
         UnknownPathError: nothing of this path is listed now. Whatever state the tree is in raises nothing.
@@ -57,6 +69,7 @@ def take(system: System, path: str | None = None, *, stacks: bool = False, fold:
         abandoned=_by_name(system.lives_abandoned),
         threads=system.pool.size,
         crashes_to_give_up=look.worst_of(system.root),
+        **leading,
     )
 
 

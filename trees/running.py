@@ -24,6 +24,7 @@ from actors.events import (
     SupervisorGaveUp,
 )
 from actors.reply import Reply
+from actors.tasks.errors import StoreError
 from actors.tasks.events import (
     BreakerOpened,
     EscalationRaised,
@@ -33,21 +34,31 @@ from actors.tasks.events import (
     TaskEvent,
     TaskFinished,
 )
+from actors.tasks.store_events import StorePaused, StoreResumed, TaskStranded
 from trees.live import LiveView
+from trees.resuming import Keeping, announce, finish
 from trees.start import start
 from trees.target import Program
 from trees.tree import Tree
 
-OK, NOT_STARTED, GAVE_UP, MAIN_RAISED, KILLED = 0, 1, 3, 4, 130
+OK, NOT_STARTED, GAVE_UP, MAIN_RAISED, STORE_LOST, KILLED = 0, 1, 3, 4, 5, 130
 FLUSH_S = 1.0
 """How long the end waits for the last lines of the events."""
 
 
 class Runner:
-    """Runs one program once."""
+    """Runs one program once.
 
-    def __init__(self, program: Program) -> None:
+    Args:
+        program: what.
+        keeping: where its tasks are kept.
+        resume: go on with what an earlier run has left, and submit nothing anew.
+    """
+
+    def __init__(self, program: Program, keeping: Keeping, *, resume: bool = False) -> None:
         self._program = program
+        self._keeping = keeping
+        self._resume = resume
         self._interruptible = False
 
     def run(self) -> int:
@@ -55,9 +66,14 @@ class Runner:
         # SIGTERM is what a service manager sends: the same clean end as Ctrl-C.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            tree = start(self._program.spec, console=hasattr(os, "getuid"))
+            tree = start(
+                self._program.spec,
+                console=hasattr(os, "getuid"),
+                store=self._keeping.url,
+                durability=self._keeping.durability,
+            )
         except ActorsError as error:
-            if error.__cause__ is not None:
+            if error.__cause__ is not None and not isinstance(error, StoreError):
                 traceback.print_exception(error.__cause__)
             _say(str(error), sys.stderr)
             return NOT_STARTED
@@ -67,7 +83,9 @@ class Runner:
         try:
             tree.dump_on_signal()
             tree._system.ended.add_done_callback(lambda: self._gave_up(tree))  # noqa: SLF001 - its own package
-            with _showing(tree):
+            with _showing(tree, self._keeping.said):
+                if not self._resume:
+                    announce(tree, _say)
                 code = self._main(tree)
         except KeyboardInterrupt:
             code = OK
@@ -87,20 +105,23 @@ class Runner:
             tree.stop(timeout=0.0)
             code = KILLED
         _say(f"\n{dump}")
-        return GAVE_UP if tree._system.cause is not None else code  # noqa: SLF001
+        cause = tree._system.cause  # noqa: SLF001
+        return code if cause is None else GAVE_UP if isinstance(cause, RestartLimitError) else STORE_LOST
 
     def _main(self, tree: Tree) -> int:
         """Do what is to be done with the tree, or wait for its end."""
-        main = self._program.main
-        if main is None:
+        main = self._program.resume if self._resume else self._program.main
+        if main is None and not self._resume:
             try:
                 tree.wait()
-            except RestartLimitError as error:
+            except ActorsError as error:
                 _say(str(error), sys.stderr)
             return OK
         self._interruptible = True
         try:
-            outcome = main(tree, **self._program.inputs)
+            if main is None:
+                return OK if finish(tree, _say) else MAIN_RAISED
+            outcome = main(tree)
             if inspect.iscoroutine(outcome):
                 asyncio.run(outcome)
         except KeyboardInterrupt:
@@ -122,10 +143,12 @@ class Runner:
 
 
 @contextmanager
-def _showing(tree: Tree) -> Iterator[None]:
+def _showing(tree: Tree, said: str) -> Iterator[None]:
     """A live view on a terminal; plain lines anywhere else."""
     children = len(tree._system.children) - 1  # noqa: SLF001
     _say(f"{tree.spec.id}: up, {children} children. Ctrl-C ends it; 'regrow dump --pid {os.getpid()}' looks at it.")
+    if said:
+        _say(said)
     live = sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
     view: AbstractContextManager[object] = LiveView(tree) if live else nullcontext()
     unsubscribe = tree.subscribe(_tell) if not live else None
@@ -148,6 +171,12 @@ def _tell(event: Event) -> None:
         _say(f"{event.path}: restart {event.attempt} in a row{delay}")
     elif isinstance(event, (ChildStopAbnormal, ChildParked, ChildAbandoned, SupervisorGaveUp)):
         _say(f"{event.path}: {_WORDS[type(event)]}")
+    elif isinstance(event, StorePaused):
+        _say(f"{event.path}: paused, nothing new begins: {event.error}")
+    elif isinstance(event, StoreResumed):
+        _say(f"{event.path}: goes on, its store can be written again, after {event.after_s:.1f} s")
+    elif isinstance(event, TaskStranded):
+        _say(f"{event.path}: is not in this tree; task {event.task} waits until it is")
     elif isinstance(event, BreakerOpened):
         _say(f"{event.path}: its breaker has opened, it gets no work")
     elif isinstance(event, TaskEvent) and (said := _said_of_task(event)):

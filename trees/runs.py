@@ -19,6 +19,7 @@ from trees.dump_tasks import progress_of
 from trees.picture import Row, aligned, lines_before, one_line
 from trees.run_view import RunView, view_of
 
+FORMATS: Final = ("text", "mermaid", "json")
 _NOTE_CHARS: Final = 120
 _GOAL_CHARS: Final = 80
 _SAID_LINES: Final = 20

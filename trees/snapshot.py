@@ -24,6 +24,9 @@ NOTABLE = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.RETRYING, SubtaskStatu
 """Where a subtask stands that a text has a line for."""
 
 
+Role: TypeAlias = Literal["leader", "standby", "stopped"]
+
+
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -180,7 +183,17 @@ class TreeSnapshot(_Record):
     taken_at: float
     """Seconds since 1970, by the tree's clock."""
     gave_up: str | None
-    """Why the root gave up; None: it did not."""
+    """Why the root gave up, or the tree ended where nobody had asked for that; None: it did not."""
+    role: Role = "leader"
+    """Which part this process plays; without ``ha=`` it leads until it is down."""
+    holder: str | None = None
+    """Who leads, as far as this process knows; None: nobody, or the tree has no ``ha=``."""
+    token: int | None = None
+    """Of a leader its own, of a standby that of whoever leads; None: the tree has no ``ha=``."""
+    lease_left_s: float | None = None
+    """Seconds until the lease of whoever leads is over unless it is renewed, as far as this process knows."""
+    role_reason: str | None = None
+    """What keeps this process from leading, or from seeing who leads; None: nothing."""
     dead_letters: dict[str, int]
     """Of the whole tree so far, by reason; with those to children that are no longer listed."""
     abandoned: dict[str, int]

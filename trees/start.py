@@ -1,25 +1,34 @@
 """``start`` and ``start_async``: from a declaration to a running tree.
 
-Comes in: a ``SupervisorSpec``. The whole declaration is checked, built and started; out goes a ``Tree`` when every
-``on_start`` has succeeded, or an exception, and then nothing is left running.
+Comes in: a ``SupervisorSpec``. The whole declaration is checked, its store opened, the tree built and started; out goes
+a ``Tree`` when every ``on_start`` has succeeded, or an exception, and then nothing is left running or open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from actors.clock import Clock
+from actors.dispatch.thread import in_background
 from actors.errors import ActorsError
+from actors.reply import Reply
 from actors.system import System
 from actors.tasks.journal import Store
 from trees.build import build
+from trees.candidacy import candidate, require_shared
 from trees.check import require_valid
 from trees.config import SupervisorSpec
 from trees.console import Console
-from trees.store import MemoryStore
+from trees.ha import HA
+from trees.store import Keep, MemoryStore, open_store
+from trees.storing import bind, close_store
 from trees.tree import Tree
+
+Durability: TypeAlias = Literal["process", "power"]
+DURABILITIES: Final[tuple[Durability, ...]] = get_args(Durability)
 
 
 def start(
@@ -30,7 +39,10 @@ def start(
     max_threads: int = 4096,
     max_hops: int = 64,
     console: bool = False,
-    store: Store | None = None,
+    store: str | Store | None = None,
+    durability: Durability = "process",
+    keep: Keep | None = None,
+    ha: HA | None = None,
 ) -> Tree:
     """Start a tree; returns when all of it is up.
 
@@ -41,17 +53,25 @@ def start(
         max_threads: how many threads the pool may have.
         max_hops: how many tells may follow from one another.
         console: open a socket through which ``regrow dump`` shows this tree; for the owner of the process only.
-        store: where the journals of its tasks are; None: in memory, as long as the tree. What is unfinished there goes
-            on.
+        store: where the journals of its tasks are: ``"sqlite:///tasks.db"``, ``"postgresql://user@host/db"``, or a
+            store of your own, which is used as it is and never closed; None: in memory, as long as the tree. What is
+            unfinished there goes on. One process at a time may start a root on a store.
+        durability: what a task that was taken survives: ``"process"``, the end of this process, however it ends;
+            ``"power"``, that of the machine too, at the cost of a sync for each group of writes.
+        keep: how long tasks are kept after their end; None: ``Keep()``.
+        ha: several processes start this tree on this store, one leads and the others wait: see ``trees.ha``. Where
+            another one leads it returns at once, as a standby with nothing started: see ``Tree.role``.
 
     Raises:
         ConfigError: the declaration is wrong; ``.problems`` has every mistake, and nothing has run.
         ConsoleError: its console could not be opened; nothing has run.
+        StoreError: its store could not be opened, or another process has it; nothing has run.
         StartError: a child did not start; its cause chain names each level. Nothing is left running.
     """
-    tree = _prepare(spec, clock, seed, max_threads, max_hops, console=console, store=store)
+    launch = _Launch(spec, _Options(clock, seed, max_threads, max_hops, console, store, durability, keep, ha))
+    tree = launch.tree(launch.open())
     try:
-        tree._system.start().get()  # noqa: SLF001 - its own module
+        launch.begin(tree).get()
     except ActorsError:
         tree._shut_console()  # noqa: SLF001
         raise
@@ -69,47 +89,106 @@ def start_async(
     max_threads: int = 4096,
     max_hops: int = 64,
     console: bool = False,
-    store: Store | None = None,
+    store: str | Store | None = None,
+    durability: Durability = "process",
+    keep: Keep | None = None,
+    ha: HA | None = None,
 ) -> Starting:
     """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``."""
-    return Starting(
-        spec,
-        {
-            "clock": clock,
-            "seed": seed,
-            "max_threads": max_threads,
-            "max_hops": max_hops,
-            "console": console,
-            "store": store,
-        },
-    )
+    return Starting(spec, _Options(clock, seed, max_threads, max_hops, console, store, durability, keep, ha))
 
 
-def _prepare(
-    spec: SupervisorSpec,
-    clock: Clock | None,
-    seed: int | None,
-    max_threads: int,
-    max_hops: int,
-    *,
-    console: bool,
-    store: Store | None,
-) -> Tree:
-    """A tree that is not started. Its console is open already: it shows what a start waits for."""
-    require_valid(spec)
-    opened = Console(spec.id) if console else None
-    kept_in = MemoryStore() if store is None else store
-    system = System(build(spec), clock=clock, seed=seed, max_threads=max_threads, max_hops=max_hops, store=kept_in)
-    tree = Tree(spec, system)
-    if opened is not None:
-        tree._open(opened)  # noqa: SLF001
-    return tree
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """How a tree is started."""
+
+    clock: Clock | None
+    seed: int | None
+    max_threads: int
+    max_hops: int
+    console: bool
+    store: str | Store | None
+    durability: Durability
+    keep: Keep | None
+    ha: HA | None
+
+
+class _Launch:
+    """A tree on its way up, and what is to be closed where it does not get there.
+
+    Its console is open from the beginning: it shows what a start waits for.
+    """
+
+    def __init__(self, spec: SupervisorSpec, options: _Options) -> None:
+        require_valid(spec)
+        if options.ha is not None:
+            require_shared(spec, options.ha, options.store)
+        self._spec = spec
+        self._options = options
+        self._store: Store | None = None
+        self._console = Console(spec.id) if options.console else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether opening its store may take a while."""
+        return isinstance(self._options.store, str)
+
+    def open(self) -> Store:
+        """Open its store."""
+        options = self._options
+        if options.store is None:
+            return MemoryStore()
+        try:
+            self._store = open_store(
+                options.store, root=self._spec.id, durability=options.durability, keep=options.keep, ha=options.ha
+            )
+        except BaseException:
+            self.close()
+            raise
+        return self._store
+
+    def tree(self, store: Store) -> Tree:
+        """Build it on an open store; from here on its end closes what is open."""
+        options = self._options
+        try:
+            system = System(
+                build(self._spec),
+                clock=options.clock,
+                seed=options.seed,
+                max_threads=options.max_threads,
+                max_hops=options.max_hops,
+                store=store,
+            )
+            tree = Tree(self._spec, system)
+            if options.ha is None:
+                bind(system, store, self._spec, close=self.waits)
+            else:
+                tree._keeper = candidate(options.ha, self._spec, system, store)  # noqa: SLF001 - its own package
+            if self._console is not None:
+                tree._open(self._console)  # noqa: SLF001 - its own package
+        except BaseException:
+            self.close()
+            raise
+        return tree
+
+    @staticmethod
+    def begin(tree: Tree) -> Reply:
+        """Start it, or its keeper; completed when it is up, or is a standby. Failed when nothing is left of it."""
+        keeper, system = tree._keeper, tree._system  # noqa: SLF001 - its own package
+        return system.start() if keeper is None else keeper.start()
+
+    def close(self) -> None:
+        """It does not come to that: let go of everything."""
+        if self._console is not None:
+            self._console.close()
+        if self._store is not None and self.waits:
+            close_store(self._store)
 
 
 class Starting:
     """A tree that is being started: await it for the ``Tree``, or enter it with ``async with``."""
 
-    def __init__(self, spec: SupervisorSpec, options: dict[str, Any]) -> None:
+    def __init__(self, spec: SupervisorSpec, options: _Options) -> None:
         self._spec = spec
         self._options = options
         self._tree: Tree | None = None
@@ -128,9 +207,11 @@ class Starting:
             await self._tree.__aexit__(kind, error, frames)
 
     async def _start(self) -> Tree:
-        tree = _prepare(self._spec, **self._options)
+        launch = _Launch(self._spec, self._options)
+        store = await _elsewhere(f"{self._spec.id}-store", launch) if launch.waits else launch.open()
+        tree = launch.tree(store)
         try:
-            await tree._system.start()  # noqa: SLF001 - its own module
+            await launch.begin(tree)
         except ActorsError:
             tree._shut_console()  # noqa: SLF001
             raise
@@ -138,3 +219,22 @@ class Starting:
             tree._system.stop()  # noqa: SLF001
             raise
         return tree
+
+
+async def _elsewhere(name: str, launch: _Launch) -> Store:
+    """Open the store on a thread of its own."""
+    opened = Reply()
+    in_background(name, lambda: _answer(opened, launch.open))
+    try:
+        store: Store = await opened
+    except BaseException:  # cancelled: what is opened nevertheless is closed again
+        opened.add_done_callback(launch.close)
+        raise
+    return store
+
+
+def _answer(reply: Reply, function: Callable[[], object]) -> None:
+    try:
+        reply.complete(function())
+    except BaseException as error:  # noqa: BLE001 - it is raised to who waits
+        reply.fail(error)

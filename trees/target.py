@@ -7,6 +7,7 @@ does not run. Everything that can go wrong is a ``TargetError`` or, where the de
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -33,16 +34,16 @@ class Program:
     """A tree to run, and what is to be done with it."""
 
     spec: SupervisorSpec
-    main: Callable[..., Any] | None
-    """``main(tree, **inputs)`` of the same module, if it has one."""
-    inputs: Mapping[str, str]
-    """What ``main`` takes of the inputs."""
+    main: Callable[[Any], Any] | None
+    """``main(tree)`` of the same module, if it has one; the inputs that it takes are in it."""
+    resume: Callable[[Any], Any] | None = None
+    """The same for ``resume``, which goes on with what an earlier run left."""
 
 
 def load(target: str, inputs: Mapping[str, str]) -> Program:
     """Import the target and find its tree.
 
-    An input is given to whoever has a parameter of its name: the function that makes the tree, and ``main``.
+    An input is given to whoever has a parameter of its name: the function that makes the tree, ``main``, ``resume``.
 
     Raises:
         TargetError: there is no such file, module, attribute or input, or the import raised.
@@ -51,12 +52,11 @@ def load(target: str, inputs: Mapping[str, str]) -> Program:
     place, attribute = _split(target)
     module = _import(place)
     found = _attribute(module, attribute, place) if attribute else _only(module, place)
-    main = vars(module).get("main")
-    main = main if _takes_a_tree(main) else None
+    main, resume = (call if _takes_a_tree(call := vars(module).get(name)) else None for name in ("main", "resume"))
     maker = None if isinstance(found, SupervisorSpec) else found
-    _refuse_strangers(place, inputs, [call for call in (maker, main) if call is not None])
+    _refuse_strangers(place, inputs, [call for call in (maker, main, resume) if call is not None])
     spec = found if isinstance(found, SupervisorSpec) else _made(found, attribute or DEFAULT, place, inputs)
-    return Program(spec, main, _taken(main, inputs) if main is not None else {})
+    return Program(spec, _with(main, inputs), _with(resume, inputs))
 
 
 def _split(target: str) -> tuple[str, str]:
@@ -197,6 +197,10 @@ def _made(maker: Callable[..., Any], name: str, place: str, inputs: Mapping[str,
 def _takes_a_tree(main: Any) -> bool:
     """``main(tree, ...)`` is for us; a ``main()`` is the file's own entry and is left alone."""
     return inspect.isfunction(main) and next(iter(inspect.signature(main).parameters), "") == "tree"
+
+
+def _with(call: Callable[..., Any] | None, inputs: Mapping[str, str]) -> Callable[[Any], Any] | None:
+    return None if call is None else functools.partial(call, **_taken(call, inputs))
 
 
 def _taken(call: Callable[..., Any], inputs: Mapping[str, str]) -> dict[str, str]:

@@ -3,42 +3,50 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from actors.errors import UnknownPathError
 from actors.tasks.errors import EscalationError, TaskError, UnknownTaskError
 from actors.tasks.events import TaskSubmitted
 from actors.tasks.executable import ExecutableInfo
 from actors.tasks.ground import Desk
-from actors.tasks.hears import Look
 from actors.tasks.node import Escalation
 from actors.tasks.policy import Answer
 from actors.tasks.report import Report
 from actors.tasks.task import Task, TaskStatus
 from trees.handle import TaskHandle, known, respond, waiting_chain
+from trees.roles import Leading
+from trees.submitting import Submission
 
-if TYPE_CHECKING:
-    from actors.system import System
+BREAKER = "breaker:"
+"""What the streams begin with in which breakers are kept."""
 
 
-class Tasking:
+class Tasking(Leading):
     """The part of a ``Tree`` that has to do with tasks."""
 
-    _system: System
-
     def submit(self, task: Task | str, path: str | None = None) -> TaskHandle:
-        """Give a task to the supervisor at ``path`` (None: the root); returns when it is in the journal.
+        """Give a task to the supervisor at ``path`` (None: the root); returns when it is in the journal, and kept.
 
-        Never waits for the orchestrator, so it may be called from async code and by workers. An id that is known gives
-        its handle, and starts nothing.
+        Never waits for the orchestrator, so workers may call it; waits for the store, which takes milliseconds, at most
+        10 seconds. On an event loop of yours write ``await tree.asubmit(...)``. An id that is known gives its handle,
+        and starts nothing.
 
         Raises:
             ConfigError: the task is wrong.
             UnknownPathError: no supervisor of this path is listed now.
             TaskError: it has no ``tasks=``.
+            StoreError: the store could not keep it. It was not taken and never runs, unless ``may_be_taken`` is True.
+            NotLeaderError: this process is a standby.
             TreeDownError: the whole tree is down.
         """
-        return self._submit(task, path, joined=False)
+        submission, handle = self._submission(task, path, joined=False)
+        return handle(new=submission.run())
+
+    async def asubmit(self, task: Task | str, path: str | None = None) -> TaskHandle:
+        """The same on an event loop, without holding it up."""
+        submission, handle = self._submission(task, path, joined=False)
+        return handle(new=await submission.arun())
 
     def run(self, task: Task | str, timeout: float | None = None, path: str | None = None) -> Report:
         """Submit a task and wait for its report; raises what ``TaskHandle.result`` raises.
@@ -48,12 +56,14 @@ class Tasking:
             timeout: seconds to wait; the task goes on when they are over. None: as long as it takes.
             path: of the supervisor; None: the root.
         """
-        self._system.refuse_on_loop(path or self._system.root_path)
-        return self._submit(task, path, joined=True).result(timeout)
+        self._up.refuse_on_loop(path or self._up.root_path)
+        submission, handle = self._submission(task, path, joined=True)
+        return handle(new=submission.run()).result(timeout)
 
     async def arun(self, task: Task | str, path: str | None = None) -> Report:
         """The same on an event loop, without holding it up."""
-        return await self._submit(task, path, joined=True)
+        submission, handle = self._submission(task, path, joined=True)
+        return await handle(new=await submission.arun())
 
     def task(self, id: str) -> TaskHandle:
         """The handle of a task that was submitted before.
@@ -61,21 +71,47 @@ class Tasking:
         Raises:
             UnknownTaskError: no task of this id is known.
         """
-        for desk in list(self._system.tasks.desks.values()):
+        ground = self._up.tasks
+        if id in ground.submitting:
+            raise UnknownTaskError(id)  # it may yet be refused
+        for desk in ground.all_desks():
             try:
                 return known(desk, id)
             except UnknownTaskError:
                 continue
-        raise UnknownTaskError(id)
+        left = ground.desk_of(id)
+        if left is None:
+            raise UnknownTaskError(id)
+        return TaskHandle(left, id)  # its supervisor is not in the tree any more
 
     def tasks(self, status: TaskStatus | str | None = None) -> list[TaskHandle]:
-        """The tasks that are known, of all supervisors: those that run, and the newest of those that have ended."""
-        handles = [
-            TaskHandle(desk, id_)
-            for desk in list(self._system.tasks.desks.values())
-            for id_ in dict.fromkeys([*list(desk.reports), *desk.ground.store.streams(desk.path), *list(desk.states)])
-        ]
-        return [handle for handle in handles if status is None or handle.status == TaskStatus(status)]
+        """The tasks that the store has, of all supervisors, those of earlier processes too.
+
+        First those that have ended and are still kept, the oldest first, then the others; for each supervisor.
+        """
+        wanted = None if status is None else TaskStatus(status)
+        found: list[TaskHandle] = []
+        for desk in self._up.tasks.all_desks():
+            store = desk.ground.store
+            known = dict.fromkeys(
+                [*store.finished(desk.path), *list(desk.reports), *store.streams(desk.path), *list(desk.states)]
+            )
+            found += [TaskHandle(desk, id_, listed=True) for id_ in known if not id_.startswith(BREAKER)]
+        return [handle for handle in found if wanted in {None, handle.status}]
+
+    def resumed(self) -> list[TaskHandle]:
+        """The tasks that earlier processes had left unfinished and that go on in this one, also where they have ended.
+
+        A team's part of a task is not listed for itself. ``handle.kept`` tells what need not be done again.
+        """
+        ground = self._up.tasks
+        handles = []
+        for id_ in list(ground.before):
+            first = next(iter(ground.store.read(id_)), None)
+            desk = ground.desks.get(first.path) if isinstance(first, TaskSubmitted) and first.parent is None else None
+            if desk is not None:
+                handles.append(TaskHandle(desk, id_))
+        return handles
 
     def registry(self, path: str | None = None) -> list[ExecutableInfo]:
         """Who can be given work by the supervisor at ``path`` (None: the root), as they stand now.
@@ -88,7 +124,7 @@ class Tasking:
 
     def escalations(self) -> list[Escalation]:
         """All open questions to people, the oldest first."""
-        found = [each for desk in list(self._system.tasks.desks.values()) for each in desk.escalations()]
+        found = [each for desk in list(self._up.tasks.desks.values()) for each in desk.escalations()]
         return sorted(found, key=lambda each: each.raised_at)
 
     def respond(self, id: str, answer: Answer) -> None:
@@ -97,7 +133,7 @@ class Tasking:
         Raises:
             EscalationError: there is no such open question, it was answered already, or this is no answer.
         """
-        for desk in list(self._system.tasks.desks.values()):
+        for desk in list(self._up.tasks.desks.values()):
             if any(each.id == id for each in desk.escalations()):
                 respond(desk, id, answer)
                 return
@@ -106,7 +142,7 @@ class Tasking:
     # -- within --------------------------------------------------------------------------------------------
 
     def _desk(self, path: str | None) -> Desk:
-        system = self._system
+        system = self._up
         at = system.root_path if path is None else path
         desk = system.tasks.desks.get(at)
         if desk is not None:
@@ -115,10 +151,13 @@ class Tasking:
             raise UnknownPathError(at, system.near(at))
         raise NoOrchestratorError(at)
 
-    def _submit(self, task: Task | str, path: str | None, *, joined: bool) -> TaskHandle:
+    def _submission(
+        self, task: Task | str, path: str | None, *, joined: bool
+    ) -> tuple[Submission, Callable[..., TaskHandle]]:
+        """What brings a task into the journal, and what makes its handle then."""
         if not isinstance(task, Task):
             task = Task(goal=task)  # whatever else it is, this says what is wrong with it
-        desk, system = self._desk(path), self._system
+        desk, system = self._desk(path), self._up
         if system.is_down:
             raise system.down_error(desk.path)
         chain, lineage = waiting_chain(desk) if joined else ((), ())
@@ -127,15 +166,11 @@ class Tasking:
         deadline = None if task.deadline_s is None else now + task.deadline_s
         hops = system.hops_of_here()
         event = TaskSubmitted(desk.path, id_, now, task, deadline, chain, lineage, None, hops)
-        if not desk.ground.store.create(id_, desk.path, event):
-            return self.task(id_)  # it may be a task of another supervisor
-        kept = desk.ground.store.flush()
-        if kept is not None:
-            kept.get()
-        handle = TaskHandle(desk, id_, new=True)
-        system.publish(event)
-        desk.tell(Look(id_))
-        return handle
+
+        def handle(*, new: bool) -> TaskHandle:
+            return TaskHandle(desk, id_) if new else self.task(id_)  # it may be a task of another supervisor
+
+        return Submission(desk, event), handle
 
 
 class NoOrchestratorError(TaskError):

@@ -33,8 +33,9 @@ from trees.tasking import Tasking
 class Tree(Tasking):
     """A running tree: find workers, look at it, change it, end it. May be used from any thread.
 
-    As a context manager, sync or async, it is stopped on leaving, and a root that gave up cannot be missed: leaving
-    raises its ``RestartLimitError`` unless another exception is under way.
+    As a context manager, sync or async, it is stopped on leaving, and a tree that ended by itself cannot be missed:
+    leaving raises why (``RestartLimitError``: its root gave up; ``LeaseLostError``: another process has its store)
+    unless another exception is under way.
     """
 
     def __init__(self, spec: SupervisorSpec, system: System) -> None:
@@ -54,7 +55,7 @@ class Tree(Tasking):
         Raises:
             UnknownPathError: no child of this path is listed now.
         """
-        return ref_of(self._system, path)
+        return ref_of(self._up, path)
 
     def child(self, path: str) -> ChildInfo:
         """One child (or pool, as one) as it stands now; costs the same among ten and a hundred thousand.
@@ -62,14 +63,14 @@ class Tree(Tasking):
         Raises:
             UnknownPathError: no child of this path is listed now.
         """
-        child = self._system.children.get(path)
+        child = self._up.children.get(path)
         if child is not None:
-            return child.info(self._system)
-        box = self._system.boxes.get(path)
+            return child.info(self._up)
+        box = self._up.boxes.get(path)
         if not isinstance(box, PoolBox):
-            raise UnknownPathError(path, self._system.near(path))
-        found = [self._system.children.get(member.path) for member in list(box.members)]
-        return _pool_info(box, [member.info(self._system) for member in found if member is not None], self._system)
+            raise UnknownPathError(path, self._up.near(path))
+        found = [self._up.children.get(member.path) for member in list(box.members)]
+        return _pool_info(box, [member.info(self._up) for member in found if member is not None], self._up)
 
     def which_children(self, path: str) -> list[ChildInfo]:
         """The children of a supervisor in start order (OTP's order is the reverse), pool members each.
@@ -77,7 +78,7 @@ class Tree(Tasking):
         Raises:
             UnknownPathError: no supervisor of this path is listed now.
         """
-        return [child.info(self._system) for child in self._children(path)]
+        return [child.info(self._up) for child in self._children(path)]
 
     def count_children(self, path: str) -> ChildCounts:
         """How many children a supervisor has: listed, running now, and listed by kind, dead or alive.
@@ -91,9 +92,9 @@ class Tree(Tasking):
         return ChildCounts(len(children), active, supervisors, len(children) - supervisors)
 
     def _children(self, path: str) -> list[Child]:
-        supervisor = self._system.supervisors.get(path)
+        supervisor = self._up.supervisors.get(path)
         if supervisor is None:
-            raise UnknownPathError(path, self._system.near(path))
+            raise UnknownPathError(path, self._up.near(path))
         return list(supervisor.roster.children.values())
 
     # -- changing ------------------------------------------------------------------------------------------
@@ -111,16 +112,16 @@ class Tree(Tasking):
             UnknownPathError: no supervisor of this path is listed now.
             TreeDownError: the whole tree is down.
         """
-        supervisor = self._system.supervisors.get(path)
+        supervisor = self._up.supervisors.get(path)
         if supervisor is None:
-            raise UnknownPathError(path, self._system.near(path))
+            raise UnknownPathError(path, self._up.near(path))
         level = path.count("/") + 2
         has_tasks = supervisor.recipe.tasks is not None
         siblings = running(lambda: [child.spec for child in self._children(path)], has_tasks=has_tasks)
         require_valid(spec, path, level, str(supervisor.recipe.auto_shutdown), siblings)
         self._call(path, StartChild(build(spec, under_tasks=has_tasks)))
-        box = self._system.boxes.get(f"{path}/{spec.id}")
-        return Ref(self._system, box if box is not None else supervisor.roster.orphan(spec.id))
+        box = self._up.boxes.get(f"{path}/{spec.id}")
+        return Ref(self._up, box if box is not None else supervisor.roster.orphan(spec.id))
 
     def terminate_child(self, path: str) -> None:
         """Stop a child (or all members of a pool) for good; fine if it is down already. A temporary one is forgotten.
@@ -130,7 +131,7 @@ class Tree(Tasking):
             RecursionDetectedError: called by the child itself, which would wait for its own end.
             TreeDownError: the whole tree is down.
         """
-        self._system.refuse_own_end(path)
+        self._up.refuse_own_end(path)
         self._child_call(path, TerminateChild)
 
     def restart_child(self, path: str) -> Ref:
@@ -155,12 +156,12 @@ class Tree(Tasking):
 
     def _child_call(self, path: str, call: type[TerminateChild | RestartChild | DeleteChild]) -> None:
         parent, _, id_ = path.rpartition("/")
-        if not self._system.is_down and not isinstance(self._system.boxes.get(parent), SupervisorBox):
+        if not self._up.is_down and not isinstance(self._up.boxes.get(parent), SupervisorBox):
             raise ChildError(path, "not_found")
         self._call(parent, call(id_))
 
     def _call(self, path: str, message: StartChild | TerminateChild | RestartChild | DeleteChild) -> None:
-        system = self._system
+        system = self._up
         if system.is_down:
             raise system.down_error(path or self.spec.id)
         system.refuse_on_loop(path)
@@ -191,7 +192,7 @@ class Tree(Tasking):
         Raises:
             UnknownPathError: nothing of this path is listed now.
         """
-        return take(self._system, path, stacks=stacks)
+        return take(self._system, path, stacks=stacks, leading=self._role_facts())
 
     def dump(
         self, path: str | None = None, format: Format = "text", *, stacks: bool = False, verbose: bool = False
@@ -211,7 +212,8 @@ class Tree(Tasking):
             UnknownPathError: nothing of this path is listed now.
             DumpFormatError: no such format.
         """
-        return render(take(self._system, path, stacks=stacks, fold=format != "json"), format, verbose=verbose)
+        taken = take(self._system, path, stacks=stacks, fold=format != "json", leading=self._role_facts())
+        return render(taken, format, verbose=verbose)
 
     def dump_on_signal(self, signum: int = SIGUSR1, file: TextIO | None = None) -> Callable[[], None]:
         """Write a verbose dump with stacks at each such signal (``kill -USR1 PID``); returns how to undo that.
@@ -241,6 +243,8 @@ class Tree(Tasking):
     def stop(self, timeout: float | None = None) -> bool:
         """Stop everything in reverse start order, each with its own limit; fine if it is down already.
 
+        When it returns the store is closed as well, so the tree may be started on it again at once.
+
         Args:
             timeout: seconds after which what is left is killed; None: as long as the children's own limits take.
 
@@ -264,6 +268,7 @@ class Tree(Tasking):
 
         Raises:
             RestartLimitError: the root gave up.
+            LeaseLostError: another process has its store.
             RecursionDetectedError: called in a handler of this tree, which would wait for itself.
         """
         if self._system.in_handler:

@@ -58,7 +58,7 @@ def stack_of(ident: int) -> str:
 
 
 def after_fork(callback: Callable[[], None]) -> None:
-    """Have ``callback`` called in the child of every fork: there its tree has no threads."""
+    """Have ``callback`` called in the child of every fork: there its tree has no threads, and its store no writer."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=callback)
 

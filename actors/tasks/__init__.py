@@ -8,12 +8,12 @@ How a task flows through these modules, which is also the order in which to read
   over them, ``report`` is what is left in the end.
 * **A plan**: ``planner`` (with ``keywords`` and ``meaning``), ``check`` (with ``estimates`` and ``doubts``).
 * **An attempt**: ``schedule`` and ``selection`` (who is next, with whom), ``staff`` (the registry), ``launching``
-  (given, ended), ``attempt``, ``perform`` and ``context`` (the worker's side), ``classify``, ``trying`` and ``ladder``
-  (what follows), ``breaker``.
+  (started, ended), ``giving`` (made, given, taken up again), ``attempt``, ``perform`` and ``context`` (the worker's
+  side), ``classify``, ``trying`` and ``ladder`` (what follows), ``breaker``.
 * **A task**: ``course`` (its phases), ``steps`` (plan, review, combine) run as an ``errand``, ``review``,
   ``synthesis``, ``people`` (escalations), ``undoing`` (compensation), ``holding`` and ``context_store`` (what is held
   of results).
-* **Among others**: ``teamwork`` (teams), ``delegating`` and ``deadlock`` (context.ask), ``ground`` (what outlives an
-  orchestrator), ``liaison`` (what a supervisor tells it), ``hears`` (what it hears), and ``orchestrator``, where it
-  all comes together.
+* **Among others**: ``teamwork`` (teams), ``delegating`` and ``deadlock`` (context.ask), ``ground`` and ``desk`` (what
+  outlives an orchestrator), ``effects`` (what others see of it, once that is kept), ``liaison`` (what a supervisor
+  tells it), ``hears`` (what it hears), and ``orchestrator``, where it all comes together.
 """

@@ -70,7 +70,11 @@ class Attempt(Reply, Internal):
     token = 0
     """Of its worker's breaker."""
     counted = False
-    """Its breaker has counted it."""
+    """Its breaker has counted it as a failure."""
+    run = 0
+    """Which start of the whole task it is."""
+    again = False
+    """It was begun by a process that is gone, and is given once more to the team that has it."""
     adapter: TypeAdapter[Any] | None = None
     call: Callable[..., Any] | None = None
     """What is called instead of the worker's own code: an undo, a step of the task."""
@@ -87,7 +91,7 @@ class Attempt(Reply, Internal):
     budget: Budget | None = None
     """Of a team: what is left for its part of the task."""
     nested = ""
-    """Of an undo: the task that a team had done."""
+    """Of one for a team: the task that it is there; of an undo the one that was done."""
     undone: list[str] | None = None
     """Of an undo by a team: what its members have undone."""
     reply_refused = False

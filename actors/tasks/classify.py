@@ -12,6 +12,7 @@ from actors.tasks.attempt import STOP, Attempt
 from actors.tasks.errors import (
     AttemptTimeoutError,
     BudgetExceededError,
+    LeaseLostError,
     Phase,
     SubtaskFailedError,
     TaskFailedError,
@@ -68,6 +69,8 @@ def _is_seconds(value: object) -> bool:
 
 def _own(attempt: Attempt, error: BaseException) -> Outcome:  # noqa: PLR0911 - a table
     """What left the worker's code."""
+    if isinstance(error, LeaseLostError):
+        return NEUTRAL  # its process may not lead any more: whoever leads runs it again
     if isinstance(error, Later):
         return error if _is_seconds(error.after_s) else Failure(Kind.FAILED, _NO_SECONDS, retryable=False)
     if isinstance(error, Rejected):

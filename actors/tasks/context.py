@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.errors import ReplyTimeoutError
 from actors.problems import shown
-from actors.tasks.errors import SubtaskFailedError
+from actors.tasks.errors import LeaseLostError, SubtaskFailedError
 from actors.tasks.events import SubtaskProgressed
 from actors.tasks.task import Usage
 
@@ -50,6 +50,24 @@ class Context:
 
     def __repr__(self) -> str:
         return f"<Context of {self._attempt.key}>"
+
+    @property
+    def token(self) -> int:
+        """The fencing token of the process that runs this: it grows with every process that takes the tree over.
+
+        Read it right before an effect on something outside, and give it along. What receives the effect refuses a token
+        that is smaller than the largest one that it has seen: then nothing that a process does that was frozen, and is
+        followed by another one, comes too late unnoticed. 0 where the tree has no durable store.
+
+        Raises:
+            LeaseLostError: this process does not lead any more, or may not. Leaving the worker's code it is nobody's
+                failure: whoever leads runs the attempt again.
+        """
+        desk = self._attempt.desk
+        try:
+            return desk.ground.token
+        except LeaseLostError as error:
+            raise desk.noted(error) from None
 
     @property
     def remaining_s(self) -> float | None:

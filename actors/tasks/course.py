@@ -60,8 +60,13 @@ class Course:
 
     def resume(self, state: TaskState) -> None:
         """A task from the journal: what it waits for is waited for again, and what was recorded last has its effect."""
+        for node in state.nodes.values():
+            if node.counted is not None:
+                self._to.launching.count_again(node)
         if state.final is not None:
             self._over(state)
+            return
+        if self._to.teamwork.must_wait(state):
             return
         for node in list(state.nodes.values()):
             self._resume_one(state, node)
@@ -74,32 +79,41 @@ class Course:
     def _resume_one(self, state: TaskState, node: Node) -> None:
         """A subtask from the journal."""
         status = node.status
+        if node.ask is not None:
+            self._ask_resumed(state, node)
         if status is SubtaskStatus.QUEUED:
             self._to.launching.put_in_queue(state, node)
         elif status is SubtaskStatus.RUNNING:
-            self._to.launching.adopt(state, node)
+            self._to.giving.adopt(state, node)
         elif status is SubtaskStatus.RETRYING and node.due is not None:
             self._to.trying.wait_for(state, node, node.due)
         elif status is SubtaskStatus.SUCCEEDED:
             self._holding.hold(state, node)
-        elif status is SubtaskStatus.FAILED and state.ending is None:
-            self._to.trying.skip_dependants(state, node)
-        if node.ask is not None:
-            self._ask_resumed(state, node)
+        elif node.is_done and state.ending is None:
+            self._to.trying.skip_dependants(state, node)  # perhaps not all of them were by then
         self._to.people.resume(state, node)
 
     def _ask_resumed(self, state: TaskState, node: Node) -> None:
         if not node.is_done:
             self._to.delegating.known(state, node)
-        elif node.status is SubtaskStatus.SUCCEEDED:
-            self._to.act(self._to.delegating.answer, node.ask, self._holding.results(state, [node.id])[node.id])
         else:
+            self.answer_again(state, node)
+
+    def answer_again(self, state: TaskState, node: Node) -> None:
+        """Whoever asked for a subtask hears how it has ended, as the journal has it."""
+        if node.status is not SubtaskStatus.SUCCEEDED:
             self.ask_failed(state, node, node.error)
+            return
+        delegating, value = self._to.delegating, self._holding.results(state, [node.id])[node.id]
+        delegating.goes_on(node.ask or "")
+        self._to.act(delegating.answer, node.ask, value)
 
     def advance(self, state: TaskState) -> None:
         """Do what follows from where a task stands now."""
         if state.final is not None:
             return
+        if self._to.delegating.unclaimed:
+            self._to.delegating.drop_unclaimed(state)
         if state.ready:
             ready, state.ready = state.ready, []
             for node in ready:
@@ -194,6 +208,9 @@ class Course:
 
     def ended(self, state: TaskState) -> None:
         """What follows from that."""
+        if self._to.teamwork.holds(state):
+            self._to.teamwork.go_on(state)
+            return
         self._steps.end(state)
         self._end_all(state)
         self.advance(state)
@@ -209,7 +226,8 @@ class Course:
             if node.status is SubtaskStatus.RUNNING:
                 continue
             to.launching.queue.withdraw(node.ticket)
-            if node.made or node.status is SubtaskStatus.WAITING:
+            to.teamwork.let_go(state, node)
+            if node.made or node.status is SubtaskStatus.WAITING or node.has_begun:
                 to.record(state, events.SubtaskCancelled(to.path, state.id, to.time(), node.id, kind, unknown=False))
                 self.ask_failed(state, node, f"cancelled: {kind}")
             else:
@@ -230,6 +248,7 @@ class Course:
                 to.launching.end(node.live, "withdrawn")
             return
         to.launching.queue.withdraw(node.ticket)
+        to.teamwork.let_go(state, node)
         event = events.SubtaskCancelled(to.path, state.id, to.time(), node.id, "nobody waits for it", unknown=False)
         to.record(state, event)
         self.advance(state)
@@ -243,19 +262,23 @@ class Course:
         self._over(state)
 
     def _over(self, state: TaskState) -> None:
-        """That is recorded: let go of it, and tell who waits."""
-        to = self._to
+        """That is recorded: let go of it, and tell who waits once it is kept."""
         report = self.report_of(state)
         self._holding.forget(state)
         self._steps.forget(state)
-        to.act(to.desk.keep, report)
-        if state.parent is not None:
-            to.act(to.teamwork.answer, state.parent, report)
-        to.act(to.store.finish, state.id)
-        to.states.pop(state.id, None)
         deadline = self._deadlines.pop(state.id, None)
         if deadline is not None:
             deadline.cancel()
+        self._to.act(self._tell, state, report)
+
+    def _tell(self, state: TaskState, report: Report) -> None:
+        to = self._to
+        if state.final is None:
+            return  # it goes on: the team above has it undone, so it has heard of this end
+        to.desk.keep(report, state)
+        if state.parent is not None:
+            to.teamwork.answer(state.parent, report)
+        to.store.finish(state.id)
 
     def report_of(self, state: TaskState) -> Report:
         """What became of a task that has ended."""

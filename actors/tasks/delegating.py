@@ -2,26 +2,32 @@
 
 Whoever waits holds its worker but no slot. The ask itself (``actors.tasks.ground``) lives in the tree: its answer is
 found by its key, also by an orchestrator that was not there when it was asked.
+
+An attempt that is lost with its process runs once more, and probably asks for the same. Until then what it had asked
+for waits: nobody waits for it. Then it is answered from the journal, or goes on, and is not done a second time.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from actors.errors import RecursionDetectedError
+from actors.errors import ConfigError, RecursionDetectedError
 from actors.tasks import events
 from actors.tasks.attempt import STOP, Attempt
 from actors.tasks.deadlock import hopeless
 from actors.tasks.errors import SubtaskFailedError
 from actors.tasks.hears import Answered, Delegate, Withdraw
-from actors.tasks.node import Node
+from actors.tasks.node import Node, asker_of
 from actors.tasks.selection import lane_of
 from actors.tasks.state import TaskState
-from actors.tasks.task import SubtaskStatus
+from actors.tasks.task import Subtask, SubtaskStatus
 
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
+
+_MAY_ASK_AGAIN: Final = frozenset({SubtaskStatus.QUEUED, SubtaskStatus.RUNNING})
+"""Where a subtask stands whose attempt was lost, or whose team has an attempt that was."""
 
 
 class Delegating:
@@ -31,6 +37,8 @@ class Delegating:
         self._to = orchestrator
         self._nodes: dict[str, tuple[TaskState, Node]] = {}
         """What was asked for and is not done, by the key of the ask."""
+        self.unclaimed: dict[str, tuple[TaskState, Node]] = {}
+        """What was asked for by runs that were lost with their process, and will perhaps be asked for once more."""
         self._returning: deque[str] = deque()
         """Asks of attempts here that another orchestrator has answered."""
 
@@ -41,9 +49,25 @@ class Delegating:
         self._nodes[node.ask] = (state, node)
         open_ask = self._to.ground.asks.get(node.ask)
         if open_ask is None:
-            self._to.desk.tell(Withdraw(node.ask))  # whoever asked is gone
+            self.unclaimed[node.ask] = (state, node)
         elif open_ask.due is not None:
             self._to.at(self._to.ground.epoch + open_ask.due, lambda: self._too_late(state, node))
+
+    def idle(self, node: Node) -> bool:
+        """Whether it was asked for and nobody waits for it now: it is not begun before somebody does again."""
+        return node.ask is not None and node.ask not in self._to.ground.asks
+
+    def drop_unclaimed(self, state: TaskState) -> None:
+        """End what was asked for by attempts that will not run once more."""
+        dropped = {
+            ask: node
+            for ask, (of, node) in self.unclaimed.items()
+            if of is state and state.nodes[node.parent or ""].status not in _MAY_ASK_AGAIN
+        }
+        for ask in dropped:
+            del self.unclaimed[ask], self._nodes[ask]
+        for node in dropped.values():
+            self._to.course.withdraw(state, node)
 
     def delegate(self, message: Delegate) -> None:
         """An attempt asks for something more."""
@@ -62,19 +86,53 @@ class Delegating:
         if state is None or host is None or host.live is not message.host or state.ending is not None:
             self.answer(ask, None, SubtaskFailedError(message.host.task, message.spec.id, "the task has ended"))
             return
-        event = events.SubtaskDelegated(
-            to.path, state.id, to.time(), message.spec.id, host.id, message.spec, ask, message.chain, message.lineage
-        )
-        to.record(state, event)
-        node = state.nodes[message.spec.id]
+        node = host.asked_before(ask, message.spec, state.nodes)
+        if node is not None:
+            self._ask_again(state, node, message)
+            return
+        try:
+            id_ = Subtask(id=self._new_id(state, host)).id
+        except ConfigError as error:
+            self.answer(ask, None, error)
+            return
+        self._record(state, message, message.spec.model_copy(update={"id": id_}))
+        node = state.nodes[id_]
         self.known(state, node)
         if not self._refused(state, node):
             to.course.advance(state)
 
+    @staticmethod
+    def _new_id(state: TaskState, host: Node) -> str:
+        """Unique in its task, whatever process has asked before."""
+        number = state.delegations + 1
+        while f"{host.id}.{number}" in state.nodes:
+            number += 1
+        return f"{host.id}.{number}"
+
+    def _record(self, state: TaskState, message: Delegate, spec: Subtask) -> None:
+        to, host = self._to, message.host.subtask.id
+        event = events.SubtaskDelegated(
+            to.path, state.id, to.time(), spec.id, host, spec, message.ask, message.chain, message.lineage
+        )
+        to.record(state, event)
+
+    def _ask_again(self, state: TaskState, node: Node, message: Delegate) -> None:
+        """The run that had asked for it was lost, and this one asks for the same: it goes on from where it stands."""
+        for known in (self.unclaimed, self._nodes):
+            known.pop(node.ask or "", None)
+        self._record(state, message, node.spec)
+        if node.is_done:
+            self._to.course.answer_again(state, node)
+            return
+        self.known(state, node)
+        if not self._refused(state, node):
+            self._to.launching.requeue(state, node)
+
     def look_again(self) -> None:
         """Of a new incarnation: whoever was about to wait for ever still is."""
         for state, node in list(self._nodes.values()):
-            self._refused(state, node)
+            if not self.idle(node):
+                self._refused(state, node)
         asks = self._to.ground.asks
         for key in list(self._to.ground.answers):
             if key in asks and asks[key].attempt.desk is self._to.desk:
@@ -94,10 +152,10 @@ class Delegating:
 
     def withdraw(self, message: Withdraw) -> None:
         """An ask has its answer, or whoever asked waits no longer."""
-        asker = message.ask.rpartition(">")[0]
-        attempt = self._to.ground.attempts.get(asker)
+        attempt = self._to.ground.attempts.get(asker_of(message.ask))
         if attempt is not None and attempt.desk is self._to.desk:
             self._waits(attempt, message.ask, waits=False)
+        self.unclaimed.pop(message.ask, None)
         state, node = self._nodes.pop(message.ask, (None, None))
         if state is not None and node is not None and not node.is_done:
             self._to.course.withdraw(state, node)

@@ -53,7 +53,7 @@ class Errand:
 
     def start(self) -> None:
         """Begin, once."""
-        if not self._attempt.give_once():
+        if not self._ground.may_start() or not self._attempt.give_once():
             return
         self._ground.errands.add(self)
         self.life.start()

@@ -14,6 +14,8 @@ TaskError
   EscalationError          no such escalation, or no such answer
   UnknownTaskError         no task of this id
   StoreError               the store cannot take or give something
+    StoreBusyError         another process has it; .holder
+    LeaseLostError         another process has taken it over: this one writes nothing any more
 """
 
 from __future__ import annotations
@@ -195,6 +197,9 @@ class UnknownTaskError(TaskError):
 class StoreError(TaskError):
     """The store cannot take or give something."""
 
+    may_be_taken = False
+    """Of a submission: True where the task may be in the store all the same, and will run then."""
+
     def __init__(self, store: str, what: str) -> None:
         super().__init__(store, what)
         self.store = store
@@ -202,3 +207,29 @@ class StoreError(TaskError):
 
     def __str__(self) -> str:
         return f"store {self.store}: {self.what}"
+
+
+class StoreBusyError(StoreError):
+    """Another process has this root open in the same store."""
+
+    def __init__(self, store: str, root: str, holder: str) -> None:
+        what = (
+            f"{root!r} is in use by {holder}. One process at a time leads a tree. "
+            f"Stop that one, use another store, or start both with ha=HA()"
+        )
+        super().__init__(store, what)
+        self.args = (store, root, holder)
+        self.root = root
+        self.holder = holder
+
+
+class LeaseLostError(StoreError):
+    """This process may not write for this root any more: another one has taken it over, or may have."""
+
+    def __init__(self, store: str, root: str, holder: str, why: str = "") -> None:
+        what = why or f"{holder} has taken over {root!r}"
+        super().__init__(store, f"{what}. Nothing more of this process is written there, and its tree is stopped")
+        self.args = (store, root, holder, why)
+        self.root = root
+        self.holder = holder
+        self.why = why

@@ -12,12 +12,15 @@ from typing import Any, ClassVar
 
 from actors.errors import Problem
 from actors.events import Event
-from actors.tasks.task import NO_USAGE, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
+from actors.tasks.task import NO_USAGE, Plan, Subtask, Task, TaskStatus, Usage
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEvent(Event):
     """Something that happened to a task of the supervisor at ``path``."""
+
+    large: ClassVar[str] = ""
+    """The one field that may be large: a store keeps it apart."""
 
     task: str
     """The task's id."""
@@ -43,6 +46,7 @@ class SubtaskEvent(TaskEvent):
 class TaskSubmitted(TaskEvent):
     """It is in the journal, and will be looked at."""
 
+    large: ClassVar[str] = "spec"
     spec: Task = field(repr=False)
     deadline: float | None
     """Seconds since 1970."""
@@ -79,6 +83,7 @@ class PlanRefused(TaskEvent):
 class Planned(TaskEvent):
     """This is the plan."""
 
+    large: ClassVar[str] = "plan"
     plan: Plan = field(repr=False)
     warnings: tuple[str, ...] = ()
 
@@ -137,6 +142,8 @@ class SubtaskStarted(SubtaskEvent):
     """1 is the first."""
     act: int
     """Counts what is to have its effect once: a revision, or the answer of a person, is a new one."""
+    undoable: bool = False
+    """Whether its worker says how it is undone: so that this is known where the worker is not there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +158,7 @@ class SubtaskProgressed(SubtaskEvent):
 class SubtaskSucceeded(SubtaskEvent):
     """Here is its result."""
 
+    large: ClassVar[str] = "value"
     worker: str
     attempt: int
     value: Any = field(repr=False)
@@ -188,6 +196,8 @@ class SubtaskRetrying(SubtaskEvent):
     standing: Standing
     usage: Usage = NO_USAGE
     feedback: str = field(default="", repr=False)
+    counted: bool = False
+    """The breaker of its worker has counted it. The same below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +210,7 @@ class SubtaskFailed(SubtaskEvent):
     kind: str
     error: str = field(repr=False)
     usage: Usage = NO_USAGE
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +238,9 @@ class SubtaskCancelled(SubtaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class SubtaskDelegated(SubtaskEvent):
-    """A running subtask asked for something more, and waits for it."""
+    """A running subtask asked for something more, and waits for it; or asked once more, which is the same subtask."""
 
+    large: ClassVar[str] = "spec"
     parent: str
     """The subtask that asked."""
     spec: Subtask = field(repr=False)
@@ -259,12 +271,14 @@ class EscalationRaised(SubtaskEvent):
     usage: Usage = NO_USAGE
     kind: str = ""
     worker: str | None = None
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class EscalationAnswered(SubtaskEvent):
     """Somebody answered."""
 
+    large: ClassVar[str] = "value"
     escalation: str
     answer: str
     """approve, edit, respond or reject."""
@@ -287,6 +301,7 @@ class EscalationExpired(SubtaskEvent):
 class Reviewed(TaskEvent):
     """A reviewer has spoken, or failed: then ``error`` says how."""
 
+    large: ClassVar[str] = "rerun"
     iteration: int
     passed: bool
     rerun: dict[str, str] = field(repr=False)
@@ -300,6 +315,7 @@ class Reviewed(TaskEvent):
 class Synthesized(TaskEvent):
     """The output; where the synthesizer failed, the results as they are, and ``error`` says how it failed."""
 
+    large: ClassVar[str] = "output"
     output: Any = field(repr=False)
     error: str = ""
 
@@ -366,17 +382,3 @@ class BreakerHalfOpened(BreakerChanged):
 @dataclass(frozen=True, slots=True)
 class BreakerClosed(BreakerChanged):
     """It works again."""
-
-
-STATUS_AFTER: dict[type[SubtaskEvent], SubtaskStatus] = {
-    SubtaskQueued: SubtaskStatus.QUEUED,
-    SubtaskStarted: SubtaskStatus.RUNNING,
-    SubtaskSucceeded: SubtaskStatus.SUCCEEDED,
-    SubtaskRetrying: SubtaskStatus.RETRYING,
-    SubtaskFailed: SubtaskStatus.FAILED,
-    SubtaskPreempted: SubtaskStatus.QUEUED,
-    SubtaskSkipped: SubtaskStatus.SKIPPED,
-    SubtaskCancelled: SubtaskStatus.CANCELLED,
-    EscalationRaised: SubtaskStatus.WAITING,
-}
-"""Where a subtask stands after an event."""

@@ -1,6 +1,6 @@
 """What the tasks of one tree share, and what outlives every orchestrator: the store, the attempts, the open asks.
 
-A ``Desk`` is one orchestrator's part of it: its address, and what others may see of its tasks without asking it.
+A ``Desk`` (``actors.tasks.desk``) is one orchestrator's part of it.
 
 Locking: there is none of its own. ``attempts`` and ``asks`` are dicts whose single operations are steps of C: workers
 and callers put in and take out, each its own keys. The states on a desk are written by its orchestrator only, and read
@@ -9,52 +9,22 @@ by everybody, each attribute by itself (as in ``actors.child``).
 
 from __future__ import annotations
 
-import itertools
-from collections import deque
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from actors.errors import ActorStoppedError, RecursionDetectedError
-from actors.mailbox import Mailbox, Refusal
-from actors.messages import CURRENT
 from actors.reply import Reply
-from actors.tasks.errors import NoCapableWorkerError, StoreError
-from actors.tasks.events import TaskFinished
-from actors.tasks.hears import Delegate, Orders, Withdraw, WorkerChanged
-from actors.tasks.report import Report, reported
-from actors.tasks.staff import Entry, Staff
-from actors.tasks.state import TaskState, folded
-from actors.tasks.task import Subtask, same_instruction
+from actors.tasks.desk import BREAKER, ORCHESTRATOR, Ask, Desk
+from actors.tasks.errors import StoreError
+from actors.tasks.settings import Tasks
+from actors.tasks.store_events import TaskStranded
 
 if TYPE_CHECKING:
     from actors.system import System
     from actors.tasks.attempt import Attempt
     from actors.tasks.errand import Errand
-    from actors.tasks.executable import Catalogue, ExecutableInfo
     from actors.tasks.journal import Store
-    from actors.tasks.node import Escalation
-    from actors.tasks.settings import Tasks
+    from actors.tasks.lease import Lease
 
-ORCHESTRATOR = "orchestrator"
-"""The reserved id of the first child of a supervisor with ``tasks=``."""
-BACKSTOP_S = 5.0
-"""How much longer than its limit somebody waits in an ask, should there be no orchestrator to end it."""
-KEPT_REPORTS = 1000
-"""Reports of finished tasks that are kept at hand; those before are read from the journal."""
-
-
-_ORDERS: Final = Orders()
-
-
-class Ask(NamedTuple):
-    """Somebody waits in ``context.ask``."""
-
-    reply: Reply
-    attempt: Attempt
-    """Who waits."""
-    desk: Desk
-    """Who has it done."""
-    due: float | None
-    """Until when, on the tree's clock."""
+__all__ = ["BREAKER", "ORCHESTRATOR", "Ask", "Desk", "Ground"]
 
 
 class Ground:
@@ -65,6 +35,8 @@ class Ground:
         self._store = store
         self.epoch = system.clock.wall() - system.now()
         """What the tree's clock showed in 1970: journals tell the time since then, and never jump."""
+        self.lease: Lease | None = None
+        """Until when this process may start something; None: as long as it lives."""
         self.attempts: dict[str, Attempt] = {}
         """Those whose outcome is not recorded yet, by key."""
         self.asks: dict[str, Ask] = {}
@@ -74,6 +46,12 @@ class Ground:
         self.errands: set[Errand] = set()
         self.desks: dict[str, Desk] = {}
         """By the path of the supervisor."""
+        self.stranded: dict[str, Desk] = {}
+        """The same for supervisors of tasks in the store that are not in the tree, or have no orchestrator there."""
+        self.before: dict[str, int] = {}
+        """The tasks that were unfinished when the store was opened, and how many records each had."""
+        self.submitting: dict[str, Reply] = {}
+        """Tasks that are on their way into the store: nobody was told that they are kept, and they may be withdrawn."""
 
     @property
     def store(self) -> Store:
@@ -86,16 +64,70 @@ class Ground:
             raise StoreError("none", "this tree was started without a store")
         return self._store
 
+    def may_start(self) -> bool:
+        """Whether something may be started now. Once it is False it stays so, and the tree is ended."""
+        return self.lease is None or self.lease.holds()
+
+    @property
+    def token(self) -> int:
+        """What effects outside should carry; see ``Context.token``."""
+        return getattr(self._store, "token", 0) if self.lease is None else self.lease.read()
+
     def desk(self, path: str, settings: Tasks) -> Desk:
         """The desk of a supervisor; the same for every incarnation of its orchestrator."""
         desk = self.desks.get(path)
         if desk is None:
             desk = self.desks[path] = Desk(self, path, settings)
+            self.stranded.pop(path, None)
         return desk
 
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""
         return self.epoch + self.system.now()
+
+    def resumed(self) -> Reply:
+        """Completed when every orchestrator has taken up all that was unfinished; ask once the tree is up."""
+        whole, left = Reply(), list(self.desks.values())
+
+        def look() -> None:
+            while left and left[-1].resumed.done:
+                left.pop()
+            if left:
+                left[-1].resumed.add_done_callback(look)
+            elif self.system.is_down:
+                whole.fail(self.system.down_error(self.system.root_path))
+            else:
+                whole.complete()
+
+        look()
+        return whole
+
+    def all_desks(self) -> list[Desk]:
+        """All of them, also those of supervisors that are in the store and not in the tree."""
+        return [*list(self.desks.values()), *list(self.stranded.values())]
+
+    def desk_of(self, task: str) -> Desk | None:
+        """The desk of the supervisor that a task was given to; None where the store does not know the task."""
+        first = next(iter(self.store.read(task)), None)
+        if first is None:
+            return None
+        desk = self.desks.get(first.path) or self.stranded.get(first.path)
+        if desk is None:
+            desk = self.stranded[first.path] = Desk(self, first.path, Tasks())
+        return desk
+
+    def look_for_stranded(self) -> None:
+        """The tree is up: say which unfinished tasks nobody goes on with."""
+        for task, owner in self.store.owners().items() if self._store is not None else ():
+            if owner not in self.desks and not task.startswith(BREAKER):
+                self.stranded.setdefault(owner, Desk(self, owner, Tasks()))
+                self.system.publish(TaskStranded(owner, task))
+
+    def end(self) -> None:
+        """The store is closed: whatever has not come from it by now never will."""
+        for desk in self.all_desks():
+            for done in list(desk.done.values()):
+                done.fail(self.system.down_error(desk.path))
 
     def forget(self, attempt: Attempt) -> None:
         """Its outcome is kept; another attempt may have its key by now."""
@@ -106,209 +138,7 @@ class Ground:
         """The tree is down: nothing goes on, and who waits hears it."""
         for errand in list(self.errands):
             errand.kill()
-        for desk in self.desks.values():
-            for done in list(desk.done.values()):
-                done.fail(self.system.down_error(desk.path))
+        for desk in self.all_desks():
+            desk.close()
         for ask in list(self.asks.values()):
             ask.reply.fail(self.system.down_error(self.system.root_path))
-
-
-class Desk:
-    """What one orchestrator shows to others, and how it is reached."""
-
-    def __init__(self, ground: Ground, path: str, settings: Tasks) -> None:
-        self.ground = ground
-        self.system = ground.system
-        self.path = path
-        """Of the supervisor."""
-        self.settings = settings
-        self.states: dict[str, TaskState] = {}
-        """Of the tasks that are not finished."""
-        self.reports: dict[str, Report] = {}
-        """Of those that are, the newest last."""
-        self.done: dict[str, Reply] = {}
-        """What those wait for who wait for a task, as long as it has not ended."""
-        self.staff = Staff()
-        """The registry; replaced as a whole when a new incarnation has its own."""
-        self.answered: dict[str, object] = {}
-        """Escalations that somebody has answered, and the orchestrator has yet to hear of."""
-        self.fatal: dict[str, tuple[int, int]] = {}
-        """Tasks of which incarnations have died: how often at the same point, and at how many events that was."""
-        self.finished = 0
-        """Tasks so far."""
-        self.orders: deque[Any] = deque()
-        """What the orchestrator is told to do. It stays here until it is done, whatever happens to who does it."""
-        self.tries = 0
-        """How often the oldest order was begun."""
-        self._numbers = itertools.count(1)
-
-    def __repr__(self) -> str:
-        return f"<Desk {self.path}>"
-
-    def time(self) -> float:
-        """Seconds since 1970, by the tree's clock."""
-        return self.ground.epoch + self.system.now()
-
-    # -- reaching it ---------------------------------------------------------------------------------------
-
-    def tell(self, order: Any) -> bool:
-        """Have the orchestrator do something, now or when it is up again; False where it is down now."""
-        self.orders.append(order)
-        return self.post(_ORDERS)
-
-    def post(self, message: Any) -> bool:
-        """Put a message into the orchestrator's mailbox: one that the next incarnation can do without."""
-        box = self.system.boxes.get(f"{self.path}/{ORCHESTRATOR}")
-        return isinstance(box, Mailbox) and box.put((message, None, None)) is None
-
-    def waiting(self, task: str, *, new: bool = False) -> Reply:
-        """Completed with the report of a task, or failed where the tree goes down before.
-
-        Args:
-            task: its id.
-            new: it was created just now, so that its end cannot be found in the journal alone.
-        """
-        done = self.done.get(task)
-        if done is not None:
-            return done
-        look = self.reports.get if new else self.report
-        report = look(task)
-        if report is None:
-            # One step of C: all who come at once wait for one Reply. The task may end between the two looks: ``keep``
-            # shows the report before it takes the Reply, so whoever puts one here too late for it finds the report.
-            done = self.done.setdefault(task, Reply())
-            report = look(task)
-        else:
-            done = Reply()
-        if report is not None:
-            self.done.pop(task, None)
-            done.complete(report)
-        elif self.system.is_down:
-            done.fail(self.system.down_error(self.path))
-        return done
-
-    def report(self, task: str) -> Report | None:
-        """Of a task that has ended: at hand, or made again from its journal."""
-        report = self.reports.get(task)
-        if report is None and task not in self.states:
-            records = self.ground.store.read(task)
-            state = folded(task, records) if records and isinstance(records[-1], TaskFinished) else None
-            report = reported(state, lambda: records) if state is not None else None
-        return report
-
-    def keep(self, report: Report) -> None:
-        """A task has ended: whoever waits hears it."""
-        self.finished += 1
-        self.reports[report.task_id] = report
-        if len(self.reports) > KEPT_REPORTS:
-            self.reports.pop(next(iter(self.reports)), None)
-        self.states.pop(report.task_id, None)
-        done = self.done.pop(report.task_id, None)
-        if done is not None:
-            done.complete(report)
-
-    def escalations(self) -> list[Escalation]:
-        """All open questions, the oldest first."""
-        found = [each for state in list(self.states.values()) for each in list(state.escalations.values())]
-        return sorted((each for each in found if each.id not in self.answered), key=lambda each: each.raised_at)
-
-    def catalogue(self) -> Catalogue:
-        """What a planner may count on."""
-        return tuple(row for row in self.rows() if row.is_available)
-
-    def rows(self) -> list[ExecutableInfo]:
-        """The registry, as others may see it."""
-        now = self.time()
-        return [entry.info(now) for entry in list(self.staff.entries.values())]
-
-    def registry(self) -> list[ExecutableInfo]:
-        """The same from outside: also what the orchestrator is yet to be told of, right after a start or a change."""
-        supervisor = self.system.supervisors.get(self.path)
-        if supervisor is None:
-            return self.rows()
-        listed, now = Staff(), self.time()
-        for child in list(supervisor.roster.children.values()):
-            listed.hear(WorkerChanged(child.spec, child.path, child.state, child.mailbox))
-        for entry in listed:
-            known = self.staff.get(entry.id)
-            if known is not None and known.spec is entry.spec:
-                entry.attempts, entry.breaker = known.attempts, known.breaker
-        return [entry.info(now) for entry in listed]
-
-    # -- delegating ----------------------------------------------------------------------------------------
-
-    def delegate(
-        self, attempt: Attempt, to: str, instruction: str, inputs: dict[str, Any], limit: float | None
-    ) -> Reply:
-        """What ``context.ask`` does: refuse what could only wait for itself, else have it done; a Reply of the result.
-
-        Raises:
-            RecursionDetectedError: everybody who could do it waits for this attempt, or it is asked for already.
-            NoCapableWorkerError: nobody can do it.
-        """
-        desk, host, found = self._who(to, attempt)
-        if not found:
-            known = [name for each in self.staff for name in (each.id, *sorted(each.executable.capabilities))]
-            raise self.noted(NoCapableWorkerError(attempt.task, (to,), tuple(known)))
-        chain = (*(address.path for address in attempt.chain), attempt.path)
-        words = same_instruction(instruction, inputs)
-        target = next((each.path for each in found if each.path not in chain), None)
-        if target is None or words in attempt.lineage:
-            self.system.recursion_refused(target or found[0].path, self.addresses(chain))
-            raise self.noted(RecursionDetectedError((*chain, target or found[0].path)))
-        number = next(self._numbers)
-        key = f"{attempt.key}>{number}"
-        reply = Reply(self.system.boxes.get(target), attempt.path, None if limit is None else limit + BACKSTOP_S)
-        due = None if limit is None else self.system.now() + limit
-        self.ground.asks[key] = Ask(reply, attempt, desk, due)
-        reply.add_done_callback(lambda: self._answered(key, desk))
-        spec = Subtask(
-            id=f"{host.subtask.id}.{number}",
-            instruction=instruction,
-            worker=to if found[0].id == to else None,
-            capability=None if found[0].id == to else to,
-            inputs=inputs,
-            required=False,
-        )
-        message = Delegate(attempt, host, key, spec, chain, (*attempt.lineage, words), limit)
-        desk.tell(message)
-        if desk is not self:
-            self.tell(message.waits_here())
-        if self.system.is_down:
-            reply.fail(self.system.down_error(desk.path))  # nobody else will
-        return reply
-
-    def _who(self, to: str, attempt: Attempt) -> tuple[Desk, Attempt, list[Entry]]:
-        """Who could do it: here, or with the desk above that has this one's team at work."""
-        desk, host = self, attempt
-        while True:
-            entries = list(desk.staff)
-            found = [each for each in entries if each.id == to] or [
-                each for each in entries if to in each.executable.capabilities
-            ]
-            state = desk.states.get(host.task)
-            above = self.ground.attempts.get(state.parent) if state is not None and state.parent else None
-            if found or above is None:
-                return desk, host, found
-            desk, host = above.desk, above
-
-    def _answered(self, key: str, desk: Desk) -> None:
-        self.ground.asks.pop(key, None)
-        self.ground.answers.pop(key, None)
-        for concerned in {desk, self}:
-            concerned.tell(Withdraw(key))
-
-    def noted(self, error: Any) -> Any:
-        """An error that an attempt gets from its own ask: leaving its code it is a failure and no crash."""
-        current = CURRENT.get()
-        if current is not None:
-            current.note(error)
-        return error
-
-    def addresses(self, chain: tuple[str, ...]) -> tuple[Any, ...]:
-        """Those of a chain that are listed now."""
-        return tuple(box for path in chain if (box := self.system.boxes.get(path)) is not None)
-
-    def down(self) -> ActorStoppedError:
-        """Why nothing can be submitted."""
-        return self.system.stopped_error(f"{self.path}/{ORCHESTRATOR}", Refusal.STOPPED)

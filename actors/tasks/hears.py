@@ -107,6 +107,27 @@ class Due(Internal):
 
 
 @dataclass(frozen=True, slots=True)
+class Broke(Internal):
+    """A bug showed in the effects of what an orchestrator had decided: whoever hears this is to begin anew."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Do(Internal):
+    """Do something where the orchestrator runs, once it knows its tasks and its workers; it must not wait or raise."""
+
+    act: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Afterwards(Internal):
+    """Do something once everything that is recorded by now is kept."""
+
+    act: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
 class Staffed(Internal):
     """From the supervisor, to an orchestrator that has come up: these are the workers."""
 

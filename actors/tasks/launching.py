@@ -1,4 +1,4 @@
-"""Attempts: who gets one, how it is given, how it is ended, and what its end means.
+"""Attempts: who gets one, how it is ended, and what its end means.
 
 Only the orchestrator's own message handling touches this, on the event loop; a worker on the loop is never in the
 middle of a step meanwhile, so cancelling one is exact.
@@ -9,21 +9,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from actors.messages import Origin
 from actors.supervision import ReplaceChild
 from actors.tasks import events
 from actors.tasks.attempt import Attempt
 from actors.tasks.classify import Outcome, classify
-from actors.tasks.context import Context
-from actors.tasks.holding import own
 from actors.tasks.node import Node
 from actors.tasks.outcome import Done, Failure
-from actors.tasks.report import spent
 from actors.tasks.schedule import LaneKey, ReadyQueue
 from actors.tasks.selection import lane_of, nobody, serve
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
-from actors.tasks.task import Budget, Subtask, SubtaskStatus, instructed
+from actors.tasks.task import SubtaskStatus
 
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
@@ -56,7 +52,7 @@ class Launching:
 
     def put_in_queue(self, state: TaskState, node: Node) -> None:
         """The same for one of which that is recorded."""
-        if state.paused:
+        if state.paused or self._to.delegating.idle(node):
             return
         key = lane_of(state, node, self._to.path)
         team = self._to.staff.get(node.worker) if node.acts and node.acts[-1].open else None
@@ -70,9 +66,13 @@ class Launching:
     def requeue_all(self, state: TaskState) -> None:
         """Others may do it now than before."""
         for node in state.nodes.values():
-            if node.status is SubtaskStatus.QUEUED:
-                self.queue.withdraw(node.ticket)
-                self.put_in_queue(state, node)
+            self.requeue(state, node)
+
+    def requeue(self, state: TaskState, node: Node) -> None:
+        """The same for one, where it waits to be begun."""
+        if node.status is SubtaskStatus.QUEUED:
+            self.queue.withdraw(node.ticket)
+            self.put_in_queue(state, node)
 
     def changed(self, entry: Entry) -> None:
         """A worker has room again, or is gone: those who wait for it may be served otherwise."""
@@ -106,110 +106,24 @@ class Launching:
         return serve(self._to.staff, key, self._to.time())
 
     def _launch(self, state: TaskState, node: Node, entry: Entry) -> None:
-        to, now = self._to, self._to.time()
-        number = node.made + 1
-        spec, executable = node.spec, entry.executable
-        to.record(state, events.SubtaskStarted(to.path, state.id, now, node.id, entry.id, number, node.act))
-        timeout_s = spec.timeout_s if spec.timeout_s is not None else executable.timeout_s
-        attempt = Attempt(
-            attempt_key(state, node, number),
-            to.desk,
-            state.id,
-            instructed(spec, state.task.goal),
-            entry.id,
-            entry.path,
-            chain=to.course.addresses(state, node),
-            lineage=(*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
-            deadline=self._deadline(state, node),
-            timeout_s=timeout_s,
-        )
-        attempt.adapter = entry.adapter
-        attempt.priority, attempt.hops = state.task.priority, state.hops
-        if entry.is_team:
-            attempt.budget = _part_of(state, spec)
-        attempt.context = Context(
-            attempt,
-            goal=state.task.goal,
-            inputs=own({**state.task.inputs, **spec.inputs}) if state.task.inputs or spec.inputs else {},
-            results=to.course.results_for(state, node),
-            feedback=node.feedback,
-            number=number,
-            idempotency_key=f"{state.id}/{node.id}/{node.act}",
-        )
-        self._hold(attempt, node, entry)
+        to, now, number = self._to, self._to.time(), node.made + 1
+        undoable = entry.is_team or entry.executable.undo is not None
+        to.teamwork.let_go(state, node, entry)
+        event = events.SubtaskStarted(to.path, state.id, now, node.id, entry.id, number, node.act, undoable)
+        to.record(state, event)
+        attempt = to.giving.make(state, node, entry)
+        self.hold(attempt, node)
         if entry.breaker is not None:
             attempt.token = entry.breaker.begin(now)
             if entry.breaker.state == "half_open":
-                self._tell_breaker(entry, events.BreakerHalfOpened)
-        box = entry.seat(attempt)
-        to.act(self._give, attempt, entry, box)
-        idle_s = spec.idle_timeout_s if spec.idle_timeout_s is not None else executable.idle_timeout_s
-        if timeout_s is not None or idle_s is not None:
-            self._watch(attempt, state, node, timeout_s, idle_s)
+                self.tell_breaker(entry, events.BreakerHalfOpened)
+        to.act(to.giving.give, attempt, entry, entry.seat(attempt))
+        self.watch(attempt, state, node, entry)
 
-    def _deadline(self, state: TaskState, node: Node) -> float | None:
-        """When its time is up, on the tree's clock: its task's time, or that of whoever asked for it."""
-        ground = self._to.ground
-        ask = ground.asks.get(node.ask) if node.ask is not None else None
-        ends = [state.deadline and state.deadline - ground.epoch, ask and ask.due]
-        return min((end for end in ends if end is not None), default=None)
-
-    def _hold(self, attempt: Attempt, node: Node, entry: Entry) -> None:
-        self._to.ground.attempts[attempt.key] = self.running[attempt.key] = node.live = attempt
-        declared = "preemptible" in node.spec.model_fields_set
-        has_undo = node.spec.undo is not None or entry.executable.undo is not None
-        attempt.preemptible = node.spec.preemptible if declared else not has_undo
-        attempt.preemptible &= entry.is_async or entry.is_team
-
-    def _give(self, attempt: Attempt, entry: Entry, box: Any) -> None:
-        """Put it where it is done: the last thing that happens to it here before its end."""
-        if not attempt.give_once():
-            return
-        if box is None:
-            if not self._to.teamwork.give(attempt, entry):
-                attempt.reply_refused = True
-                attempt.fail(self._to.desk.down())
-            return
-        refusal = box.admit((attempt, attempt, attempt.origin(Origin)))
-        if refusal is not None:
-            attempt.reply_refused = True
-            attempt.fail(self._to.system.stopped_error(box.path, refusal))
-
-    # -- resuming ------------------------------------------------------------------------------------------
-
-    def adopt(self, state: TaskState, node: Node) -> None:
-        """A subtask whose attempt was under way when the last incarnation ended: wait for it, or run it again."""
-        attempt = self._to.ground.attempts.get(attempt_key(state, node, node.attempt))
-        entry = None if attempt is None else self._to.staff.get(attempt.worker)
-        if attempt is None or (entry is None and not attempt.given):
-            self.enqueue(state, node, "nothing is known of its attempt")
-            return
+    def hold(self, attempt: Attempt, node: Node) -> None:
+        """It takes a slot from now on."""
         self._priorities.add(attempt.priority)
-        node.live = self.running[attempt.key] = attempt
-        if entry is not None:
-            entry.occupy(attempt)
-            attempt.token = 0  # one from before a trip counts for nothing
-            if entry.breaker is not None and node.started_at > (entry.breaker.opened_at or 0.0):
-                attempt.token = entry.breaker.begin(self._to.time())
-            spec, executable = node.spec, entry.executable
-            idle_s = spec.idle_timeout_s if spec.idle_timeout_s is not None else executable.idle_timeout_s
-            if attempt.timeout_s is not None or idle_s is not None:
-                self._watch(attempt, state, node, attempt.timeout_s, idle_s)
-        if not attempt.given and entry is not None:
-            self._to.act(self._give, attempt, entry, attempt.member)
-        attempt.waits = frozenset(key for key, ask in list(self._to.ground.asks.items()) if ask.attempt is attempt)
-        self.waiting += bool(attempt.waits)
-        if attempt.done:
-            self._to.desk.post(attempt)  # its outcome may have come while there was no mailbox for it
-        elif attempt.ended_by is not None:
-            self._insist(attempt)
-
-    def forget_strangers(self) -> None:
-        """Attempts whose end is recorded already, or whose task is."""
-        to = self._to
-        for key, attempt in list(to.ground.attempts.items()):
-            if attempt.desk is to.desk and attempt.done and attempt.role == "work" and key not in self.running:
-                to.ground.attempts.pop(key, None)
+        self._to.ground.attempts[attempt.key] = self.running[attempt.key] = node.live = attempt
 
     # -- ending --------------------------------------------------------------------------------------------
 
@@ -233,9 +147,10 @@ class Launching:
         if at_once:
             self._replace(attempt)
         else:
-            self._insist(attempt)
+            self.insist(attempt)
 
-    def _insist(self, attempt: Attempt) -> None:
+    def insist(self, attempt: Attempt) -> None:
+        """It was told to end: see to it that it does."""
         attempt.timer = self._to.at(self._to.time() + GRACE_S, lambda: self._replace(attempt))
 
     def _replace(self, attempt: Attempt) -> None:
@@ -245,6 +160,13 @@ class Launching:
             box: Any = self._to.system.boxes.get(self._to.path)
             if box is not None:
                 box.post(message)
+
+    def watch(self, attempt: Attempt, state: TaskState, node: Node, entry: Entry) -> None:
+        """See to it that it ends when its time is up."""
+        own, theirs = node.spec.idle_timeout_s, entry.executable.idle_timeout_s
+        idle_s = own if own is not None else theirs
+        if attempt.timeout_s is not None or idle_s is not None:
+            self._watch(attempt, state, node, attempt.timeout_s, idle_s)
 
     def _watch(
         self, attempt: Attempt, state: TaskState, node: Node, timeout_s: float | None, idle_s: float | None
@@ -284,8 +206,10 @@ class Launching:
         if node is not None and node.live is attempt:
             node.live = None
             outcome = classify(attempt, lambda name: self._limit_of(node, entry, name))
-            self._count(attempt, entry, outcome)
+            turned = self._count(attempt, entry, outcome)
             to.trying.over(state, node, attempt, outcome)  # type: ignore[arg-type]  # there is a node in it
+            if turned is not None and entry is not None:
+                self.tell_breaker(entry, turned)  # last: a breaker that lacks it finds it in the task's journal
         elif entry is not None and entry.breaker is not None:
             entry.breaker.neutral(attempt.token, to.time())
         attempt.context = None  # the two hold each other: a circle would wait for the garbage collector
@@ -303,27 +227,31 @@ class Launching:
         theirs: float | None = getattr(entry.executable, name) if entry is not None else None
         return own if own is not None else theirs or 0.0
 
-    def _count(self, attempt: Attempt, entry: Entry | None, outcome: Outcome) -> None:
-        """Tell the breaker how it ended."""
+    def _count(self, attempt: Attempt, entry: Entry | None, outcome: Outcome) -> type[events.BreakerChanged] | None:
+        """Tell the breaker how it ended; what has become of it, where that changed anything."""
         if entry is None or entry.breaker is None:
-            return
+            return None
         now, before = self._to.time(), entry.breaker.state
-        if attempt.counted:  # by an incarnation that died of what came next
-            entry.breaker.neutral(attempt.token, now)
-            return
         if isinstance(outcome, Done):
             changed = entry.breaker.succeeded(attempt.token, now)
         elif isinstance(outcome, Failure) and outcome.counts:
-            changed = entry.breaker.failed(attempt.token, now)
+            changed = attempt.counted = entry.breaker.failed(attempt.token, now)
         else:
             changed = entry.breaker.neutral(attempt.token, now)
-        if changed:
-            kinds = {"open": events.BreakerOpened, "closed": events.BreakerClosed}
-            turned = entry.breaker.state != before
-            self._tell_breaker(entry, kinds[entry.breaker.state] if turned else events.BreakerChanged)
-            attempt.counted = True
+        return _turn_of(entry.breaker.state, before) if changed else None
 
-    def _tell_breaker(self, entry: Entry, kind: type[events.BreakerChanged]) -> None:
+    def count_again(self, node: Node) -> None:
+        """Of a new incarnation: a failure that was recorded, but not yet in the journal of its breaker."""
+        worker, at = node.counted or ("", 0.0)
+        entry = self._to.staff.get(worker)
+        if entry is None or entry.breaker is None or at < entry.breaker_at or at in entry.breaker.failures:
+            return
+        before = entry.breaker.state
+        if entry.breaker.failed(entry.breaker.begin(at), at):
+            self.tell_breaker(entry, _turn_of(entry.breaker.state, before))
+
+    def tell_breaker(self, entry: Entry, kind: type[events.BreakerChanged]) -> None:
+        """Record what a breaker has counted, or that it has turned."""
         breaker = entry.breaker
         if breaker is not None:
             event = kind(entry.path, self._to.time(), breaker.state, tuple(breaker.failures), breaker.opened_at)
@@ -378,12 +306,7 @@ class Launching:
         return may and node is not None and node.preemptions < self._to.settings.max_preemptions
 
 
-def _part_of(state: TaskState, spec: Subtask) -> Budget | None:
-    """What a team may use up: its own budget, and no more than is left of the whole task's."""
-    left = state.task.budget.left(spent(state)) if state.task.budget is not None else None
-    return left if spec.budget is None else spec.budget if left is None else spec.budget.within(left)
-
-
-def attempt_key(state: TaskState, node: Node, number: int) -> str:
-    """The same for the same attempt in every incarnation."""
-    return f"{state.id}/{node.id}#{node.act}.{number}"
+def _turn_of(state: str, before: str) -> type[events.BreakerChanged]:
+    """What is told of a breaker that is in ``state`` now."""
+    turns = {"open": events.BreakerOpened, "closed": events.BreakerClosed}
+    return turns[state] if state != before else events.BreakerChanged

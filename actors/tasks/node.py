@@ -28,12 +28,16 @@ _DONE: Final = frozenset(
 
 FRESH: Final = events.Standing()
 """At the foot of the ladder."""
+UNBEGUN: Final = "it had not begun"
+"""Why an attempt is queued again that nobody had begun: it had no effect for sure."""
+LOST: Final = "nothing is known of its attempt"
+"""Why one is queued again that was under way when its process ended. That is no failure, and no attempt."""
 
 
 class Act:
     """What one worker did, or began, for a subtask, and what would have to be undone."""
 
-    __slots__ = ("attempt", "done", "number", "open", "result", "seq", "undone", "unknown", "worker")
+    __slots__ = ("attempt", "done", "number", "open", "result", "seq", "undoable", "undone", "unknown", "worker")
 
     def __init__(self, worker: str, number: int, seq: int) -> None:
         self.worker = worker
@@ -48,6 +52,8 @@ class Act:
         self.done = False
         self.result: Any = None
         self.undone = False
+        self.undoable = False
+        """Its worker said how it is undone."""
 
     @property
     def needs_undo(self) -> bool:
@@ -86,9 +92,11 @@ class Node:
         "acts",
         "answered",
         "ask",
+        "asked",
         "attempt",
         "chain",
         "compensating",
+        "counted",
         "dependants",
         "due",
         "ended_at",
@@ -105,6 +113,7 @@ class Node:
         "preemptions",
         "queued_at",
         "queued_s",
+        "run",
         "running_s",
         "spec",
         "standing",
@@ -141,11 +150,8 @@ class Node:
         self.due: float | None = None
         """When the next attempt may start."""
         self.preemptions = 0
-        self.queued_at = 0.0
-        self.started_at = 0.0
-        self.ended_at = 0.0
-        self.queued_s = 0.0
-        self.running_s = 0.0
+        self.queued_at = self.started_at = self.ended_at = 0.0
+        self.queued_s = self.running_s = 0.0
         self.usage = NO_USAGE
         self.parent: str | None = None
         """The subtask that asked for it; None: it is in the plan."""
@@ -160,6 +166,12 @@ class Node:
         self.undo_error = ""
         """Why the undo that a person is asked about has failed."""
         self.compensating: Act | None = None
+        self.run = 0
+        """Which start of the whole task its last one was."""
+        self.counted: tuple[str, float] | None = None
+        """The last failure that was one for a breaker: whose, and when."""
+        self.asked: dict[str, list[str]] | None = None
+        """The subtasks that its attempts have asked for, by the run of each."""
         # What only the present incarnation of the orchestrator knows:
         self.live: Attempt | None = None
         self.ticket: object = None
@@ -172,7 +184,7 @@ class Node:
         self.status = SubtaskStatus.RUNNING
         self.queued_s += event.at - self.queued_at
         self.started_at = event.at
-        self.worker, self.attempt = event.worker, event.attempt
+        self.worker, self.attempt, self.run = event.worker, event.attempt, seq
         acts = self.acts
         if acts is None:
             acts = self.acts = []
@@ -181,7 +193,34 @@ class Node:
             # It may come back to a worker after another one; the last act is always the one that runs.
             act = act_of(self, event.worker, event.act) or Act(event.worker, event.act, seq)
             acts[:] = [*(each for each in acts if each is not act), act]
-        act.open, act.attempt = True, event.attempt
+        act.open, act.attempt, act.undoable = True, event.attempt, event.undoable
+
+    def has_asked(self, node: Node, ask: str) -> None:
+        """An attempt has asked for a subtask, for the first time or once more."""
+        if self.asked is None:
+            self.asked = {}
+        if node.ask is not None:
+            self.asked[run_of(node.ask)].remove(node.id)
+        self.asked.setdefault(run_of(ask), []).append(node.id)
+        node.ask = ask
+
+    def asked_before(self, ask: str, spec: Subtask, nodes: dict[str, Node]) -> Node | None:
+        """What a run of the same attempt that was lost had asked for in the same words, and this one not yet."""
+        this = run_of(ask)
+        earlier = f"{asker_of(ask)}>"
+        for run, ids in (self.asked or {}).items():
+            for id_ in ids if run != this and run.startswith(earlier) else ():
+                node, old = nodes[id_], nodes[id_].spec
+                is_same = old.instruction == spec.instruction and old.inputs == spec.inputs
+                same_target = (old.worker or old.capability) == (spec.worker or spec.capability)
+                if is_same and same_target and node.status is not SubtaskStatus.CANCELLED:
+                    return node
+        return None
+
+    @property
+    def has_begun(self) -> bool:
+        """True where an attempt was started and nothing is known of its end: it gave way, or was lost."""
+        return bool(self.acts) and self.acts[-1].open  # type: ignore[index]  # there are some
 
     @property
     def is_done(self) -> bool:
@@ -192,6 +231,23 @@ class Node:
 def act_of(node: Node, worker: str, number: int) -> Act | None:
     """What a worker did for a subtask; None: nothing is known of it."""
     return next((act for act in node.acts or () if act.worker == worker and act.number == number), None)
+
+
+def part_of(task: str, node: Node, act: Act) -> str:
+    """The id that the last attempt of an act has as a task of the team that it was given to."""
+    before = sum(each.number == act.number and each.seq < act.seq for each in node.acts or ())
+    # The same attempt may go to another team, where the first one is gone: that is another task.
+    return f"{task}:{node.id}:{act.number}.{act.attempt}" + (f".{before + 1}" if before else "")
+
+
+def run_of(ask: str) -> str:
+    """Which run of which attempt has asked: all of the ask's key but its number."""
+    return ask.rpartition(".")[0]
+
+
+def asker_of(ask: str) -> str:
+    """The key of the attempt that has asked."""
+    return ask.rpartition(">")[0]
 
 
 def with_dependants(nodes: Iterable[Node]) -> list[Node]:

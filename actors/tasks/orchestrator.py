@@ -9,7 +9,7 @@ How it works, for every message::
     hear -> record what follows (journal, state, event) -> pump (start what can start) -> flush -> act
 
 * **Record before act.** An attempt is put into a mailbox, an answer given, a report told only after the records that
-  say so are kept (``_act``); with a store that writes in groups, that is when the group is written.
+  say so are kept (``act``); with a store that writes in groups, that is when the group is written (``effects``).
 * **Decide elsewhere.** What follows from a state: ``course`` (a task as a whole), ``trying`` and ``ladder`` (an
   attempt that has ended), ``people``, ``undoing`` (compensation), ``staff`` and ``schedule`` (who is next, and with
   whom). ``launching`` starts and ends attempts.
@@ -33,12 +33,17 @@ from actors.tasks import events
 from actors.tasks.attempt import Attempt
 from actors.tasks.course import Course
 from actors.tasks.delegating import Delegating
+from actors.tasks.effects import Effect
+from actors.tasks.giving import Giving
 from actors.tasks.ground import ORCHESTRATOR
 from actors.tasks.hears import (
+    Afterwards,
     Answered,
+    Broke,
     Cancel,
     Closing,
     Delegate,
+    Do,
     Due,
     Join,
     Look,
@@ -86,6 +91,7 @@ class Orchestrator(Hardened):
         self.states: dict[str, TaskState] = {}
         self.staff = Staff()
         self.launching = Launching(self)
+        self.giving = Giving(self)
         self.undoing = Undoing(self)
         self.course = Course(self)
         self.trying = Trying(self)
@@ -94,13 +100,15 @@ class Orchestrator(Hardened):
         self.teamwork = Teamwork(self)
         self.staffed = False
         self.closing = False
-        self._effects: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        self._effects: list[Effect] = []
 
     # -- beginning -----------------------------------------------------------------------------------------
 
     def on_start(self) -> None:
         """Fold every journal that is not finished."""
         for id_ in self.store.streams(self.path):
+            if id_ in self.ground.submitting:
+                continue  # it may yet be withdrawn; a Look says that it is kept
             try:
                 self.states[id_] = folded(id_, self.store.read(id_))
             except Exception as error:  # noqa: BLE001 - one journal that makes no sense must not stop all the others
@@ -117,11 +125,12 @@ class Orchestrator(Hardened):
         self.staffed = True
         for state in list(self.states.values()):
             self._resume(state)
-        self.launching.forget_strangers()
+        self.giving.forget_strangers()
         self.course.forget_strangers()
         self.undoing.forget_strangers()
         self.teamwork.take_over()
         self.delegating.look_again()
+        self.act(self.desk.resumed.complete)
         self._orders(_ORDERS)
 
     def _resume(self, state: TaskState) -> None:
@@ -151,6 +160,7 @@ class Orchestrator(Hardened):
         kept = self.store.read(f"breaker:{entry.path}")
         if kept and isinstance(kept[-1], events.BreakerChanged):
             entry.breaker.restore(kept[-1].state, kept[-1].failures, kept[-1].opened_at)
+            entry.breaker_at = kept[-1].at
             self.launching.cools_down(entry)
 
     # -- hearing -------------------------------------------------------------------------------------------
@@ -205,7 +215,7 @@ class Orchestrator(Hardened):
             desk.tries = 0
 
     def _look(self, look: Look) -> None:
-        if look.task in self.states:
+        if look.task in self.states or look.task in self.ground.submitting:
             return
         records = self.store.read(look.task)
         if not records:
@@ -224,7 +234,7 @@ class Orchestrator(Hardened):
 
     def _join(self, join: Join) -> None:
         state = self.states.get(join.task)
-        if state is not None and not state.chain:
+        if state is not None and state.final is None and not state.chain:
             self.record(state, events.TaskJoined(self.path, state.id, self.time(), join.chain, join.lineage))
             self.launching.requeue_all(state)
 
@@ -245,6 +255,7 @@ class Orchestrator(Hardened):
                 self.launching.queue.reopen_all()
             if entry.is_team and entry.is_gone:
                 self.teamwork.gone(entry)
+            self.giving.changed(entry)
             self.launching.changed(entry)
 
     def _closing(self, closing: Closing) -> None:
@@ -270,6 +281,15 @@ class Orchestrator(Hardened):
     def _due(self, due: Due) -> None:
         if due.life is self.life:
             due.then()
+
+    def _broke(self, message: Broke) -> None:
+        raise message.error
+
+    def _do(self, message: Do) -> None:
+        message.act()
+
+    def _afterwards(self, message: Afterwards) -> None:
+        self.act(message.act)
 
     # -- what its parts use --------------------------------------------------------------------------------
 
@@ -304,16 +324,7 @@ class Orchestrator(Hardened):
 
     def _flush(self) -> None:
         effects, self._effects = self._effects, []
-        kept = self.store.flush()
-        if kept is None:
-            _do(effects)
-        else:
-            kept.add_done_callback(lambda: _do(effects))
-
-
-def _do(effects: list[tuple[Callable[..., object], tuple[Any, ...]]]) -> None:
-    for function, args in effects:
-        function(*args)
+        self.desk.effects.after(self.store.flush(), effects)
 
 
 _HEARS: Final[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
@@ -323,6 +334,9 @@ _HEARS: Final[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
     Join: Orchestrator._join,  # noqa: SLF001
     Responded: Orchestrator._responded,  # noqa: SLF001
     Due: Orchestrator._due,  # noqa: SLF001
+    Broke: Orchestrator._broke,  # noqa: SLF001
+    Do: Orchestrator._do,  # noqa: SLF001
+    Afterwards: Orchestrator._afterwards,  # noqa: SLF001
     Delegate: Orchestrator._delegate,  # noqa: SLF001
     Withdraw: Orchestrator._withdraw,  # noqa: SLF001
     Answered: Orchestrator._answered,  # noqa: SLF001

@@ -55,6 +55,7 @@ class People:
             usage=used(attempt),
             kind=failure.kind.value,
             worker=attempt.worker if attempt is not None else None,
+            counted=attempt is not None and attempt.counted,
         )
         to.record(state, event)
         self.limit(state, node)
@@ -108,6 +109,8 @@ class People:
         answer, value = responded.answer, responded.value
         event = events.EscalationAnswered(to.path, state.id, to.time(), node.id, escalation.id, answer, value)
         to.record(state, event)
+        if to.teamwork.holds(state):
+            return  # what follows is done when it goes on
         self._follow(state, node, event)
         to.course.advance(state)
 

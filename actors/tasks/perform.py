@@ -18,7 +18,7 @@ from actors.errors import Escalated, Failed, Later, Rejected
 from actors.messages import CURRENT, Current, Origin
 from actors.problems import kind
 from actors.spec import Where
-from actors.tasks.attempt import Attempt, AttemptEnded
+from actors.tasks.attempt import STOP, Attempt, AttemptEnded
 from actors.tasks.outcome import Done
 from actors.tasks.task import NO_USAGE, Usage
 
@@ -39,6 +39,9 @@ def perform(call: Callable[..., Any], attempt: Attempt) -> Any:
     assert current is not None  # noqa: S101 - an attempt comes with an origin, so the boundary has set it
     life: Any = current.life
     now = life.system.now()
+    if not attempt.desk.ground.may_start():
+        attempt.fail(AttemptEnded(STOP))  # nobody's failure: whoever leads now runs it
+        return None
     if not attempt.begin(life, now):
         return None
     if attempt.timeout_s is not None:

@@ -41,6 +41,8 @@ class Entry:
         self.is_async = isinstance(spec.recipe, WorkerRecipe) and spec.recipe.where is Where.LOOP
         self.adapter: TypeAdapter[Any] | None = None if executable.output is None else TypeAdapter(executable.output)
         self.breaker = None if executable.breaker is None else CircuitBreaker(executable.breaker)
+        self.breaker_at = 0.0
+        """When something of it was recorded last, by an earlier incarnation of the orchestrator."""
         self.members: dict[str, State] = {}
         """Of a pool each; else itself."""
         self.boxes: dict[str, Mailbox] = {}

@@ -13,16 +13,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from actors.events import Event
 from actors.tasks import events
-from actors.tasks.node import FRESH, Escalation, Node, act_of, with_dependants
+from actors.tasks.node import FRESH, LOST, UNBEGUN, Escalation, Node, act_of, with_dependants
 from actors.tasks.outcome import UNKNOWN, Kind
 from actors.tasks.task import NO_USAGE, Plan, SubtaskStatus, Task, TaskStatus, Usage
 
 _UNCOUNTED: Final = frozenset({"later", Kind.REJECTED.value})
 """Ends of attempts that are not counted as attempts."""
-UNBEGUN: Final = "it had not begun"
-"""Why an attempt is queued again that nobody had begun: it had no effect for sure."""
 
 
 class TaskState:
@@ -51,6 +48,8 @@ class TaskState:
         """Nodes whose last dependency is done since somebody looked; emptied by who looks."""
         self.events = 0
         """How many so far."""
+        self.last_at = 0.0
+        """When the last one was."""
         self.starts = 0
         self.submitted_at = self.planned_at = self.finished_at = 0.0
         self.deadline: float | None = None
@@ -90,10 +89,11 @@ class TaskState:
             return TaskStatus.WAITING
         return TaskStatus.RUNNING
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.TaskEvent) -> None:
         """Take one event in."""
         self.events += 1
         _APPLY[type(event)](self, event)
+        self.last_at = event.at
 
     def results(self) -> dict[str, Any]:
         """The results there are, of the subtasks of the plan, also of those that were undone."""
@@ -153,7 +153,7 @@ class TaskState:
     def _queued(self, event: events.SubtaskQueued) -> None:
         node = self.nodes[event.subtask]
         if node.status is SubtaskStatus.RUNNING:
-            self._ran(node, event.at)
+            self._ran(node, self.last_at if event.reason == LOST else event.at)  # that nothing ran since is no cost
             if event.reason == UNBEGUN and node.acts:
                 node.acts[-1].open = False
         node.status, node.queued_at, node.due, node.answered = SubtaskStatus.QUEUED, event.at, None, None
@@ -190,6 +190,8 @@ class TaskState:
     ) -> None:
         """An attempt was no success: whether it had an effect decides whether it may have to be undone."""
         node.error, node.kind = event.error, event.kind
+        if event.counted and event.worker is not None:
+            node.counted = event.worker, event.at
         if node.status is SubtaskStatus.RUNNING:
             self._ran(node, event.at, event.usage)
             for act in (node.acts or ())[-1:]:
@@ -219,12 +221,15 @@ class TaskState:
         self._ends(node, SubtaskStatus.CANCELLED, event.at, NO_USAGE)
 
     def _delegated(self, event: events.SubtaskDelegated) -> None:
-        node = self.nodes[event.subtask] = Node(event.spec)
-        node.parent, node.ask = event.parent, event.ask
+        node = self.nodes.get(event.subtask)
+        if node is None:
+            node = self.nodes[event.subtask] = Node(event.spec)
+            node.parent = event.parent
+            self.delegations += 1
+            self.open += 1
+            self.ready.append(node)
         node.chain, node.lineage = event.chain, event.lineage
-        self.delegations += 1
-        self.open += 1
-        self.ready.append(node)
+        self.nodes[event.parent].has_asked(node, event.ask)
 
     def _ends(self, node: Node, status: SubtaskStatus, at: float, usage: Usage) -> None:
         if node.status is SubtaskStatus.RUNNING and status is SubtaskStatus.SUCCEEDED:
@@ -350,7 +355,7 @@ class TaskState:
                 self.compensated.append(node.id)
 
 
-def folded(id_: str, records: Iterable[Event]) -> TaskState:
+def folded(id_: str, records: Iterable[Any]) -> TaskState:
     """The state that these records make."""
     state = TaskState(id_)
     for record in records:
@@ -358,7 +363,7 @@ def folded(id_: str, records: Iterable[Event]) -> TaskState:
     return state
 
 
-_APPLY: Final[dict[type[Event], Callable[[TaskState, Any], None]]] = {
+_APPLY: Final[dict[type[events.TaskEvent], Callable[[TaskState, Any], None]]] = {
     events.TaskSubmitted: TaskState._submitted,  # noqa: SLF001 - its own
     events.TaskJoined: TaskState._joined,  # noqa: SLF001
     events.PlanRefused: TaskState._refused,  # noqa: SLF001

@@ -44,18 +44,20 @@ class Steps:
     # -- planning ------------------------------------------------------------------------------------------
 
     def plan(self, state: TaskState) -> None:
-        """Have a plan made."""
-        planner = self._to.settings.planner
-        feedback = ""
-        if state.refusal is not None:
-            feedback = "\n".join(str(problem) for problem in state.refusal.problems)
+        """Have a plan made; where too many were refused, or another one would be no other, the task has failed."""
+        planner, refusal = self._to.settings.planner, state.refusal
         catalogue = self._to.desk.catalogue()
         task = state.task.model_copy(update={"id": state.id}) if state.task.id is None else state.task
-        if is_inline(planner, task, catalogue):
+        is_pure = is_inline(planner, task, catalogue)
+        problems = [str(problem) for problem in refusal.problems] if refusal is not None else []
+        hopeless = refusal is not None and refusal.needed is not None and is_pure
+        if hopeless or state.refusals >= self._to.settings.max_plan_attempts:
+            self._course.end(state, TaskStatus.FAILED, "plan", "; ".join(problems))
+            return
+        feedback = "\n".join(problems)
+        if is_pure:
             try:
                 plan = planner.plan(task, catalogue, feedback)
-            except NoCapableWorkerError as error:
-                self._refuse(state, error, final=True)
             except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
                 self._refuse(state, error)
             else:
@@ -86,9 +88,9 @@ class Steps:
         to.record(state, events.Planned(to.path, state.id, to.time(), resolved_plan(plan, rows), tuple(warnings)))
         self._course.advance(state)
 
-    def _refuse(self, state: TaskState, error: BaseException, *, final: bool = False) -> None:
+    def _refuse(self, state: TaskState, error: BaseException) -> None:
         if isinstance(error, NoCapableWorkerError):
-            self._refused(state, error.problems, error.needed, error.known, final=final)
+            self._refused(state, error.problems, error.needed, error.known)
         else:
             what = f"the planner raised {text_of(error)}"
             self._refused(state, (Problem(f"task {state.id}", what, "Repair it, or its answer."),))
@@ -99,15 +101,10 @@ class Steps:
         problems: tuple[Problem, ...],
         needed: tuple[str, ...] | None = None,
         known: tuple[str, ...] = (),
-        *,
-        final: bool = False,
     ) -> None:
         to, number = self._to, state.refusals + 1
         to.record(state, events.PlanRefused(to.path, state.id, to.time(), number, problems, needed, known))
-        if final or number >= to.settings.max_plan_attempts:
-            self._course.end(state, TaskStatus.FAILED, "plan", "; ".join(str(problem) for problem in problems))
-        else:
-            self._course.advance(state)
+        self._course.advance(state)
 
     # -- reviewing -----------------------------------------------------------------------------------------
 

@@ -3,18 +3,23 @@
 An attempt that is given to a team becomes a task of the team's own orchestrator. The task's id is made of the
 attempt's, so the same attempt given once more (after a crash, or after it gave way to something more urgent) is the
 same task, and what it has finished stays finished.
+
+A team's part that is found in the journal waits until the attempt that it stands for is there again. Before that,
+nobody knows whether it is still wanted, nothing of it could ask anybody above, and nobody would take its end. Where
+the orchestrator above goes on without it, it ends: what was done of it is undone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.mailbox import Refusal
 from actors.tasks import events
 from actors.tasks.attempt import Attempt, AttemptEnded
 from actors.tasks.errors import TaskFailedError, TeamFailedError
-from actors.tasks.ground import ORCHESTRATOR
-from actors.tasks.hears import Cancel, Pause
+from actors.tasks.ground import ORCHESTRATOR, Desk
+from actors.tasks.hears import Cancel, Due, Pause
+from actors.tasks.node import Node, part_of
 from actors.tasks.outcome import Done
 from actors.tasks.perform import harvest
 from actors.tasks.report import Report
@@ -25,12 +30,17 @@ from actors.tasks.task import SubtaskStatus, Task, TaskStatus, same_instruction
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
 
+_FROM_ABOVE: Final = frozenset({"timeout", "idle", "cancel", "withdrawn"})
+"""Why the orchestrator above ends a part, in the words of ``Attempt.ended_by``."""
+
 
 class Teamwork:
     """Both sides of it: what this orchestrator gives to teams, and what it has as a team."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._to = orchestrator
+        self._held: set[str] = set()
+        """Parts from the journal that wait for the orchestrator above."""
 
     # -- giving --------------------------------------------------------------------------------------------
 
@@ -46,7 +56,16 @@ class Teamwork:
         attempt.ended_by = why
         desk = self._to.ground.desks.get(attempt.path)
         if desk is not None:
-            desk.tell(Pause(task_of(attempt)) if why == "preempt" else Cancel(task_of(attempt), why))
+            desk.tell(Pause(attempt.nested) if why == "preempt" else Cancel(attempt.nested, why))
+
+    def let_go(self, state: TaskState, node: Node, taker: Entry | None = None) -> None:
+        """A subtask goes on, or ends, without the team that it had been given to: what that has of it ends."""
+        act = node.acts[-1] if node.acts else None
+        if act is None or not act.open or (taker is not None and taker.id == act.worker):
+            return
+        desk = self._to.ground.desks.get(f"{self._to.path}/{act.worker}")
+        if desk is not None:
+            desk.tell(Cancel(part_of(state.id, node, act), "withdrawn"))
 
     def gone(self, entry: Entry) -> None:
         """A team is down for good: nobody there will answer for what it had."""
@@ -60,18 +79,24 @@ class Teamwork:
         if attempt.role == "undo":
             self._undo(attempt)
             return
-        to, id_ = self._to, task_of(attempt)
+        to, id_ = self._to, attempt.nested
         state = to.states.get(id_)
         if state is not None:
             attempt.begin(to.life, to.system.now())
+            _ended_for(attempt, state)
             self._resume(state, attempt)
             return
         if not attempt.begin(to.life, to.system.now()):
             attempt.fail(AttemptEnded(attempt.ended_by or "cancel"))
             return
-        kept = to.store.read(id_)
-        if kept:
-            self._finished_before(folded(id_, kept), attempt)
+        try:
+            state = folded(id_, kept) if (kept := to.store.read(id_)) else None
+        except Exception as error:  # noqa: BLE001 - a journal that makes no sense is one attempt's failure
+            attempt.caught = error
+            attempt.fail(error)
+            return
+        if state is not None:
+            self._finished_before(state, attempt)
             return
         event = self._submitted(id_, attempt)
         if to.store.create(id_, to.path, event):
@@ -120,17 +145,76 @@ class Teamwork:
         return self._to.ground.epoch + min(ends) if ends else None
 
     def _resume(self, state: TaskState, attempt: Attempt) -> None:
+        """It is wanted; and time passes for it again, which did not while it was paused or its process was down."""
         to = self._to
-        if state.paused and attempt.ended_by is None:
+        restarts = state.paused or (attempt.again and attempt.timeout_s is not None)
+        if restarts and attempt.ended_by is None and state.ending is None and state.final is None:
             to.record(state, events.TaskResumed(to.path, state.id, to.time(), self._until(attempt)))
-            to.course.watch(state)
-            to.launching.requeue_all(state)
-            to.course.advance(state)
+            if state.id not in self._held:
+                to.course.watch(state)
+                to.launching.requeue_all(state)
+                to.course.advance(state)
+        self.go_on(state)
 
     def _finished_before(self, state: TaskState, attempt: Attempt) -> None:
         if state.final is not None:
+            _ended_for(attempt, state)
             report = self._to.desk.reports.get(state.id)
-            self.answer(attempt.key, report if report is not None else self._to.course.report_of(state))
+            report = report if report is not None else self._to.course.report_of(state)
+            self._to.act(self.answer, attempt.key, report)
+
+    # -- waiting for the one above -------------------------------------------------------------------------
+
+    def must_wait(self, state: TaskState) -> bool:
+        """Whether a part from the journal is to wait; one that is ending is not: that is wanted in any case."""
+        if state.parent is None or state.ending is not None or self._is_there(state.parent):
+            return False
+        if state.id not in self._held:
+            self._held.add(state.id)
+            above = self._above()
+            if above is None:
+                self._look_above(state)
+            else:
+                look = Due(self._to.life, lambda: self._look_above(state))
+                above.resumed.add_done_callback(lambda: self._to.desk.post(look))
+        return True
+
+    def holds(self, state: TaskState) -> bool:
+        """Whether it waits for the orchestrator above."""
+        return state.id in self._held
+
+    def go_on(self, state: TaskState) -> None:
+        """It need not wait any longer: it is wanted, or it is to end."""
+        if state.id in self._held:
+            self._held.discard(state.id)
+            self._to.course.resume(state)
+
+    def _is_there(self, key: str) -> bool:
+        attempt = self._to.ground.attempts.get(key)
+        return attempt is not None and not attempt.done
+
+    def _above(self) -> Desk | None:
+        return self._to.ground.desks.get(self._to.path.rpartition("/")[0])
+
+    def _look_above(self, state: TaskState) -> None:
+        """The orchestrator above knows by now what it still wants."""
+        if state.id not in self._held or self._is_there(state.parent or "") or self._is_wanted(state):
+            return
+        why = "what it was a part of went on, or ended, without it"
+        self._to.course.end(state, TaskStatus.CANCELLED, "cancel", why)
+
+    def _is_wanted(self, state: TaskState) -> bool:
+        """Whether the attempt that it stands for will be given once more."""
+        task, _, rest = (state.parent or "").rpartition("/")
+        above, store = self._above(), self._to.store
+        whole = above.states.get(task) if above is not None else None
+        if whole is None and task in store.owners():
+            return True  # nobody here goes on with it, but a process with another declaration, or a newer one, may
+        node = whole.nodes.get(rest.rpartition("#")[0]) if whole is not None and whole.final is None else None
+        if whole is None or node is None or not node.has_begun or not node.acts:
+            return False
+        is_last = part_of(whole.id, node, node.acts[-1]) == state.id
+        return is_last and node.status in {SubtaskStatus.RUNNING, SubtaskStatus.QUEUED}
 
     def answer(self, key: str, report: Report) -> None:
         """A task that this team had for another orchestrator has ended."""
@@ -156,8 +240,9 @@ class Teamwork:
         """Something more urgent needs the place of this team's part: what is done stays, what runs is put back."""
         to = self._to
         state = to.states.get(message.task)
-        if state is None or state.paused or state.ending is not None:
+        if state is None or state.paused or state.ending is not None or state.final is not None:
             return
+        self.go_on(state)
         to.record(state, events.TaskPaused(to.path, state.id, to.time()))
         to.course.watch(state)
         for node in state.nodes.values():
@@ -203,6 +288,13 @@ class Teamwork:
         to.course.ended(state)
 
 
+def _ended_for(attempt: Attempt, state: TaskState) -> None:
+    """Where the one above had ended it, the journal says why: an attempt that is given once more has it from there."""
+    ending = state.ending
+    if attempt.ended_by is None and ending is not None and ending.kind == "cancel" and ending.error in _FROM_ABOVE:
+        attempt.ended_by = ending.error
+
+
 def _outcome_of(attempt: Attempt, report: Report) -> Done:
     """What the end of a team's task means for the attempt that it was."""
     if attempt.role == "undo" and report.undo_errors:
@@ -214,10 +306,3 @@ def _outcome_of(attempt: Attempt, report: Report) -> Done:
         error = report.error
         raise TeamFailedError(str(error), kind=error.kind if isinstance(error, TaskFailedError) else "")
     return harvest(attempt, report.output)
-
-
-def task_of(attempt: Attempt) -> str:
-    """The id of the task that an attempt is for the team that it was given to."""
-    task, _, rest = attempt.key.rpartition("/")
-    subtask, _, number = rest.rpartition("#")
-    return f"{task}:{subtask}:{number}"

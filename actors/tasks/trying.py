@@ -13,11 +13,11 @@ from actors.errors import Later
 from actors.tasks import events, ladder
 from actors.tasks.attempt import Attempt
 from actors.tasks.classify import NEUTRAL, Outcome
-from actors.tasks.node import Node
+from actors.tasks.node import UNBEGUN, Node
 from actors.tasks.outcome import Done, Failure, Kind
 from actors.tasks.policy import Ladder
 from actors.tasks.schedule import LaneKey
-from actors.tasks.state import UNBEGUN, TaskState
+from actors.tasks.state import TaskState
 from actors.tasks.task import NO_USAGE, SubtaskStatus, Usage
 
 if TYPE_CHECKING:
@@ -161,6 +161,7 @@ class Trying:
             standing,
             used(attempt),
             feedback,
+            attempt is not None and attempt.counted,
         )
         to.record(state, event)
         self.wait_for(state, node, due)
@@ -182,8 +183,9 @@ class Trying:
         to = self._to
         worker = attempt.worker if attempt is not None else node.worker
         number = max(node.attempt, node.made + (attempt is not None or node.status is SubtaskStatus.QUEUED))
+        now, counted = to.time(), attempt is not None and attempt.counted
         event = events.SubtaskFailed(
-            to.path, state.id, to.time(), node.id, worker, number, failure.kind.value, failure.text, used(attempt)
+            to.path, state.id, now, node.id, worker, number, failure.kind.value, failure.text, used(attempt), counted
         )
         to.record(state, event)
         to.course.ask_failed(state, node, failure.text)

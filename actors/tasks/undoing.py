@@ -19,7 +19,7 @@ from actors.tasks.classify import NEUTRAL, classify
 from actors.tasks.context import Context
 from actors.tasks.errand import Errand
 from actors.tasks.errors import AttemptTimeoutError, NoCapableWorkerError
-from actors.tasks.node import Act, Node
+from actors.tasks.node import Act, Node, part_of
 from actors.tasks.outcome import Done, Failure, Kind
 from actors.tasks.policy import Escalate, Retry
 from actors.tasks.staff import Entry
@@ -74,6 +74,8 @@ class Undoing:
         declared = node.spec.undo
         if declared is None and entry is not None:
             declared = entry.executable.undo
+        if declared is None and entry is None and act.undoable:
+            return f"{act.worker!r}, which knew how to undo it, is gone"
         if declared is None:
             # A team's open act is one that gave way: what it had finished by then is done.
             return entry if entry is not None and entry.is_team and (act.done or act.open) else None
@@ -173,7 +175,7 @@ class Undoing:
         chain = to.course.addresses(state, node)
         attempt = Attempt(key, to.desk, state.id, node.spec, act.worker, f"{to.path}/{act.worker}", chain=chain)
         attempt.role = "undo"
-        attempt.nested = f"{state.id}:{node.id}:{act.number}.{act.attempt}"
+        attempt.nested = part_of(state.id, node, act)
         attempt.context = Context(
             attempt,
             goal=state.task.goal,
@@ -186,11 +188,10 @@ class Undoing:
         return attempt
 
     def _give(self, attempt: Attempt, entry: Entry) -> None:
-        if not attempt.give_once():
-            return
         if entry.is_team:
-            if not self._to.teamwork.give(attempt, entry):
-                attempt.fail(self._to.desk.down())
+            self._to.giving.give(attempt, entry, None)
+            return
+        if not self._to.ground.may_start() or not attempt.give_once():
             return
         box = next((box for path, box in entry.boxes.items() if entry.members.get(path) == "running"), None)
         box = box or next(iter(entry.boxes.values()))

@@ -1,10 +1,10 @@
-"""`python -m tests.bench core|tasks [--quick] [--only NAME]`: the table. Ends with 1 where a floor was not reached."""
+"""`python -m tests.bench core|tasks|durable [--quick] [--only NAME]`: the table; 1 where a floor was not reached."""
 
 import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from tests.bench import crowd, lives, memory, messages, queued, tasks
+from tests.bench import crowd, durable, lives, memory, messages, queued, tasks
 from tests.bench.table import BELOW, FULL, QUICK, Row, Size, lines
 
 SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
@@ -24,8 +24,13 @@ SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
         "dispatch": tasks.dispatch,
         "queued": queued.queued,
     },
+    "durable": {
+        "sqlite": durable.sqlite,
+        "postgres": durable.postgres,
+        "price": durable.price,
+    },
 }
-OTHERS = {"core": "raw Pykka", "tasks": "theirs"}
+OTHERS = {"core": "raw Pykka", "tasks": "theirs", "durable": "theirs"}
 """The other side of each suite, as its column is called."""
 
 

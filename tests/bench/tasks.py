@@ -19,6 +19,7 @@ from tests.bench import graphs
 from tests.bench.sides import logs_to_nowhere
 from tests.bench.table import Measure, Row, Size, compare, limit, micros, times
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from trees.store.engine import Durability
 
 WAIT_S = 300.0
 FLOOR, WISHED = 2.0, 4.0
@@ -83,8 +84,16 @@ def _median(measure: Measure, number: int) -> float:
 
 
 @contextlib.contextmanager
-def ours(number: int, *, chained: bool, at_once: int, dumps: bool = True) -> Iterator[Measure]:
-    """Seconds for one subtask of so many, from the goal to the report."""
+def ours(
+    number: int,
+    *,
+    chained: bool,
+    at_once: int,
+    dumps: bool = True,
+    store: str | None = None,
+    durability: Durability = "process",
+) -> Iterator[Measure]:
+    """Seconds for one subtask of so many, from the goal to the report; with the journal in memory, or at an address."""
     heard = dumped = runs = 0
 
     def hear(event: Event) -> None:
@@ -110,7 +119,8 @@ def ours(number: int, *, chained: bool, at_once: int, dumps: bool = True) -> Ite
     plan = [Subtask(f"n{at}", worker="w", depends_on=[f"n{at - 1}"] if chained and at else []) for at in range(number)]
     tasks = Tasks(planner=StaticPlan(plan), max_parallel=at_once, max_subtasks=number)
     worker = WorkerSpec(id="w", execute=work, pool=at_once)
-    with start(SupervisorSpec(id="bench", tasks=tasks, children=[worker])) as tree:
+    spec = SupervisorSpec(id="bench", tasks=tasks, children=[worker])
+    with start(spec, store=store, durability=durability) as tree:
         tree.subscribe(hear)
         yield run
         settle(tree, WAIT_S)

@@ -115,6 +115,18 @@ class CuttingStore:
     def streams(self, owner: str, prefix: str = "") -> list[str]:
         return self._kept.streams(owner, prefix)
 
+    def last(self, stream: str) -> Event | None:
+        return self._kept.last(stream)
+
+    def finished(self, owner: str) -> list[str]:
+        return self._kept.finished(owner)
+
+    def owners(self) -> dict[str, str]:
+        return self._kept.owners()
+
+    def withdraw(self, stream: str) -> bool:
+        return self._kept.withdraw(stream)
+
     def finish(self, stream: str) -> None:
         self._kept.finish(stream)
 
@@ -133,6 +145,10 @@ class WritingStore(MemoryStore):
 
     def read(self, stream: str, start: int = 0) -> Sequence[Event]:
         return [decode(*written) for written in super().read(stream, start)]  # type: ignore[misc]
+
+    def last(self, stream: str) -> Event | None:
+        written = super().last(stream)
+        return None if written is None else decode(*written)  # type: ignore[misc]
 
 
 def _break_down(_: str) -> None:

@@ -19,6 +19,12 @@ from tests.random_plans.world import CLEAN, Act, World
 from trees import Tree
 
 ENDS = (events.SubtaskSucceeded, events.SubtaskFailed, events.SubtaskSkipped, events.SubtaskCancelled)
+STATUS_AFTER = {
+    events.SubtaskSucceeded: SubtaskStatus.SUCCEEDED,
+    events.SubtaskFailed: SubtaskStatus.FAILED,
+    events.SubtaskSkipped: SubtaskStatus.SKIPPED,
+    events.SubtaskCancelled: SubtaskStatus.CANCELLED,
+}
 STOPS = (*ENDS, events.SubtaskRetrying, events.SubtaskQueued, events.SubtaskPreempted, events.EscalationRaised)
 """After these an attempt is over."""
 UNDOS = (events.Compensating, events.CompensationRetrying, events.Compensated)
@@ -104,7 +110,7 @@ def _report_is_right(state: TaskState, report: Report, records: Sequence[Any]) -
 
 
 def _final(id_: str, records: Sequence[Any]) -> set[SubtaskStatus]:
-    ends = {events.STATUS_AFTER[type(each)] for each in records if isinstance(each, ENDS) and each.subtask == id_}
+    ends = {STATUS_AFTER[type(each)] for each in records if isinstance(each, ENDS) and each.subtask == id_}
     return ends | {SubtaskStatus.COMPENSATED} if SubtaskStatus.SUCCEEDED in ends else ends
 
 

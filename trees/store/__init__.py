@@ -1,5 +1,66 @@
-"""Where plans and results live: the stores behind ``actors.tasks.journal.Store``."""
+"""Where plans and results live: the stores behind ``actors.tasks.journal.Store``.
 
+``open_store`` makes one of what ``start(store=...)`` was given. What needs a database is imported when one is wanted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from actors.tasks.errors import StoreError
+from actors.tasks.journal import Store
+from trees.store.keep import Keep
 from trees.store.memory import MemoryStore
 
-__all__ = ["MemoryStore"]
+if TYPE_CHECKING:
+    from trees.ha import HA
+    from trees.store.sql import SqlStore
+
+__all__ = ["Keep", "MemoryStore", "SqlStore", "open_store"]
+
+
+def open_store(
+    store: str | Store | None,
+    *,
+    root: str,
+    durability: Literal["process", "power"] = "process",
+    keep: Keep | None = None,
+    ha: HA | None = None,
+) -> Store:
+    """The store of a tree, ready to be used.
+
+    Args:
+        store: a URL (``sqlite:///tasks.db``, ``postgresql://user@host/database``); a store, which is used as it is;
+            None: memory.
+        root: the id of the tree's root.
+        durability: "process": what is kept survives the death of the process. "power": and a loss of power.
+        keep: how long what is finished is kept; None: see ``Keep``.
+        ha: the lease decides who opens it: it is made, and not opened.
+
+    Raises:
+        StoreBusyError: another process has this root open in it.
+        StoreError: it cannot be used; says why, and what to do.
+    """
+    if not isinstance(store, str):
+        return MemoryStore() if store is None else store
+    made = _sql()(store, root=root, durability=durability, keep=keep)
+    if ha is None:
+        made.open()
+    return made
+
+
+def _sql() -> type[SqlStore]:
+    try:
+        from trees.store.sql import SqlStore  # noqa: PLC0415 - only here is what the extra `sql` installs needed
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing != "sqlalchemy":
+            raise
+        raise StoreError("sql", f'needs {missing}, which is not installed. Run: pip install "regrow[sql]"') from error
+    return SqlStore
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SqlStore":
+        return _sql()
+    raise AttributeError(name)

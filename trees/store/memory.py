@@ -41,6 +41,10 @@ class MemoryStore:
             self._owners[stream] = owner
         return True
 
+    def withdraw(self, stream: str) -> bool:  # noqa: ARG002 - what is created is kept
+        """Take back a stream: too late, it is kept."""
+        return False
+
     def append(self, stream: str, record: Event) -> None:
         """Add a record; a stream that was finished goes on.
 
@@ -59,6 +63,11 @@ class MemoryStore:
         """The records from the ``start``-th on, oldest first."""
         return tuple(self._streams.get(stream, ())[start:])
 
+    def last(self, stream: str) -> Event | None:
+        """The last record of a stream."""
+        records = self._streams.get(stream)
+        return records[-1] if records else None
+
     def replace(self, stream: str, owner: str, record: Event) -> None:  # noqa: ARG002 - it has no use for the owner
         """Have a stream hold this record only."""
         with self._lock:
@@ -68,6 +77,16 @@ class MemoryStore:
         """The streams of an owner that are not finished, oldest first."""
         with self._lock:
             return [name for name, of in self._owners.items() if of == owner and name.startswith(prefix)]
+
+    def finished(self, owner: str) -> list[str]:
+        """The finished streams of an owner that are still there, the first that finished first."""
+        with self._lock:
+            return [name for name, of in self._finished.items() if of == owner]
+
+    def owners(self) -> dict[str, str]:
+        """The streams that are not finished, each with its owner."""
+        with self._lock:
+            return dict(self._owners)
 
     def finish(self, stream: str) -> None:
         """Nothing more comes; the oldest finished ones go where there are too many."""

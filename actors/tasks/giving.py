@@ -1,0 +1,169 @@
+"""Attempts on their way to whoever does them: made, given, and after an orchestrator or a process has ended taken up.
+
+What became of an attempt that was under way is found in three ways. It is in the tree still: it is waited for, however
+it ends. It was lost with its process, and a team has it: the same attempt is given to the team once more, so what the
+team has finished of it stays finished. It was lost, and a worker had it: its subtask is queued again and anybody who
+can do it may have it; that is no failure and no attempt, and the idempotency key stays what it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.messages import Origin
+from actors.tasks.attempt import Attempt
+from actors.tasks.context import Context
+from actors.tasks.holding import own
+from actors.tasks.node import LOST, Node, part_of
+from actors.tasks.report import spent
+from actors.tasks.staff import Entry
+from actors.tasks.state import TaskState
+from actors.tasks.task import Budget, Subtask, instructed
+
+if TYPE_CHECKING:
+    from actors.tasks.orchestrator import Orchestrator
+
+
+class Giving:
+    """The attempts of one orchestrator, before they begin."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+        self._kept_back: list[tuple[Attempt, Entry]] = []
+        """For teams that are not up yet."""
+
+    # -- making one ----------------------------------------------------------------------------------------
+
+    def make(self, state: TaskState, node: Node, entry: Entry) -> Attempt:
+        """The attempt that was recorded last."""
+        to, spec, executable = self._to, node.spec, entry.executable
+        attempt = Attempt(
+            attempt_key(state, node, node.attempt),
+            to.desk,
+            state.id,
+            instructed(spec, state.task.goal),
+            entry.id,
+            entry.path,
+            chain=to.course.addresses(state, node),
+            lineage=(*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
+            deadline=self._deadline(state, node),
+            timeout_s=spec.timeout_s if spec.timeout_s is not None else executable.timeout_s,
+        )
+        attempt.adapter, attempt.run = entry.adapter, node.run
+        attempt.priority, attempt.hops = state.task.priority, state.hops
+        if entry.is_team:
+            attempt.budget = _budget_of(state, spec)
+            attempt.nested = part_of(state.id, node, node.acts[-1]) if node.acts else ""
+        attempt.context = Context(
+            attempt,
+            goal=state.task.goal,
+            inputs=own({**state.task.inputs, **spec.inputs}) if state.task.inputs or spec.inputs else {},
+            results=to.course.results_for(state, node),
+            feedback=node.feedback,
+            number=node.attempt,
+            idempotency_key=f"{state.id}/{node.id}/{node.act}",
+        )
+        declared = "preemptible" in spec.model_fields_set
+        has_undo = spec.undo is not None or executable.undo is not None
+        attempt.preemptible = spec.preemptible if declared else not has_undo
+        attempt.preemptible &= entry.is_async or entry.is_team
+        return attempt
+
+    def _deadline(self, state: TaskState, node: Node) -> float | None:
+        """When its time is up, on the tree's clock: its task's time, or that of whoever asked for it."""
+        ground = self._to.ground
+        ask = ground.asks.get(node.ask) if node.ask is not None else None
+        ends = [state.deadline and state.deadline - ground.epoch, ask and ask.due]
+        return min((end for end in ends if end is not None), default=None)
+
+    # -- giving it -----------------------------------------------------------------------------------------
+
+    def give(self, attempt: Attempt, entry: Entry, box: Any) -> None:
+        """Put it where it is done: the last thing that happens to it here before its end."""
+        if entry.is_team and not entry.is_up and not entry.is_gone:
+            self._kept_back.append((attempt, entry))
+            return
+        if attempt.done or not self._to.ground.may_start() or not attempt.give_once():
+            return
+        if entry.is_team:
+            if not self._to.teamwork.give(attempt, entry):
+                attempt.reply_refused = True
+                attempt.fail(self._to.desk.down())
+            return
+        refusal = box.admit((attempt, attempt, attempt.origin(Origin)))
+        if refusal is not None:
+            attempt.reply_refused = True
+            attempt.fail(self._to.system.stopped_error(box.path, refusal))
+
+    def changed(self, entry: Entry) -> None:
+        """A team stands somewhere else now: what it could not be given before it gets, or hears that it cannot."""
+        if self._kept_back:
+            kept_back, self._kept_back = self._kept_back, []
+            for attempt, team in kept_back:
+                self.give(attempt, entry if team.id == entry.id else team, None)
+
+    # -- taking it up again --------------------------------------------------------------------------------
+
+    def adopt(self, state: TaskState, node: Node) -> None:
+        """A subtask whose attempt was under way when the last incarnation ended: wait for it, or run it again."""
+        to = self._to
+        attempt = to.ground.attempts.get(attempt_key(state, node, node.attempt))
+        if attempt is not None and attempt.run != node.run:
+            attempt = None  # one from before, of which all is recorded
+        entry = to.staff.get(node.worker if attempt is None else attempt.worker)
+        if attempt is not None and (entry is not None or attempt.given):
+            self._wait_for(state, node, attempt, entry)
+        elif entry is not None and entry.is_team and not entry.is_gone and not to.delegating.idle(node):
+            self._give_again(state, node, entry)
+        else:
+            to.launching.enqueue(state, node, LOST)
+
+    def _give_again(self, state: TaskState, node: Node, entry: Entry) -> None:
+        """A team had it: what it has of it may be finished, under way, or not even begun."""
+        attempt = self.make(state, node, entry)
+        attempt.again = True
+        attempt.started = attempt.last_sign = self._to.system.now()  # the time that it may take starts anew
+        self._to.launching.hold(attempt, node)
+        entry.occupy(attempt)
+        self._resume_limits(state, node, attempt, entry)
+        self._to.act(self.give, attempt, entry, None)
+
+    def _wait_for(self, state: TaskState, node: Node, attempt: Attempt, entry: Entry | None) -> None:
+        to = self._to
+        to.launching.hold(attempt, node)
+        if entry is not None:
+            entry.occupy(attempt)
+            self._resume_limits(state, node, attempt, entry)
+            if not attempt.given:
+                to.act(self.give, attempt, entry, attempt.member)
+        attempt.waits = frozenset(key for key, ask in list(to.ground.asks.items()) if ask.attempt is attempt)
+        to.launching.waiting += bool(attempt.waits)
+        if attempt.done:
+            to.desk.post(attempt)  # its outcome may have come while there was no mailbox for it
+        elif attempt.ended_by is not None:
+            to.launching.insist(attempt)
+
+    def _resume_limits(self, state: TaskState, node: Node, attempt: Attempt, entry: Entry) -> None:
+        attempt.token = 0  # one from before a trip counts for nothing
+        if entry.breaker is not None and node.started_at > (entry.breaker.opened_at or 0.0):
+            attempt.token = entry.breaker.begin(self._to.time())
+        self._to.launching.watch(attempt, state, node, entry)
+
+    def forget_strangers(self) -> None:
+        """Attempts whose end is recorded already, or whose task is."""
+        to = self._to
+        for key, attempt in list(to.ground.attempts.items()):
+            is_ours = attempt.desk is to.desk and attempt.role == "work"
+            if is_ours and attempt.done and to.launching.running.get(key) is not attempt:
+                to.ground.forget(attempt)
+
+
+def _budget_of(state: TaskState, spec: Subtask) -> Budget | None:
+    """What a team may use up: its own budget, and no more than is left of the whole task's."""
+    left = state.task.budget.left(spent(state)) if state.task.budget is not None else None
+    return left if spec.budget is None else spec.budget if left is None else spec.budget.within(left)
+
+
+def attempt_key(state: TaskState, node: Node, number: int) -> str:
+    """The same for the same attempt in every incarnation."""
+    return f"{state.id}/{node.id}#{node.act}.{number}"

@@ -1,0 +1,33 @@
+"""What happens to the store of a tree. These are told to everybody who subscribes, and are in no journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from actors.events import Event
+from actors.tasks.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class StorePaused(Event):
+    """The store cannot be written to. It tries again until it can; meanwhile nothing new is begun, and all waits."""
+
+    level: ClassVar[str] = "ERROR"
+    error: StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class StoreResumed(Event):
+    """It can again, and what has waited is kept."""
+
+    level: ClassVar[str] = "WARNING"
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStranded(Event):
+    """A task is not finished, and its supervisor (at ``path``) is not in the tree any more: it waits until it is."""
+
+    level: ClassVar[str] = "ERROR"
+    task: str

@@ -1,0 +1,250 @@
+"""A process that ends at a chosen change to the store, and the next one that goes on: without processes.
+
+A scenario runs once undisturbed, on a store that notes every change to it, over all streams, in order. Then for each
+number of changes a new store is made that has so many of them and no more, as a file would have them, and a fresh tree
+is started on it: the same declaration, workers that know nothing. What workers did outside is in ``Books``, which a
+crash does not undo: each entry knows how many changes there were when it was made.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from actors import Event
+from actors.tasks import events
+from actors.tasks.ground import BREAKER
+from actors.tasks.journal import decode, encode
+from actors.tasks.node import Node
+from actors.tasks.state import TaskState, folded
+from actors.testing import settle
+from tests.faults.cut_points import LONG_S, essence, require_whole, twice
+from trees import Report, SupervisorSpec, Task, TaskCancelledError, TaskFailedError, Tree, start
+from trees.store import MemoryStore
+
+
+class Change(NamedTuple):
+    """One change to a store."""
+
+    what: str
+    stream: str
+    owner: str
+    record: tuple[str, str] | None
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.stream} {self.record[0] if self.record else ''}"
+
+    def make(self, store: MemoryStore) -> None:
+        """The same in another store."""
+        if self.record is None:
+            store.finish(self.stream)
+            return
+        record = decode(*self.record)
+        if self.what == "create":
+            store.create(self.stream, self.owner, record)
+        elif self.what == "replace":
+            store.replace(self.stream, self.owner, record)
+        else:
+            store.append(self.stream, record)
+
+
+class NotingStore(MemoryStore):
+    """A store that notes every change."""
+
+    def __init__(self, changes: Sequence[Change] = ()) -> None:
+        super().__init__()
+        self.changes: list[Change] = []
+        for change in changes:
+            change.make(self)
+
+    def _note(self, what: str, stream: str, owner: str, record: Event | None) -> None:
+        self.changes.append(Change(what, stream, owner, None if record is None else encode(record)))
+
+    def create(self, stream: str, owner: str, record: Event) -> bool:
+        created = super().create(stream, owner, record)
+        if created:
+            self._note("create", stream, owner, record)
+        return created
+
+    def append(self, stream: str, record: Event) -> None:
+        super().append(stream, record)
+        self._note("append", stream, "", record)
+
+    def replace(self, stream: str, owner: str, record: Event) -> None:
+        super().replace(stream, owner, record)
+        self._note("replace", stream, owner, record)
+
+    def finish(self, stream: str) -> None:
+        super().finish(stream)
+        self._note("finish", stream, "", None)
+
+    @property
+    def journals(self) -> dict[str, list[Event]]:
+        """All records there are, by stream."""
+        return {stream: list(records) for stream, records in self._streams.items() if not stream.startswith(BREAKER)}
+
+
+class Books:
+    """What was done outside of the tree, in the order in which it was; it outlives every process."""
+
+    def __init__(self, before: Sequence[tuple[Any, ...]] = ()) -> None:
+        self.store = NotingStore()
+        self.entries: list[tuple[int, tuple[Any, ...]]] = [(0, entry) for entry in before]
+        self.heard: dict[str, Callable[[], object]] = {}
+        """What is to happen when something of this kind is noted: by the first word of the entry."""
+        self._lock = threading.Lock()
+
+    def note(self, *entry: Any) -> None:
+        with self._lock:
+            self.entries.append((len(self.store.changes), entry))
+        hear = self.heard.get(entry[0])
+        if hear is not None:
+            hear()
+
+    def work(self, context: Any, *more: Any) -> None:
+        """Some worker works: the entry is what the world outside can tell one effect from another by."""
+        self.note("work", context.idempotency_key, context.attempt, *more)
+
+    def undo(self, context: Any, result: Any) -> None:
+        self.note("undo", context.idempotency_key, context.attempt, result)
+
+    @property
+    def counts(self) -> Counter[tuple[Any, ...]]:
+        with self._lock:
+            return Counter(entry for _, entry in self.entries)
+
+    def by(self, changes: int) -> list[tuple[Any, ...]]:
+        """What was done when there were so many changes."""
+        return [entry for at, entry in self.entries if at <= changes]
+
+
+class Scenario:
+    """A tree, the tasks that it gets, and what people do meanwhile. To be filled in."""
+
+    tasks: tuple[Task, ...] = (Task("the goal", id="t"),)
+
+    def spec(self, books: Books) -> SupervisorSpec:
+        """The declaration, with new workers."""
+        raise NotImplementedError
+
+    def meanwhile(self, tree: Tree, books: Books) -> None:
+        """What people do while it runs; the same in every process."""
+
+    # -- running it ----------------------------------------------------------------------------------------
+
+    def run(self) -> tuple[Books, dict[str, Any]]:
+        """Undisturbed."""
+        books = Books()
+        with start(self.spec(books), store=books.store) as tree:
+            self.meanwhile(tree, books)
+            for task in self.tasks:
+                tree.submit(task)
+            reports = self.reports(tree)
+        return books, reports
+
+    def resume(self, changes: Sequence[Change], done: Sequence[tuple[Any, ...]]) -> tuple[Books, dict[str, Any]]:
+        """In a new process, on a store with these changes, after what was done."""
+        books = Books(done)
+        books.store = NotingStore(changes)
+        with start(self.spec(books), store=books.store) as tree:
+            assert tree._system.tasks.resumed().wait(LONG_S)
+            self.meanwhile(tree, books)
+            for task in self.tasks:
+                tree.submit(task)  # whoever is not sure that it was taken gives it once more
+            reports = self.reports(tree)
+            settle(tree)
+            require_whole(tree)
+        return books, reports
+
+    def reports(self, tree: Tree) -> dict[str, Any]:
+        found = {task.id or "": report_of(tree, task.id or "") for task in self.tasks}
+        return {id_: {**essence(report), "compensated": report.compensated} for id_, report in found.items()}
+
+
+def report_of(tree: Tree, id_: str) -> Report:
+    """How a task ends, well or not."""
+    handle = tree.task(id_)
+    with suppress(TaskFailedError, TaskCancelledError):
+        handle.result(LONG_S)
+    report = handle.report
+    assert report is not None, id_
+    return report
+
+
+# -- what has to hold ----------------------------------------------------------------------------------------
+
+
+def same_from_every_change(scenario: Scenario) -> int:
+    """Run it, then go on from each change; how many there were."""
+    wanted, reports = scenario.run()
+    changes = list(wanted.store.changes)
+    assert twice(wanted.store) == []  # type: ignore[arg-type]
+    for at in range(1, len(changes) + 1):
+        where = f"change {at} of {len(changes)}: {changes[at - 1]}"
+        done = wanted.by(at)
+
+        books, found = scenario.resume(changes[:at], done)
+
+        assert found == reports, where
+        new = books.counts
+        missing, more = wanted.counts - new, new - wanted.counts
+        assert missing == {}, f"{where}: not done"
+        again = in_flight(changes[:at])
+        assert {entry for entry in more if not is_in(entry, again)} == set(), f"{where}: done again"
+        assert set(more.values()) <= {1}, where
+        assert twice(books.store) == [], where  # type: ignore[arg-type]
+        left = {stream: owner for stream, owner in books.store.owners().items() if not stream.startswith(BREAKER)}
+        assert left == {}, where
+    return len(changes)
+
+
+def is_in(entry: tuple[Any, ...], begun: set[tuple[Any, ...]]) -> bool:
+    """Whether an entry of the books is of something that had begun."""
+    return entry[:3] in begun or entry[:2] in begun or entry[:1] in begun
+
+
+def in_flight(changes: Sequence[Change]) -> set[tuple[Any, ...]]:
+    """What had begun by then, and nothing is recorded of its end: the beginning of its entry in the books."""
+    found: set[tuple[Any, ...]] = set()
+    store = NotingStore(changes)
+    for stream in store.owners():
+        state = folded(stream, store.read(stream))
+        found |= {entry for node in state.nodes.values() for entry in _begun(state, node)}
+        found |= _steps(state)
+    return found
+
+
+def _begun(state: TaskState, node: Node) -> set[tuple[Any, ...]]:
+    key, found = f"{state.id}/{node.id}", set()
+    if node.has_begun:
+        found.add(("work", f"{key}/{node.act}", node.attempt))
+    act = node.compensating
+    if act is not None and node.due is None and node.escalation is None:
+        found.add(("undo", f"{key}/{act.number}/undo", node.undo_attempt))
+    return found
+
+
+def _steps(state: TaskState) -> set[tuple[Any, ...]]:
+    if state.ending is not None:
+        return set()
+    if state.phase in {"new", "planning"}:
+        return {("plan", state.id)}
+    return {("review", state.id, state.iterations + 1), ("combine", state.id)} if not state.open else set()
+
+
+def people(tree: Tree, answer: Callable[[Any], Any]) -> None:
+    """Somebody answers every question, those too that are open already."""
+    lock, answered = threading.Lock(), set[str]()
+
+    def look(_: object = None) -> None:
+        with lock:
+            for question in tree.escalations():
+                if question.id not in answered:
+                    answered.add(question.id)
+                    tree.respond(question.id, answer(question))
+
+    tree.subscribe(lambda event: look() if isinstance(event, events.EscalationRaised) else None)
+    look()

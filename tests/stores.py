@@ -1,0 +1,87 @@
+"""What the tests of stores share: records, and somebody who hears what a store tells."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from actors.events import Event
+from actors.tasks import events
+from actors.tasks.errors import LeaseLostError
+from actors.tasks.task import Task, TaskStatus
+from trees.store.orders import Order
+
+PATIENCE_S = 20.0
+OWNER = "p"
+E = TypeVar("E", bound=Event)
+
+
+def submitted(task: str, **fields: Any) -> events.TaskSubmitted:
+    """The first record of a task."""
+    return events.TaskSubmitted(OWNER, task, 1.5, Task(goal="do it", **fields), None)
+
+
+def queued(task: str, number: int = 0) -> events.SubtaskQueued:
+    """A small record."""
+    return events.SubtaskQueued(OWNER, task, 2.5, f"s{number}")
+
+
+def succeeded(task: str, value: Any) -> events.SubtaskSucceeded:
+    """A record that holds something of a user's."""
+    return events.SubtaskSucceeded(OWNER, task, 3.5, "s", "w", 1, value)
+
+
+def ended(task: str) -> events.TaskFinished:
+    """The last record of a task."""
+    return events.TaskFinished(OWNER, task, 4.5, TaskStatus.SUCCEEDED)
+
+
+def counted(failures: int) -> events.BreakerChanged:
+    """What is kept of a breaker."""
+    return events.BreakerChanged(f"{OWNER}/w", 1.0, "closed", tuple(float(n) for n in range(failures)), None)
+
+
+def kept(store: Any) -> None:
+    """Wait until all that the store was told is kept."""
+    reply = store.flush()
+    if reply is not None:
+        reply.get(timeout=PATIENCE_S)
+
+
+class Heard:
+    """A store's listener that remembers, and can be waited on."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.events: list[Event] = []
+        self.orders: list[Order] = []
+        self.losses: list[LeaseLostError] = []
+
+    def _note(self, books: list[Any], what: Any) -> None:
+        with self._changed:
+            books.append(what)
+            self._changed.notify_all()
+
+    def publish(self, event: Event) -> None:
+        self._note(self.events, event)
+
+    def lost(self, error: LeaseLostError) -> None:
+        self._note(self.losses, error)
+
+    def order(self, order: Order) -> None:
+        self._note(self.orders, order)
+
+    def wait(self, found: Callable[[], bool]) -> None:
+        """Wait until something is as it should be, as far as this has heard of it."""
+        with self._changed:
+            assert self._changed.wait_for(found, PATIENCE_S), (self.events, self.orders, self.losses)
+
+    def wait_for(self, kind: type[E], number: int = 1) -> E:
+        """Wait for the ``number``-th event of a kind."""
+
+        def all_of() -> list[E]:
+            return [event for event in self.events if isinstance(event, kind)]
+
+        self.wait(lambda: len(all_of()) >= number)
+        return all_of()[number - 1]

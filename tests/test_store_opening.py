@@ -1,0 +1,397 @@
+"""Opening a store: which files and servers are taken, which are refused and with what words, and who may have it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import psycopg
+import pytest
+
+from actors.errors import ConfigError
+from actors.tasks.errors import StoreBusyError, StoreError
+from actors.tasks.written import encode
+from tests.databases import Cluster
+from tests.stores import OWNER, kept, queued, submitted
+from trees.store import Keep, MemoryStore, SqlStore, open_store
+
+ROOT = Path(__file__).parent.parent
+
+
+def opened(url: str, root: str = OWNER, **options: Any) -> Any:
+    return open_store(url, root=root, **options)
+
+
+def refusal(url: str, **options: Any) -> str:
+    """What is said to whoever tries to open it."""
+    with pytest.raises(StoreError) as caught:
+        opened(url, **options)
+    return str(caught.value)
+
+
+# -- which one ---------------------------------------------------------------------------------------------------
+
+
+def test_no_store_is_memory_and_a_store_is_used_as_it_is() -> None:
+    mine = MemoryStore()
+
+    assert isinstance(open_store(None, root="p"), MemoryStore)
+    assert open_store(mine, root="p") is mine
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("tasks.db", "store tasks.db: is no store that is known. Use sqlite:///FILE or postgresql://"),
+        ("", "is no store that is known"),
+        ("mysql://me:secret@host/db", "store mysql: is no store that is known"),
+        ("sqlite+aiosqlite:///x.db", "another driver than ours (pysqlite)"),
+        ("postgresql+asyncpg://h/db", "another driver than ours (psycopg)"),
+        ("sqlite://", "no store for memory"),
+        ("sqlite:///:memory:", "no store for memory"),
+        ("sqlite:///file:x?mode=memory&uri=true", "a plain file"),
+        ("postgresql://me:secret@host:port/db", "is no store that is known"),
+    ],
+)
+def test_a_url_that_is_none_of_ours_is_refused_and_shows_no_password(url: str, said: str) -> None:
+    text = refusal(url)
+
+    assert said in text
+    assert "secret" not in text
+
+
+def test_a_password_is_never_shown() -> None:
+    store = SqlStore("postgresql://me:secret@127.0.0.1:1/db", root=OWNER)
+
+    with pytest.raises(StoreError, match=r"cannot be reached\. Check that the server runs") as caught:
+        store.open()
+
+    assert "secret" not in repr(store) + str(caught.value) + store.name
+    assert "me:***@127.0.0.1:1/db" in str(caught.value)
+
+
+def test_without_the_extra_it_is_said_what_to_install() -> None:
+    program = """
+import sys
+sys.modules["sqlalchemy"] = None
+from trees.store import open_store
+try:
+    open_store("sqlite:///x.db", root="p")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout.startswith("StoreError store sql: needs sqlalchemy, which is not installed.")
+    assert 'pip install "regrow[sql]"' in done.stdout
+
+
+def test_to_import_the_library_imports_no_database() -> None:
+    program = "import sys, trees, trees.store; print(sorted({'sqlalchemy', 'psycopg', 'sqlite3'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("wrong", [{"age_s": 0}, {"age_s": "long"}, {"count": -1}, {"size": 1}], ids=str)
+def test_how_long_things_are_kept_is_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Keep(**wrong)
+
+
+# -- files -------------------------------------------------------------------------------------------------------
+
+
+def test_all_of_its_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = opened(f"sqlite:///{tmp_path / 'tasks.db'}")
+        store.create("t", OWNER, submitted("t"))
+        kept(store)
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+
+    assert modes == dict.fromkeys(["tasks.db", "tasks.db-wal", "tasks.db-shm", "tasks.db.p.lock"], 0o600)
+
+
+def test_a_relative_file_is_where_the_process_was_when_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = opened("sqlite:///tasks.db")
+    store.create("t", OWNER, submitted("t"))
+    store.finish("t")
+    kept(store)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    assert list(store.read("t")) == [submitted("t")]
+    store.close()
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "directory exists" in refusal(f"sqlite:///{tmp_path / 'ghost' / 'tasks.db'}")
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("dear diary\n" * 1000)
+
+    assert "is no SQLite database. Give another file" in refusal(f"sqlite:///{file}")
+    assert file.read_text() == "dear diary\n" * 1000
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    assert "cannot be opened" in refusal(f"sqlite:///{tmp_path}")
+
+
+def test_a_damaged_file_is_said_to_be_that(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.db"
+    store = opened(f"sqlite:///{file}")
+    for number in range(200):
+        store.create(f"t{number}", OWNER, submitted(f"t{number}", inputs={"x": "y" * 200}))
+    store.close()
+    content = file.read_bytes()
+    file.write_bytes(content[:4096] + b"\x5a" * (len(content) - 4096))
+
+    assert "is damaged. Restore it from a copy" in refusal(f"sqlite:///{file}")
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Without the rights of root, where this is root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444])
+def test_a_file_that_may_not_be_written_says_so(mode: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tasks.db"
+        opened(f"sqlite:///{file}").close()
+        file.chmod(mode)
+        Path(folder).chmod(0o555)
+
+        with as_nobody():
+            said = refusal(f"sqlite:///{file}")
+            missing = refusal(f"sqlite:///{folder}/another.db")
+        Path(folder).chmod(0o755)
+
+    assert "Check the permissions" in said or "who may read and write there" in said
+    assert "cannot be made (Permission denied). Check" in missing
+
+
+def test_two_trees_on_one_file_in_one_process_do_not_take_each_others_locks_away(sqlite_url: str) -> None:
+    one = opened(sqlite_url, "one")
+    other = opened(sqlite_url, "other")
+    other.close()
+    one.create("t", "one", submitted("t"))
+    kept(one)
+    one.close()
+
+    assert len(opened_and_closed(sqlite_url, "one")) == 1
+
+
+def opened_and_closed(url: str, root: str = OWNER) -> list[Any]:
+    store = opened(url, root)
+    tasks: list[Any] = store.all_tasks()
+    store.close()
+    return tasks
+
+
+# -- versions ----------------------------------------------------------------------------------------------------
+
+VERSION_1 = """
+CREATE TABLE regrow_meta (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE regrow_streams (root TEXT NOT NULL, id TEXT NOT NULL, owner TEXT NOT NULL, seq BIGINT NOT NULL,
+    finished_at FLOAT, PRIMARY KEY (root, id)) WITHOUT ROWID;
+CREATE TABLE regrow_records (root TEXT NOT NULL, stream TEXT NOT NULL, n INTEGER NOT NULL, kind TEXT NOT NULL,
+    body TEXT NOT NULL, large TEXT, PRIMARY KEY (root, stream, n)) WITHOUT ROWID;
+CREATE TABLE regrow_large (root TEXT NOT NULL, hash TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (root, hash));
+CREATE TABLE regrow_leases (root TEXT NOT NULL PRIMARY KEY, token BIGINT NOT NULL, holder TEXT NOT NULL,
+    expires_at FLOAT);
+INSERT INTO regrow_meta VALUES ('schema', '1');
+INSERT INTO regrow_leases VALUES ('p', 41, 'the process of then', NULL);
+"""
+"""What the first version made: there were no orders from other processes."""
+
+
+def write_version_1(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(VERSION_1)
+        connection.execute("INSERT INTO regrow_streams VALUES ('p', 't', 'p', 1, NULL)")
+        for number, record in enumerate([submitted("t"), queued("t")]):
+            kind, body = encode(record)
+            row = ("p", "t", number, kind, body, None)
+            connection.execute("INSERT INTO regrow_records VALUES (?, ?, ?, ?, ?, ?)", row)
+        connection.commit()
+
+
+def test_a_file_of_the_first_version_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.db"
+    write_version_1(file)
+
+    store = opened(f"sqlite:///{file}")
+    store.append("t", queued("t", 1))
+    kept(store)
+    looking = SqlStore.look(f"sqlite:///{file}")
+    looking.post_order(OWNER, "t", "cancel", {})
+    looking.close()
+
+    assert list(store.read("t")) == [submitted("t"), queued("t"), queued("t", 1)]
+    assert store.token == 42
+    store.close()
+    assert [task.id for task in opened_and_closed(f"sqlite:///{file}")] == ["t"]
+
+
+def test_who_only_looks_brings_nothing_up_to_date(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.db"
+    with pytest.raises(StoreError, match="does not exist"):
+        SqlStore.look(f"sqlite:///{file}")
+    assert not file.exists()
+    sqlite3.connect(file).close()
+    with pytest.raises(StoreError, match="is no store yet"):
+        SqlStore.look(f"sqlite:///{file}")
+    write_version_1(file)
+    with pytest.raises(StoreError, match="schema version 1"):
+        SqlStore.look(f"sqlite:///{file}")
+
+
+def execute(url: str, statement: str) -> None:
+    """Run a statement on either kind of database."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            connection.execute(statement)
+            connection.commit()
+        return
+    with psycopg.connect(url, autocommit=True) as session:
+        session.execute(statement.encode())
+
+
+def test_a_newer_one_is_refused_and_left_as_it_is(store_url: str) -> None:
+    store = opened(store_url)
+    store.create("t", OWNER, submitted("t"))
+    store.close()
+    execute(store_url, "UPDATE regrow_meta SET value = '3'")
+
+    assert "was written by a newer version (schema 3, this one knows 2). Upgrade regrow" in refusal(store_url)
+    execute(store_url, "UPDATE regrow_meta SET value = '2'")
+    assert [task.id for task in opened_and_closed(store_url)] == ["t"]
+
+
+def test_tables_that_are_not_ours_are_left_alone(store_url: str) -> None:
+    execute(store_url, "CREATE TABLE orders (number INTEGER)")
+    opened_and_closed(store_url)
+    execute(store_url, "INSERT INTO orders VALUES (7)")
+    execute(store_url, "DELETE FROM regrow_meta")
+
+    assert "a table regrow_meta without a schema version" in refusal(store_url)
+
+
+def test_a_database_that_is_not_there_and_a_user_who_may_nothing_are_told_apart(postgres: Cluster) -> None:
+    assert "refuses the connection. Check database, user and password" in refusal(postgres.url("ghost"))
+    url = postgres.create()
+    postgres.execute("CREATE ROLE nobody_much LOGIN")
+    stranger = url.replace(f"{postgres.user}@", "nobody_much@")
+
+    assert "does not let this user do that. Grant it" in refusal(stranger)
+    postgres.drop(url)
+
+
+# -- one process at a time ---------------------------------------------------------------------------------------
+
+HOLDER = """
+import json, sys
+from tests.stores import kept, submitted
+from trees.store import open_store
+store = open_store(sys.argv[1], root="p")
+store.create("t", "p", submitted("t"))
+kept(store)
+print(json.dumps({"token": store.token}), flush=True)
+sys.stdin.readline()
+store.close()
+print("closed", flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextmanager
+def holder(url: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has it open."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, url], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert json.loads(line)["token"] > 0
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def piped(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream
+
+
+def test_a_second_process_is_refused_with_the_name_of_the_first_and_may_when_that_has_closed_it(store_url: str) -> None:
+    with holder(store_url) as process:
+        with pytest.raises(StoreBusyError, match=rf"'p' is in use by \S+, process {process.pid}\. .*ha=HA\(\)"):
+            opened(store_url)
+        print(file=piped(process.stdin), flush=True)
+        assert piped(process.stdout).readline() == "closed\n"
+
+        assert [task.id for task in opened_and_closed(store_url)] == ["t"]
+
+
+def test_a_second_process_may_open_it_at_once_when_the_first_was_killed(store_url: str) -> None:
+    with holder(store_url) as process:
+        with pytest.raises(StoreBusyError):
+            opened(store_url)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+        assert [task.id for task in opened_and_closed(store_url)] == ["t"]
+
+
+def test_a_process_that_the_holder_has_forked_does_not_keep_it(sqlite_url: str) -> None:
+    program = (
+        HOLDER.replace("print(json", "pid = os.fork()\nif not pid:\n    sys.stdin.read()\n    os._exit(0)\nprint(json")
+        .replace("import json", "import os, json")
+        .replace('{"token"', '{"child": pid, "token"')
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, sqlite_url], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    child = json.loads(piped(process.stdout).readline())["child"]
+    try:
+        with pytest.raises(StoreBusyError):
+            opened(sqlite_url)
+        process.kill()
+        process.wait()
+        os.kill(child, 0)  # it is there
+
+        assert [task.id for task in opened_and_closed(sqlite_url)] == ["t"]
+    finally:
+        os.kill(child, signal.SIGKILL)
+        process.communicate()

@@ -1,0 +1,74 @@
+"""How a tree with ``ha=`` is put together: its store, not opened; the lease in it; and the keeper of both.
+
+Comes in: a tree that is not started. Goes out: its ``Keeper``, which has yet to begin. What needs a database is
+imported here, when a tree wants one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.errors import ConfigError, Problem
+from actors.tasks.journal import Store
+from trees.config import SupervisorSpec
+from trees.ha import HA
+from trees.keeper import Keeper
+from trees.storing import Storing, bind
+
+if TYPE_CHECKING:
+    from actors.system import System
+
+
+class Fenced(Storing):
+    """What the store of a candidate talks to."""
+
+    def __init__(self, system: System, store: Store, keeper: Keeper) -> None:
+        super().__init__(system, store)
+        self._keeper = keeper
+
+    def lost(self, error: Any) -> None:
+        """Another process has taken over: nothing of this one may go on, not even for a moment."""
+        self._keeper.fenced(error)
+
+
+def require_shared(spec: SupervisorSpec, ha: object, store: object) -> None:
+    """Candidates need a store that several processes can reach.
+
+    Raises:
+        ConfigError: this is none.
+    """
+    if not isinstance(ha, HA):
+        what = f"a {type(ha).__name__} says nothing about a lease"
+        raise ConfigError((Problem(f"{spec.id}.ha", what, "Write ha=HA(lease_s=10)."),))
+    if not isinstance(store, str):
+        what = "with ha= several processes share one store, and this one is in this process only"
+        hint = "Give store='postgresql://user@host/database' or, on one machine, store='sqlite:///tasks.db'."
+        raise ConfigError((Problem(f"{spec.id}.store", what, hint),))
+
+
+def candidate(ha: HA, spec: SupervisorSpec, system: System, store: Any) -> Keeper:
+    """The keeper of a tree: it starts the tree as soon as the lease is ours.
+
+    Args:
+        ha: how long the lease is, and our name.
+        spec: the declaration of the tree.
+        system: not started.
+        store: a ``SqlStore`` that is not open.
+    """
+    from trees.store.lease import LeaseRow  # noqa: PLC0415 - only here is what the extra `sql` installs needed
+
+    store.database.hangs_s = min(store.database.hangs_s, ha.stop_s)
+    leases = LeaseRow(store.database, spec.id, ha.holder, ha.lease_s, ha.request_s)
+
+    def take_over(token: int) -> None:
+        store.open(token)
+        try:
+            bind(system, store, spec, close=False, listener=Fenced(system, store, keeper))
+        except BaseException:
+            store.close(ha.lease_s)
+            raise
+        system.before_end(lambda: store.close(ha.lease_s))
+
+    keeper = Keeper(ha, system, leases, take_over)
+    system.before_stop = keeper.leave
+    return keeper

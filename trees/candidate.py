@@ -1,0 +1,300 @@
+"""What a candidate does next: the state machine of ``trees.ha``, with the time passed in.
+
+Comes in: what was heard (of the store, of the tree, of the owner), each with the local time. Goes out: ``step``, what
+is to be done now, each thing once, and ``wake_at``, when to ask again at the latest. It knows no threads, no clock and
+no store; ``trees.keeper`` has them.
+
+One request to the store is under way at a time. One that takes too long counts as failed and is not waited for; should
+its answer come after all, it is heard like any other: that a lease was renewed, or taken, stays true.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum, auto
+
+from trees.ha import FIRST_S, HA
+from trees.leases import Row
+
+MOST_HUNG = 3
+"""Requests that may hang at a time; then none is sent until one of them comes back."""
+
+
+class Phase(Enum):
+    """Where a candidate stands."""
+
+    STANDBY = auto()
+    OPENING = auto()
+    """It has the lease and reads the journals."""
+    STARTING = auto()
+    """Its tree starts, and takes up what was unfinished."""
+    LEADING = auto()
+    STOPPING = auto()
+    """Its tree ends in order; the lease is still renewed."""
+    KILLED = auto()
+    """Its tree ends at once."""
+    RELEASING = auto()
+    """All is down: the lease is given back."""
+    OVER = auto()
+
+
+class Do(Enum):
+    """One thing to do."""
+
+    LOOK = auto()
+    ACQUIRE = auto()
+    RENEW = auto()
+    RELEASE = auto()
+    OPEN = auto()
+    """Read the journals."""
+    START = auto()
+    """Start the tree."""
+    STOP = auto()
+    """End the tree in order."""
+    KILL = auto()
+    """End it at once."""
+
+
+REQUESTS = frozenset({Do.LOOK, Do.ACQUIRE, Do.RENEW, Do.RELEASE})
+HOLDING = frozenset({Phase.OPENING, Phase.STARTING, Phase.LEADING, Phase.STOPPING})
+"""The lease is ours and has to be renewed."""
+
+
+class Candidate:
+    """One process that leads or would lead."""
+
+    def __init__(self, ha: HA, now: float) -> None:
+        self._ha = ha
+        self.phase = Phase.STANDBY
+        self.row: Row | None = None
+        """What was last seen of the lease."""
+        self.token = 0
+        """Ours, once we have it."""
+        self.cause: BaseException | None = None
+        """Why it is not merely stopping, or could not begin."""
+        self.lost: str | None = None
+        """How the lease was lost, where it was."""
+        self.settled = False
+        """It is known whether it leads or waits."""
+        self.sent = -math.inf
+        """When the last request was sent that got or renewed the lease: everything counts from here."""
+        self.due = math.inf
+        """When the lease of another is over, by our clock."""
+        self._began = self._next = now
+        """The latter: when the next request is due."""
+        self._asked: tuple[Do, float] | None = None
+        """The request that is waited for, and when it was sent."""
+        self._hung = 0
+        self.error: BaseException | None = None
+        """What the last request failed with; None: the store answers."""
+        self._leaving = False
+        """Somebody wants it to end."""
+        self._todo: list[Do] = []
+
+    def __repr__(self) -> str:
+        return f"<Candidate {self.phase.name} token {self.token}>"
+
+    # -- deciding ------------------------------------------------------------------------------------------
+
+    def step(self, now: float) -> list[Do]:
+        """What is to be done now, in this order. Each is said once."""
+        if self.phase in HOLDING:
+            self._watch(now)
+        if self._asked is not None and now >= self._asked[1] + self._limit:
+            self._hung += 1
+            self.failed(self._asked[1], TimeoutError(f"no answer within {self._limit:.3g} s"), now)
+        request = self._request(now)
+        if request is not None:
+            self._asked = (request, now)
+            self._todo.append(request)
+        todo, self._todo = self._todo, []
+        return todo
+
+    def wake_at(self) -> float:
+        """When ``step`` has something to say at the latest, if nothing is heard before."""
+        ends = [self.sent + self._ha.kill_s] if self.phase in HOLDING else []
+        if self.phase in HOLDING and self.lost is None and not self._leaving:
+            ends.append(self.sent + self._ha.stop_s)
+        if self._asked is not None:
+            ends.append(self._asked[1] + self._limit)
+        elif self.phase in HOLDING or self.phase is Phase.STANDBY:
+            ends.append(self._next if self._hung < MOST_HUNG else math.inf)
+        return min(ends, default=math.inf)
+
+    @property
+    def _limit(self) -> float:
+        """How long a request may take."""
+        return self._ha.request_s if self.settled or self.phase in HOLDING else max(self._ha.request_s, FIRST_S)
+
+    def _watch(self, now: float) -> None:
+        """A lease that was not renewed in time: first an end in order, then the other one."""
+        late = now - self.sent
+        if late >= self._ha.kill_s:
+            self._lose(self._not_renewed(late))
+        elif late >= self._ha.stop_s and self.phase is not Phase.STOPPING:
+            self.lost = self.lost or self._not_renewed(late)
+            self._stop()
+
+    def _not_renewed(self, late: float) -> str:
+        said = f" ({type(self.error).__name__}: {self.error})" if self.error is not None else ""
+        return f"its lease could not be renewed for {late:.3g} of {self._ha.lease_s:.3g} s{said}"
+
+    def _request(self, now: float) -> Do | None:
+        if self._asked is not None or now < self._next or self._hung >= MOST_HUNG:
+            return None
+        if self.phase in HOLDING:
+            return Do.RENEW
+        if self.phase is Phase.RELEASING:
+            self._next = math.inf
+            return Do.RELEASE
+        if self.phase is not Phase.STANDBY:
+            return None
+        free = self.row is not None and self.row.left_s <= 0 and now >= self.due
+        return Do.ACQUIRE if free else Do.LOOK
+
+    # -- hearing of the store ------------------------------------------------------------------------------
+
+    def _answered(self, sent: float) -> Do | None:
+        """Which request that was; None for one that was not waited for any longer."""
+        if self._asked is None or self._asked[1] != sent:
+            self._hung = max(0, self._hung - 1)
+            return None
+        request, self._asked = self._asked[0], None
+        return request
+
+    def seen(self, sent: float, row: Row, now: float) -> None:
+        """The lease is like this, and it is not ours."""
+        request = self._answered(sent)
+        if self.phase in HOLDING:
+            if request is Do.RENEW or row.token > self.token:
+                self._lose(f"{row.holder} has taken over with token {row.token}")
+        elif self.phase is Phase.RELEASING and request is Do.RELEASE:
+            self._end()
+        elif self.phase is Phase.STANDBY:
+            self._look_at(row, now)
+
+    def _look_at(self, row: Row, now: float) -> None:
+        """Whether it can be had, and else when to look again."""
+        if self._leaving:
+            self._end()
+            return
+        before, self.row, self.error = self.row, row, None
+        if before is None or (before.token, before.expires_at) != (row.token, row.expires_at):
+            self.due = now + max(0.0, row.left_s)
+        if row.left_s <= 0 and now >= self.due:
+            self._next = now
+        else:
+            self.settled = True
+            self._next = min(now + self._ha.poll_s, max(self.due, now + max(row.left_s, self._ha.retry_s)))
+
+    def granted(self, sent: float, token: int, now: float) -> None:
+        """The lease is ours, from ``sent`` on at the latest."""
+        self._answered(sent)
+        if self.phase is Phase.STANDBY and token > self.token:
+            self.token = token
+            self.phase = Phase.OPENING
+            self._todo.append(Do.OPEN)
+            if self._leaving:
+                self._release(now)
+        if token == self.token and sent > self.sent:
+            self.sent = sent
+            self.error = None
+            if self.phase in HOLDING:
+                self._next = sent + self._ha.renew_s
+
+    def failed(self, sent: float, error: BaseException, now: float, *, final: bool = False) -> None:
+        """A request was not answered, or with an error; ``final`` where there is no point in asking again soon."""
+        request = self._answered(sent)
+        self.error = error
+        if self.phase in HOLDING:
+            self._next = now + self._ha.retry_s
+        elif self.phase is Phase.STANDBY and not self._leaving and self.settled:
+            self._next = now + self._ha.poll_s
+        elif self.phase is Phase.STANDBY and not self._leaving and not final and now < self._began + FIRST_S:
+            self._next = now + self._ha.retry_s
+        elif self.phase is Phase.STANDBY:
+            self.cause = None if self._leaving else error  # it never knew who leads: whoever starts it hears of this
+            self._end()
+        elif self.phase is Phase.RELEASING and request is Do.RELEASE:
+            self._end()  # then it runs out
+
+    def released(self, sent: float) -> None:
+        """The lease is given back."""
+        self._answered(sent)
+        if self.phase is Phase.RELEASING:
+            self._end()
+
+    # -- hearing of the tree -------------------------------------------------------------------------------
+
+    def opened(self) -> None:
+        """The journals are read."""
+        if self.phase is Phase.OPENING:
+            self.phase = Phase.STARTING
+            self._todo.append(Do.START)
+
+    def broke(self, error: BaseException, now: float) -> None:
+        """They could not be read, or the tree did not start."""
+        self.cause = self.cause or error
+        if self.phase is Phase.OPENING:
+            self._release(now)
+        elif self.phase is Phase.STARTING:
+            self.phase = Phase.STOPPING  # it ends by itself; ``down`` will be heard
+
+    def up(self) -> None:
+        """The tree is up, and what was unfinished goes on."""
+        if self.phase is Phase.STARTING:
+            self.phase = Phase.LEADING
+            self.settled = True
+
+    def fenced(self, why: str) -> None:
+        """A write was refused, or something found the lease over: another one leads, or may."""
+        if self.phase in HOLDING:
+            self._lose(why)
+
+    def down(self, now: float, *, clean: bool) -> None:
+        """All of the tree is down and its last write is kept; ``clean`` where nothing was left to itself."""
+        if self.phase in HOLDING and clean:
+            self._release(now)
+        else:
+            self._end()
+
+    # -- hearing of its owner ------------------------------------------------------------------------------
+
+    def leave(self, now: float) -> None:
+        """It is to end."""
+        if self._leaving:
+            return
+        self._leaving = True
+        if self.phase is Phase.STANDBY:
+            if self._asked is None or self._asked[0] is not Do.ACQUIRE:
+                self._end()  # else it may be ours in a moment, and would be nobody's for a whole lease
+        elif self.phase is Phase.OPENING:
+            self._release(now)
+        elif self.phase in HOLDING:
+            self._stop()
+
+    # -- what follows --------------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        if self.phase is Phase.OPENING:
+            self._end()
+        elif self.phase is not Phase.STOPPING:
+            self.phase = Phase.STOPPING
+            self._todo.append(Do.STOP)
+
+    def _lose(self, why: str) -> None:
+        self.lost = self.lost or why
+        if self.phase is Phase.OPENING:
+            self._end()
+        else:
+            self.phase = Phase.KILLED
+            self._todo.append(Do.KILL)
+
+    def _release(self, now: float) -> None:
+        self.phase = Phase.RELEASING
+        self._todo = [each for each in self._todo if each is not Do.OPEN]
+        self._next = now
+
+    def _end(self) -> None:
+        self.phase = Phase.OVER
+        self._todo.clear()

@@ -1,0 +1,183 @@
+"""The tasks of a store, for somebody who is not the process of their tree: what ``regrow tasks`` does.
+
+Comes in: the URL of a store, and what is wanted. Goes out: what is there (read, and nothing else), and orders to the
+tree: these are put into the store, where a tree that runs finds them within a second, and one that is down when it is
+started again. Whether an order was carried out is read from the store as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from actors.clock import monotonic
+from actors.problems import PlacedError, nearest
+from actors.reply import Reply
+from actors.tasks.errors import StoreError
+from actors.tasks.events import EscalationAnswered, EscalationExpired
+from actors.tasks.node import Escalation
+from trees.seen import SeenTask
+from trees.storing import CANCEL, RESPOND
+
+if TYPE_CHECKING:
+    from trees.store.looking import KeptTask
+
+LOOK_S: Final = 0.1
+"""How often somebody who waits for a tree looks."""
+
+
+class OutsideError(PlacedError):
+    """There is no such task or question, or it cannot be done any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What there is in a store."""
+
+    tasks: list[SeenTask]
+    """With the teams' parts of each."""
+    left_out: int
+    """Finished ones, older than those."""
+    damaged: list[str]
+    """What is wrong with those that cannot be read."""
+
+
+class Outside:
+    """One store, looked at from outside. Raises ``StoreError`` where it cannot be read."""
+
+    def __init__(self, url: str) -> None:
+        from trees.store import SqlStore  # noqa: PLC0415 - needs the extra, and says so
+
+        self._store = SqlStore.look(url)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def tasks(self, finished: int | None) -> Listed:
+        """All that is not finished, and of the rest the newest so many; None: all."""
+        rows = self._store.all_tasks()
+        ids = {(row.root, row.id) for row in rows}
+        ended = [row for row in rows if row.finished_at is not None and not _is_part(row, ids)]
+        ended.sort(key=lambda row: row.finished_at or 0.0)
+        shown = ended if finished is None else ended[len(ended) - min(finished, len(ended)) :]
+        wanted = {(row.root, row.id) for row in [*shown, *(row for row in rows if row.finished_at is None)]}
+        tasks, damaged = [], []
+        for row in rows:
+            if (row.root, row.id) in wanted:
+                try:
+                    tasks.append(self._seen(row))
+                except StoreError as error:
+                    damaged.append(f"task {row.id} of {row.root}: {error}")
+        return Listed(tasks, len(ended) - len(shown), damaged)
+
+    def task(self, id_: str, root: str | None = None) -> tuple[SeenTask, list[SeenTask]]:
+        """A task, with the teams' parts of it.
+
+        Raises:
+            OutsideError: there is none, or one in each of several trees.
+        """
+        rows = self._store.all_tasks(root)
+        found = [row for row in rows if row.id == id_]
+        if not found:
+            known = nearest(id_, [row.id for row in rows])
+            raise OutsideError(f"task {id_}", "is not in this store", f"{known}'regrow tasks' lists those that are.")
+        if len(found) > 1:
+            where = ", ".join(row.root for row in found)
+            raise OutsideError(f"task {id_}", f"is in each of {where}", "Say which with --root.")
+        parts = [row for row in rows if row.root == found[0].root and row.id.startswith(f"{id_}:")]
+        return self._seen(found[0]), [self._seen(row) for row in parts]
+
+    def question(self, id_: str, root: str | None = None) -> tuple[SeenTask, Escalation]:
+        """An open question, and whose it is.
+
+        Raises:
+            OutsideError: there is none, or it is not open any more.
+        """
+        rows = self._store.all_tasks(root)
+        # The id of a question begins with that of its task.
+        tasks = [self._seen(row) for row in rows if id_.startswith(f"{row.id}:")]
+        found = [(task, task.state.escalations[id_]) for task in tasks if id_ in task.state.escalations]
+        if len(found) > 1:
+            where = ", ".join(task.root for task, _ in found)
+            raise OutsideError(f"escalation {id_}", f"is open in each of {where}", "Say which with --root.")
+        if found:
+            return found[0]
+        became = next((word for task in tasks if (word := _became(task, id_))), None)
+        if became is not None:
+            raise OutsideError(f"escalation {id_}", f"is not open any more: {became}", "There is nothing to be done.")
+        raise OutsideError(f"escalation {id_}", "is not in this store", "'regrow tasks' lists those that are open.")
+
+    def _seen(self, row: KeptTask) -> SeenTask:
+        return SeenTask.of(row.root, row.id, self._store.read(row.id, root=row.root))
+
+    # -- orders --------------------------------------------------------------------------------------------
+
+    def cancel(self, task: SeenTask, reason: str, wait_s: float) -> str:
+        """Have a task cancelled; what came of it.
+
+        Raises:
+            OutsideError: it has ended.
+        """
+        if task.state.final is not None:
+            raise OutsideError(f"task {task.id}", f"has ended: {task.state.final}", "There is nothing to cancel.")
+        if not self._carried_out(task, CANCEL, {"reason": reason}, wait_s):
+            return f"task {task.id}: {_waits(task)}"
+        now = self._again(task).state
+        return f"task {task.id}: {now.final or 'is being cancelled'}"
+
+    def respond(self, task: SeenTask, asked: Escalation, word: str, value: Any, wait_s: float) -> str:
+        """Have a question answered; what came of it.
+
+        Raises:
+            OutsideError: somebody else was faster, or its time was up.
+        """
+        body = {"escalation": asked.id, "answer": word, "value": value}
+        if not self._carried_out(task, RESPOND, body, wait_s):
+            return f"escalation {asked.id}: {_waits(task)}"
+        answered = _answer_to(self._again(task), asked.id)
+        if isinstance(answered, EscalationAnswered) and (answered.answer, answered.value or "") == (word, value or ""):
+            return f"escalation {asked.id}: answered: {word}"
+        became = _became(self._again(task), asked.id) or "its tree has refused this answer"
+        raise OutsideError(f"escalation {asked.id}", became, "This answer changed nothing.")
+
+    def _carried_out(self, task: SeenTask, kind: str, body: dict[str, Any], wait_s: float) -> bool:
+        """Put an order down, and wait for a tree to take it; False where none did in time."""
+        order = self._store.post_order(task.root, task.id, kind, body)
+        end, nothing = monotonic() + wait_s, Reply()
+        while self._store.is_waiting(task.root, order):
+            if monotonic() >= end:
+                return False
+            nothing.wait(min(LOOK_S, max(0.0, end - monotonic())))  # nobody can wake us: the tree is elsewhere
+        return True
+
+    def _again(self, task: SeenTask) -> SeenTask:
+        return SeenTask.of(task.root, task.id, self._store.read(task.id, root=task.root))
+
+
+def _is_part(row: KeptTask, ids: set[tuple[str, str]]) -> bool:
+    """Whether a task is a team's part of another one that is known."""
+    parts = row.id.split(":")
+    return any((row.root, ":".join(parts[:size])) in ids for size in range(1, len(parts)))
+
+
+def _answer_to(task: SeenTask, id_: str) -> EscalationAnswered | EscalationExpired | None:
+    """How a question was closed."""
+    closings = (EscalationAnswered, EscalationExpired)
+    return next((each for each in task.records if isinstance(each, closings) and each.escalation == id_), None)
+
+
+def _became(task: SeenTask, id_: str) -> str | None:
+    """What became of a question; None: nothing is known of it."""
+    closed = _answer_to(task, id_)
+    if closed is not None:
+        return f"it was answered: {closed.answer}" if isinstance(closed, EscalationAnswered) else "its time was up"
+    return f"task {task.id} has ended: {task.state.final}" if task.state.final is not None else None
+
+
+def _waits(task: SeenTask) -> str:
+    return f"no tree has taken this yet. It waits in the store, and is done when {task.root!r} runs"

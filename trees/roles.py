@@ -1,0 +1,121 @@
+"""Which part a process plays in a tree that several may lead: what a ``Tree`` says of it, and the events of a change.
+
+A tree without ``ha=`` leads as long as it is up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from actors.errors import ActorStoppedError
+from actors.events import Event
+from trees.snapshot import Role
+
+if TYPE_CHECKING:
+    from actors.system import System
+    from trees.keeper import Keeper
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChanged(Event):
+    """This process plays another part from now on."""
+
+    level: ClassVar[str] = "INFO"
+
+    role: Role
+    token: int
+    """Of a leader its own, of a standby that of whoever leads; of a stopped one the one that it had; 0: none."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoleLost(RoleChanged):
+    """The same where nobody wanted it: the lease could not be renewed, another one has it, or a takeover failed."""
+
+    level: ClassVar[str] = "ERROR"
+
+
+class NotLeaderError(ActorStoppedError):
+    """This process is a standby: nothing of the tree runs here. ``holder`` leads, as far as is known."""
+
+    def __init__(self, path: str, holder: str, token: int) -> None:
+        super().__init__(path, holder)
+        self.path = path
+        self.holder = holder
+        self.token = token
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.path, self.holder, self.token))
+
+    def __str__(self) -> str:
+        who = f"{self.holder!r} leads (token {self.token})" if self.token else "nobody is known to lead yet"
+        return (
+            f"{self.path}: this process is a standby, {who}. "
+            "Ask there, or wait until tree.wait_for_role('leader') is true here."
+        )
+
+
+class Leading:
+    """The part of a ``Tree`` that has to do with who leads."""
+
+    _system: System
+    _keeper: Keeper | None = None
+
+    @property
+    def role(self) -> Role:
+        """``"leader"``, ``"standby"`` (another process leads, nothing has been started here) or ``"stopped"``.
+
+        It says leader when all is up and what was unfinished has been taken up again. Without ``ha=`` a tree leads as
+        long as it is up.
+        """
+        if self._system.is_down:
+            return "stopped"
+        return self._keeper.role if self._keeper is not None else "leader"
+
+    @property
+    def holder(self) -> str | None:
+        """Who leads, as far as this process knows: a name, or host and process id. None: nobody, or without ``ha=``."""
+        return self._keeper.holder if self._keeper is not None else None
+
+    def wait_for_role(self, role: Role, timeout: float | None = None) -> bool:
+        """Wait until this process plays a part; True once it does.
+
+        Args:
+            role: ``"leader"``, ``"standby"`` or ``"stopped"``.
+            timeout: seconds; None: as long as it takes.
+
+        Returns:
+            False when the time is up, or where it cannot be any more: a leader never becomes a standby again, and what
+            has stopped stays so (``wait`` says why).
+
+        Raises:
+            ValueError: there is no such role.
+        """
+        if role not in {"leader", "standby", "stopped"}:
+            raise ValueError(f"wait_for_role: {role!r} is no role. Use 'leader', 'standby' or 'stopped'.")
+        if self._keeper is not None:
+            return self._keeper.wait_for(role, timeout)
+        if role == "stopped":
+            return self._system.ended.wait(timeout)
+        return self.role == role
+
+    @property
+    def _up(self) -> System:
+        """The running tree.
+
+        Raises:
+            NotLeaderError: this is a standby. A worker of a tree that is just taking over may go on.
+            TreeDownError: it was one, and never led.
+        """
+        system, keeper = self._system, self._keeper
+        if keeper is not None and not system.in_handler:
+            if keeper.role == "standby":
+                raise keeper.not_leader(system.root_path)
+            if system.is_down and not system.supervisors:
+                raise system.down_error(system.root_path)
+        return system
+
+    def _role_facts(self) -> dict[str, Any]:
+        """What a snapshot says of it."""
+        return {"role": self.role} | ({} if self._keeper is None else self._keeper.facts(self.role))

@@ -1,0 +1,274 @@
+"""A database: how it is reached, and what its errors mean to whoever reads them.
+
+Comes in: the URL of a store. Goes out: connections, set up for what they are for, and ``StoreError``s that say what to
+do. A file of SQLite is made with mode 0600, and so are the two beside it. No password is ever shown.
+
+Two kinds of connections: ``writing`` (a transaction takes SQLite's write lock when it begins) and ``reading`` (waits
+for nobody). What came out of one process is never used in another: see ``forked``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, func, make_url, select
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from actors.clock import SystemClock
+from actors.tasks.errors import StoreError
+
+Durability: TypeAlias = Literal["process", "power"]
+BUSY_S: Final = 1.0
+"""How long a transaction waits for the lock of another process."""
+HANGS_S: Final = 10.0
+CONNECT_S: Final = 5
+_WAL_BYTES: Final = 16 * 1024 * 1024
+"""The log beside a file of SQLite is cut to this after it was written back."""
+INSTALL: Final = 'Run: pip install "regrow[sql]"'
+_FORMS: Final = "Use sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
+_NO_PAYLOAD: Final = frozenset({"OperationalError", "InterfaceError"})
+"""Of these the database's own words are shown; those of others may hold what was to be written."""
+
+_SQLITE: Final = {
+    5: "is locked by another process. End that one, or wait: it goes on by itself",
+    6: "is locked by another process. End that one, or wait: it goes on by itself",
+    8: "cannot be written. Check the permissions of the file and of its directory",
+    10: "cannot be read or written. Look at the disk, its quota and the limits of this process",
+    11: "is damaged. Restore it from a copy, or try the .recover command of sqlite3",
+    13: "has no room: the disk is full. Make room; it goes on by itself",
+    14: "cannot be opened. Check that its directory exists, and who may read and write there",
+    26: "is no SQLite database. Give another file",
+}
+"""By primary result code."""
+_POSTGRES: Final = {
+    "08": "cannot be reached. Check that the server runs, and host and port",
+    "28": "refuses the connection. Check database, user and password",
+    "42501": "does not let this user do that. Grant it the rights to create and write tables",
+    "42P01": "lacks a table of ours. Somebody has dropped it: restore it from a copy",
+    "53100": "has no room: the disk is full. Make room; it goes on by itself",
+    "53300": "has no connection left. Allow more, or close some",
+    "55P03": "is locked by another session. End that one, or wait: it goes on by itself",
+    "57": "is stopping or starting. It goes on by itself",
+}
+"""By SQLSTATE, or the class of it."""
+
+
+class Database:
+    """The database of one store."""
+
+    def __init__(self, url: str, durability: Durability = "process") -> None:
+        self._url = _normal(url)
+        self.name = self._url.render_as_string(hide_password=True)
+        """For messages."""
+        self.is_sqlite = self._url.get_backend_name() == "sqlite"
+        self.file = Path(self._url.database).absolute() if self.is_sqlite and self._url.database else None
+        """Of SQLite: where, also when the process changes its directory."""
+        if self.file is not None:
+            self._url = self._url.set(database=str(self.file))
+        self.hangs_s = HANGS_S
+        """How long PostgreSQL lets a transaction of ours hang: so long it may hold what others wait for."""
+        self._durability: Durability = durability
+        self._writers = self._engine(writes=True)
+        self._readers = self._engine(writes=False)
+        driver = self._writers.dialect.loaded_dbapi
+        self._raised: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, driver.Error)
+        self._of_the_parent: list[Engine] = []
+
+    def __repr__(self) -> str:
+        return f"<Database {self.name}>"
+
+    # -- connections ---------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Make the file of SQLite, for its owner only. One that is there stays as it is.
+
+        Raises:
+            StoreError: it cannot be made.
+        """
+        if self.file is None:
+            return
+        try:
+            # Only a new one: to close a file that SQLite has open in this process would take its locks away.
+            os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            return
+        except OSError as error:
+            what = (
+                f"the file cannot be made ({error.strerror}). Check that its directory exists, and who may write there"
+            )
+            raise StoreError(self.name, what) from error
+
+    def require(self) -> None:
+        """Whoever only looks makes nothing.
+
+        Raises:
+            StoreError: there is no such file.
+        """
+        if self.file is not None and not self.file.exists():
+            raise StoreError(self.name, "does not exist. Give the file that the tree was started with")
+
+    def writing(self) -> Connection:
+        """A connection that the caller keeps, and closes. Each of its transactions takes the right to write at once."""
+        return self._writers.connect()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection for a few queries; it sees what is committed, and waits for nobody.
+
+        Raises:
+            StoreError: they failed.
+        """
+        self.require()
+        with self.errors(), self._readers.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A connection for one short transaction that writes.
+
+        Raises:
+            StoreError: it failed, and nothing is written (or the answer to its commit was lost).
+        """
+        self.require()
+        with self.errors(), self._writers.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Whatever the database says within is said as a ``StoreError``."""
+        try:
+            yield
+        except self._raised as error:
+            raise self.error(error) from error
+
+    def error(self, error: Exception) -> StoreError:
+        """What an error of the database means, and what to do."""
+        return StoreError(self.name, _said(error))
+
+    def now(self, connection: Connection) -> float:
+        """Seconds since 1970 by the store's own clock; a file has none, so there it is this machine's."""
+        if self.is_sqlite:
+            return SystemClock().wall()
+        seconds: float = connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one()
+        return float(seconds)
+
+    def close(self) -> None:
+        """Close what is kept open. It may be read all the same: each query connects by itself from now on."""
+        readers, self._readers = self._readers, self._engine(writes=False, keeps=False)
+        readers.dispose()
+
+    def forked(self) -> None:
+        """In the child of a fork: let go of the parent's connections, without a word to the database."""
+        self._of_the_parent.append(self._readers)
+        self._readers = self._engine(writes=False, keeps=False)
+
+    # -- making them ---------------------------------------------------------------------------------------
+
+    def _engine(self, *, writes: bool, keeps: bool = True) -> Engine:
+        keeps = keeps and not writes and not self.is_sqlite  # to open a file is quick
+        options: dict[str, Any] = {"poolclass": QueuePool, "pool_size": 1, "pool_pre_ping": True} if keeps else {}
+        try:
+            engine = create_engine(self._url, **{"poolclass": NullPool} | options, connect_args=self._arguments(writes))
+        except ModuleNotFoundError as error:
+            raise StoreError(self.name, f"needs {error.name}, which is not installed. {INSTALL}") from error
+        except (ArgumentError, SQLAlchemyError) as error:
+            raise StoreError(self.name, f"is no store. {_FORMS}") from error
+        if not self.is_sqlite:
+            event.listen(engine, "connect", self._set_up_postgres)
+            return engine
+        event.listen(engine, "connect", self._set_up_writer if writes else _set_up_reader)
+        if writes:
+            event.listen(engine, "begin", _begin_at_once)
+        return engine
+
+    def _arguments(self, writes: bool) -> dict[str, Any]:
+        if self.is_sqlite:
+            return {"timeout": BUSY_S, "check_same_thread": False}
+        given = {
+            "connect_timeout": CONNECT_S,
+            "application_name": "regrow" if writes else "regrow reads",
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 15_000,
+        }
+        return {name: value for name, value in given.items() if name not in self._url.query}
+
+    def _set_up_writer(self, connection: Any, _: object) -> None:
+        connection.isolation_level = None  # we say when a transaction begins
+        for setting in (
+            "auto_vacuum = INCREMENTAL",  # counts for a new file, before anything else is written to it
+            "journal_mode = WAL",
+            f"synchronous = {'FULL' if self._durability == 'power' else 'NORMAL'}",
+            f"journal_size_limit = {_WAL_BYTES}",
+        ):
+            connection.execute(f"PRAGMA {setting}").fetchall()
+
+    def _set_up_postgres(self, connection: Any, _: object) -> None:
+        """Who hangs in a transaction must not hold a lock for ever; nor must we wait for one that does."""
+        connection.autocommit = True
+        connection.execute(f"SET idle_in_transaction_session_timeout = {int(self.hangs_s * 1000)}")
+        connection.execute(f"SET lock_timeout = '{BUSY_S:.0f}s'")
+        connection.execute("SET default_transaction_isolation = 'read committed'")
+        connection.autocommit = False
+
+
+def _set_up_reader(connection: Any, _: object) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA query_only = ON")
+
+
+def _begin_at_once(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _normal(url: str) -> URL:
+    """The URL with the driver that we use.
+
+    Raises:
+        StoreError: it is none of ours. It is not shown: it may hold a password.
+    """
+    try:
+        found = make_url(url)
+        backend, _, driver = found.drivername.partition("+")
+        wanted = {"sqlite": "pysqlite", "postgresql": "psycopg", "postgres": "psycopg"}[backend]
+    except (ArgumentError, KeyError, ValueError):
+        raise StoreError(url.partition(":")[0], f"is no store that is known. {_FORMS}") from None
+    if driver not in {"", wanted}:
+        raise StoreError(found.drivername, f"is another driver than ours ({wanted}). {_FORMS}")
+    if backend == "sqlite" and (found.database in {None, "", ":memory:"} or found.query):
+        raise StoreError("sqlite", f"keeps nothing without a plain file. {_FORMS}, or no store for memory")
+    return found.set(drivername=f"{'sqlite' if backend == 'sqlite' else 'postgresql'}+{wanted}")
+
+
+def _said(error: Exception) -> str:
+    """An error in our words, with the database's own first line where no payload can be in it."""
+    cause: Any = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    own = (
+        str(cause).strip().partition("\n")[0]
+        if type(cause).__name__ in _NO_PAYLOAD or isinstance(cause, OSError)
+        else ""
+    )
+    detail = f" ({own or type(cause).__name__})"
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code is not None:
+        return _SQLITE.get(code & 0xFF, "fails") + detail
+    state = getattr(cause, "sqlstate", None) or ""
+    if not state and "FATAL" in own:  # while it connects psycopg does not say which state that is
+        state = "28"
+    elif not state and own:
+        state = "08"
+    return (_POSTGRES.get(state) or _POSTGRES.get(state[:2]) or "fails") + detail
+
+
+def let_go(connection: Connection | None) -> None:
+    """Close a connection that may be broken; nothing is raised."""
+    if connection is not None:
+        with suppress(SQLAlchemyError, OSError):
+            connection.invalidate()
+        with suppress(SQLAlchemyError, OSError):
+            connection.close()

@@ -1,0 +1,108 @@
+"""A store for whoever only looks, and for whoever has a wish: ``regrow tasks``, beside the process whose tree it is.
+
+It takes no guard and no token, reads what is committed, and writes nothing but orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, select
+
+from actors.events import Event
+from actors.tasks.errors import StoreError
+from trees.store import orders, rows
+from trees.store.engine import Database
+from trees.store.schema import VERSION, streams, version_of
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTask:
+    """A task that is in a store."""
+
+    root: str
+    id: str
+    owner: str
+    """The path of its supervisor."""
+    number: int
+    """The later one of a root has the larger one."""
+    finished_at: float | None
+    """Seconds since 1970; None: it is not finished."""
+
+
+_TASKS: Final = (
+    select(streams.c.root, streams.c.id, streams.c.owner, streams.c.seq, streams.c.finished_at)
+    .where(streams.c.seq > 0)
+    .order_by(streams.c.root, streams.c.seq)
+)
+
+
+def all_tasks(connection: Connection, root: str | None = None) -> list[KeptTask]:
+    """Every task of a root, or of all of them, oldest first."""
+    wanted = _TASKS if root is None else _TASKS.where(streams.c.root == root)
+    return [KeptTask(*row) for row in connection.execute(wanted)]
+
+
+class Looking:
+    """A database of stores, seen from outside of them."""
+
+    def __init__(self, url: str) -> None:
+        self._database = Database(url)
+        with self._database.reading() as connection:
+            found = version_of(connection, self._database.name)
+        if found != VERSION:
+            what = "is no store yet" if not found else f"is of schema version {found}, this one reads {VERSION}"
+            raise StoreError(self._database.name, f"{what}. Start a tree on it with this version first")
+
+    def __repr__(self) -> str:
+        return f"<Looking at {self._database.name}>"
+
+    def roots(self) -> list[str]:
+        """The roots that have tasks there."""
+        with self._database.reading() as connection:
+            return list(connection.execute(select(streams.c.root).distinct().order_by(streams.c.root)).scalars())
+
+    def all_tasks(self, root: str | None = None) -> list[KeptTask]:
+        """Every task of a root, or of all, finished or not, oldest first."""
+        with self._database.reading() as connection:
+            return all_tasks(connection, root)
+
+    def read(self, stream: str, start: int = 0, *, root: str | None = None) -> Sequence[Event]:
+        """The records of a task from the ``start``-th on.
+
+        Raises:
+            StoreError: they are damaged; or there is a task of this id in several roots, and none was named.
+        """
+        with self._database.reading() as connection:
+            if root is None:
+                found = connection.execute(select(streams.c.root).where(streams.c.id == stream)).scalars().all()
+                if len(found) > 1:
+                    what = f"has a task {stream!r} in each of {', '.join(sorted(found))}. Say which root"
+                    raise StoreError(self._database.name, what)
+                root = found[0] if found else ""
+            return rows.read(connection, root, stream, start)
+
+    def post_order(self, root: str, task: str, kind: str, body: Mapping[str, Any]) -> int:
+        """Leave an order for the tree of this root: it is heard within a second, or when that tree comes up.
+
+        Returns its id, for ``is_waiting``.
+
+        Args:
+            root: the id of the tree's root.
+            task: whose it is.
+            kind: cancel or respond.
+            body: what there is to say beside that, as JSON can be made of it.
+        """
+        with self._database.transaction() as connection:
+            return orders.post(connection, root, task, kind, body, self._database.now(connection))
+
+    def is_waiting(self, root: str, order: int) -> bool:
+        """Whether an order is still to be done."""
+        with self._database.reading() as connection:
+            return any(each.id == order for each in orders.waiting(connection, root))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()

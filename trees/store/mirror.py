@@ -1,0 +1,172 @@
+"""What a durable store has at hand of its journals: all that is not finished, and what else there is by name.
+
+Comes in: what was read when the store was opened, and each change. Goes out: answers, without a query. A stream leaves
+when its end is kept; one that is a *part* of another (``task:subtask:1`` is a team's part of ``task``) stays until
+that one leaves, because its supervisor may look at it again before.
+
+Nothing here waits, writes or locks: ``trees.store.sql`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from actors.events import Event
+from actors.tasks.errors import StoreError
+from trees.store.keep import Keep
+
+
+@dataclass(slots=True)
+class End:
+    """Of a stream that is finished."""
+
+    owner: str
+    at: float
+    """Seconds since 1970."""
+    last: Event | None
+    """Its last record."""
+    mark: object = None
+    """What is being written to say so; None: it is kept."""
+
+
+class Mirror:
+    """The streams of one root."""
+
+    def __init__(self) -> None:
+        self.journals: dict[str, list[Event]] = {}
+        """Those that are at hand."""
+        self.owners: dict[str, str] = {}
+        """Of those that are not finished, the oldest first."""
+        self.ends: dict[str, End] = {}
+        """Of those that are; the first that finished first."""
+        self.unreadable: dict[str, StoreError] = {}
+        """Not finished, and damaged."""
+        self._wholes: dict[str, str] = {}
+        """By part: what it is a part of."""
+        self._parts: dict[str, list[str]] = {}
+        """The other way round."""
+        self._tops: dict[str, None] = {}
+        """Those that are finished and no part of anything known: what is counted, the first that finished first."""
+
+    def knows(self, stream: str) -> bool:
+        """Whether there is such a stream, at hand or not."""
+        return stream in self.owners or stream in self.ends or stream in self.journals
+
+    def last(self, stream: str) -> Event | None:
+        """The last record of a stream."""
+        records = self.journals.get(stream)
+        if records:
+            return records[-1]
+        end = self.ends.get(stream)
+        return end.last if end is not None else None
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def create(self, stream: str, owner: str, records: list[Event]) -> None:
+        """A stream that is not finished."""
+        self.journals[stream] = records
+        self.owners[stream] = owner
+        self._join(stream)
+
+    def withdraw(self, stream: str) -> None:
+        """It was never there."""
+        del self.journals[stream], self.owners[stream]
+        self._part(stream)
+
+    def finish(self, stream: str, end: End) -> None:
+        """Nothing more comes. It stays at hand until ``end_kept``."""
+        self.owners.pop(stream, None)
+        self.ends[stream] = end
+        if stream not in self._wholes:
+            self._tops[stream] = None
+
+    def reopen(self, stream: str, records: list[Event]) -> None:
+        """One that was finished goes on."""
+        self.owners[stream] = self.ends.pop(stream).owner
+        self._tops.pop(stream, None)
+        self.journals[stream] = records
+
+    def add_finished(self, stream: str, end: End) -> None:
+        """One of which no more than its name is at hand."""
+        self._join(stream)
+        self.finish(stream, end)
+
+    def end_kept(self, stream: str, mark: object) -> None:
+        """Its end is written down: it need not be at hand any more, unless what it is a part of still is."""
+        end = self.ends.get(stream)
+        if end is None or end.mark is not mark:
+            return  # it went on meanwhile
+        end.mark = None
+        if self._wholes.get(stream) in self.journals:
+            return
+        self.journals.pop(stream, None)
+        for part in self._parts.get(stream, ()):
+            its_end = self.ends.get(part)
+            if its_end is not None and its_end.mark is None:
+                self.journals.pop(part, None)
+
+    def parts_at_hand(self) -> list[str]:
+        """Those that are finished and a part of something that is not."""
+        return [part for part, whole in self._wholes.items() if part in self.ends and whole in self.owners]
+
+    # -- what is too old -------------------------------------------------------------------------------------
+
+    def surplus(self, keep: Keep, now: float, most: int) -> list[str]:
+        """At most ``most`` tasks that need not be kept any longer, the oldest first."""
+        over = 0 if keep.count is None else max(0, len(self._tops) - keep.count)
+        found = list(islice(self._forgettable(), min(over, most)))
+        if keep.age_s is not None and len(found) == over:
+            for stream in islice(self._forgettable(), len(found), most):
+                if now - self.ends[stream].at <= keep.age_s:
+                    break
+                found.append(stream)
+        return found
+
+    def excess(self, keep: Keep) -> int:
+        """How many there are too many of."""
+        return 0 if keep.count is None else len(self._tops) - keep.count
+
+    def with_parts(self, streams: Iterable[str]) -> list[str]:
+        """The same and all that are parts of them, as far as those are finished."""
+        return [
+            each for stream in streams for each in (stream, *self._parts.get(stream, ())) if self._is_forgettable(each)
+        ]
+
+    def forget(self, streams: Iterable[str]) -> None:
+        """They are deleted."""
+        for stream in streams:
+            self.ends.pop(stream, None)
+            self._tops.pop(stream, None)
+            self.journals.pop(stream, None)
+            self._part(stream)
+            for part in self._parts.pop(stream, ()):
+                self._wholes.pop(part, None)
+                if part in self.ends:
+                    self._tops[part] = None
+
+    # -- parts -----------------------------------------------------------------------------------------------
+
+    def _forgettable(self) -> Iterator[str]:
+        return (stream for stream in self._tops if self._is_forgettable(stream))
+
+    def _is_forgettable(self, stream: str) -> bool:
+        end = self.ends.get(stream)
+        return end is not None and end.mark is None
+
+    def _join(self, stream: str) -> None:
+        """Find out what it is a part of."""
+        at = stream.find(":")
+        while at > 0:
+            whole = stream[:at]
+            if self.knows(whole):
+                self._wholes[stream] = whole
+                self._parts.setdefault(whole, []).append(stream)
+                return
+            at = stream.find(":", at + 1)
+
+    def _part(self, stream: str) -> None:
+        whole = self._wholes.pop(stream, None)
+        if whole in self._parts:
+            self._parts[whole].remove(stream)

@@ -1,0 +1,57 @@
+"""What is too old goes, with all that belongs to it; and a file of SQLite gives the room back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from sqlalchemy import BindParameter, Connection, bindparam, delete, exists, select
+
+from trees.store.schema import large, records, streams
+
+_AT_ONCE: Final = 500
+"""Names in one statement; SQLite takes 999 at least."""
+PAGES: Final = 2_000
+"""Of a file of SQLite, given back at a time."""
+
+_OF_ROOT = records.c.root == bindparam("of_root")
+_NAMES: Final[BindParameter[str]] = bindparam("names", expanding=True)
+_APART: Final = (
+    select(records.c.large).distinct().where(_OF_ROOT, records.c.stream.in_(_NAMES), records.c.large.is_not(None))
+)
+_RECORDS: Final = delete(records).where(_OF_ROOT, records.c.stream.in_(_NAMES))
+_STREAMS: Final = delete(streams).where(streams.c.root == bindparam("of_root"), streams.c.id.in_(_NAMES))
+_UNUSED: Final = delete(large).where(
+    large.c.root == bindparam("of_root"),
+    large.c.hash.in_(_NAMES),
+    ~exists().where(records.c.root == large.c.root, records.c.large == large.c.hash),
+)
+
+
+def prune(connection: Connection, root: str, names: Sequence[str]) -> None:
+    """Delete these streams, their records, and what was kept apart for no others; within the caller's transaction."""
+    apart: set[str] = set()
+    for part in _parts(names):
+        values = {"of_root": root, "names": part}
+        apart.update(connection.execute(_APART, values).scalars())
+        connection.execute(_RECORDS, values)
+        connection.execute(_STREAMS, values)
+    for part in _parts(sorted(apart)):
+        connection.execute(_UNUSED, {"of_root": root, "names": part})
+
+
+def _parts(names: Sequence[str]) -> Iterator[list[str]]:
+    return (list(names[at : at + _AT_ONCE]) for at in range(0, len(names), _AT_ONCE))
+
+
+def give_back(connection: Connection) -> None:
+    """Have a file of SQLite shrink by what is not used; outside of any transaction."""
+    raw = connection.connection.driver_connection
+    if connection.dialect.name == "sqlite" and raw is not None:
+        _all(raw.execute(f"PRAGMA incremental_vacuum({PAGES})"))  # each row that is fetched is a page that goes
+        _all(raw.execute("PRAGMA wal_checkpoint(PASSIVE)"))
+
+
+def _all(rows: Iterable[object]) -> None:
+    for _ in rows:
+        continue

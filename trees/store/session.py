@@ -1,0 +1,182 @@
+"""The one connection that writes for a root: under its guard, and with its token.
+
+Every transaction looks first whether the token is still the one that this session took; if it is not, nothing is
+written, and never will be (``LeaseLostError``). A connection that has failed is closed, and the next transaction makes
+a new one: on PostgreSQL that takes the guard again, because it went with the old connection.
+
+Used by one thread at a time: by the one that opens a store, then by its writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from actors.tasks.errors import LeaseLostError, StoreBusyError, StoreError
+from trees.store import orders
+from trees.store.engine import Database, let_go
+from trees.store.guard import FileGuard, end_session, session_id, take_in_session, this_process
+from trees.store.pruning import give_back, prune
+from trees.store.rows import Batch
+from trees.store.schema import leases, prepare, present_token, take_token
+
+
+class Session:
+    """Writes for one root."""
+
+    def __init__(self, database: Database, root: str) -> None:
+        self._database = database
+        self._root = root
+        self._connection: Connection | None = None
+        self._file_guard = FileGuard(database.file, root) if database.file is not None else None
+        self._shared = False
+        self._session_id = 0
+        """Of PostgreSQL: whose guard may outlive the connection, until the server notices."""
+        self.token = 0
+        self.in_doubt = False
+        """A commit was under way when something failed: what it was to write may be written."""
+
+    # -- opening -------------------------------------------------------------------------------------------
+
+    def open(self, token: int | None) -> None:
+        """Connect, see that the tables are there, take the guard, and the next token unless one was taken already.
+
+        Raises:
+            StoreBusyError: another process has this root.
+            LeaseLostError: the token that was given is not the one that counts any more.
+            StoreError: anything else.
+        """
+        self._database.create()
+        self._shared = token is not None
+        try:
+            with self._database.errors():
+                connection = self._connection = self._database.writing()
+                with connection.begin():
+                    prepare(connection, self._database.name)
+                self._take_guard(connection)
+                with connection.begin():
+                    self._take_token(connection, token)
+        except BaseException:
+            self.close()
+            raise
+
+    def _take_guard(self, connection: Connection) -> None:
+        """Raises ``StoreBusyError`` where another process has it."""
+        with connection.begin():
+            if self._file_guard is not None:
+                taken = self._file_guard.take(shared=self._shared)
+            else:
+                taken = take_in_session(connection, self._root, shared=self._shared)
+            if not taken:
+                raise self._busy(connection)
+            if self._file_guard is None:
+                self._session_id = session_id(connection)
+
+    def _take_guard_again(self, connection: Connection) -> None:
+        """The one that we had went with our old session, or is still held by it: then that is ended."""
+        with connection.begin():
+            self._require_token(connection)
+            if not take_in_session(connection, self._root, shared=self._shared):
+                end_session(connection, self._root, self._session_id)
+                what = "still holds the session that was lost, and is asked to end it. It goes on by itself"
+                raise StoreError(self._database.name, what)
+            self._session_id = session_id(connection)
+
+    def _take_token(self, connection: Connection, token: int | None) -> None:
+        if token is not None:
+            self.token = token
+            self._require_token(connection)
+            return
+        row = connection.execute(leases.select().where(leases.c.root == self._root)).first()
+        if row is not None and row.expires_at is not None and row.expires_at > self._database.now(connection):
+            raise self._busy(connection)
+        self.token = take_token(connection, self._root, this_process())
+
+    def _busy(self, connection: Connection) -> StoreBusyError:
+        holder = present_token(connection, self._root)[1]
+        return StoreBusyError(self._database.name, self._root, holder)
+
+    def _require_token(self, connection: Connection) -> None:
+        token, holder = present_token(connection, self._root)
+        if token != self.token:
+            raise LeaseLostError(self._database.name, self._root, holder)
+
+    # -- transactions --------------------------------------------------------------------------------------
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch, all or nothing; it may be one that was in doubt.
+
+        Raises:
+            LeaseLostError: somebody else writes for this root now.
+            StoreError: it is not written now; where ``in_doubt`` is true it may be.
+        """
+        self._transact(batch.write)
+
+    def prune(self, names: Sequence[str]) -> None:
+        """Delete these streams; raises what ``write`` raises."""
+        self._transact(lambda connection: prune(connection, self._root, names))
+        with self._database.errors():
+            give_back(self._connected())
+
+    def waiting(self, taken: Collection[int]) -> list[orders.Order]:
+        """The orders that are new; also sees whether this session is still the one that writes.
+
+        Raises:
+            LeaseLostError: somebody else writes for this root now.
+            StoreError: the store cannot be reached.
+        """
+        if self._file_guard is not None:  # without the lock of the file, which the other connection would take
+            with self._database.reading() as connection:
+                return self._waiting(connection, taken)
+        found: list[orders.Order] = []
+        self._transact(lambda connection: found.extend(self._waiting(connection, taken)))
+        return found
+
+    def _waiting(self, connection: Connection, taken: Collection[int]) -> list[orders.Order]:
+        self._require_token(connection)
+        return orders.waiting(connection, self._root, taken)
+
+    def _transact(self, act: Callable[[Connection], object]) -> None:
+        try:
+            with self._database.errors():
+                connection = self._connected()
+                transaction = connection.begin()
+                self._require_token(connection)
+                act(connection)
+                self.in_doubt = True
+                transaction.commit()
+                self.in_doubt = False
+        except BaseException:
+            self._drop()
+            raise
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            connection = self._connection = self._database.writing()
+            if self._file_guard is None:
+                self._take_guard_again(connection)
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        let_go(connection)
+
+    # -- closing -------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of connection and guard; nothing is raised."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except (SQLAlchemyError, OSError):
+                let_go(connection)
+        if self._file_guard is not None:
+            self._file_guard.release()
+
+    def forked(self) -> None:
+        """In the child of a fork: none of it is ours. The connection stays as it is: to close it is the parent's."""
+        if self._file_guard is not None:
+            self._file_guard.release()

@@ -1,0 +1,374 @@
+"""The store that outlives its process: in a file of SQLite, or in PostgreSQL.
+
+What is not finished is at hand (``mirror``), so that whoever asks on an event loop waits for nothing. Each change is
+made there, and queued for the one thread that writes (``writer``) through the one connection that may (``session``).
+Only what is finished is read from the database.
+
+Locking: ``_lock`` guards the mirror, and that changes are queued in the order in which they are made there. Under it
+only the writer's own lock is taken, in ``Writer.put`` and ``withdraw``; nothing under it waits for a disk or a network.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from actors.clock import Clock, SystemClock, monotonic
+from actors.dispatch.thread import after_fork
+from actors.events import Event, InternalError
+from actors.reply import Reply
+from actors.tasks.errors import LeaseLostError, StoreError
+from trees.store import rows
+from trees.store.engine import Database, Durability
+from trees.store.keep import Keep
+from trees.store.looking import KeptTask, Looking, all_tasks
+from trees.store.mirror import End, Mirror
+from trees.store.orders import Order
+from trees.store.rows import Batch, Change, What
+from trees.store.session import Session
+from trees.store.writer import CLOSE_S, POLL_S, Writer
+
+PRUNED_AT_ONCE: Final = 256
+"""Finished tasks in one transaction; so many too many there may be before that happens while there is other work."""
+AGE_LOOK_S: Final = 30.0
+"""How often it looks for what is too old."""
+
+
+class Listener(Protocol):
+    """Who hears what happens to a store: called by its writer's thread, and must not wait."""
+
+    def publish(self, event: Event) -> None:
+        """Something has happened."""
+
+    def lost(self, error: LeaseLostError) -> None:
+        """Another process has taken over: nothing more is written, and the tree must be stopped."""
+
+    def order(self, order: Order) -> None:
+        """Another process wants this; call ``SqlStore.order_done`` when it is done."""
+
+
+class SqlStore:
+    """Journals in a database. Open it before anything else, and close it at the end."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        root: str,
+        durability: Durability = "process",
+        keep: Keep | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._database = Database(url, durability)
+        self._root = root
+        self._keep = keep or Keep()
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._mirror = Mirror()
+        self._numbers = 0
+        self._session = Session(self._database, root)
+        self._writer: Writer | None = None
+        self._taken: set[int] = set()
+        """Orders that the listener was given, and that are not done."""
+        self._next_poll = self._next_age_look = 0.0
+        self._forked = False
+        self.listener: Listener | None = None
+
+    def __repr__(self) -> str:
+        return f"<SqlStore {self._database.name} of {self._root!r}>"
+
+    @property
+    def token(self) -> int:
+        """The fencing token: larger than that of every process that had this root open before."""
+        return self._session.token
+
+    @property
+    def name(self) -> str:
+        """What errors call it: the URL, without a password."""
+        return self._database.name
+
+    @property
+    def database(self) -> Database:
+        """Where it is."""
+        return self._database
+
+    # -- opening and closing -------------------------------------------------------------------------------
+
+    @staticmethod
+    def look(url: str) -> Looking:
+        """The same database for whoever only looks, whatever process has it open."""
+        return Looking(url)
+
+    def open(self, token: int | None = None) -> None:
+        """Take the root for this process, and read what is unfinished. Waits for the database.
+
+        Args:
+            token: the one that was taken with the lease of this root; None: take the next one.
+
+        Raises:
+            StoreBusyError: another process has this root open.
+            LeaseLostError: the token is not the one that counts any more.
+            StoreError: the database cannot be used; it says why, and what to do.
+        """
+        self._require_ours()
+        if self._writer is not None:
+            raise StoreError(self._database.name, "was opened before. Make another SqlStore")
+        self._session.open(token)
+        try:
+            self._load()
+            self._writer = Writer(self._session, self._root, self._database.name, self)
+            self._writer.start()
+        except BaseException as error:
+            self._writer = None
+            self._session.close()
+            self._database.close()
+            if isinstance(error, RuntimeError):
+                raise StoreError(self._database.name, f"no thread could be started ({error})") from error
+            raise
+        _OPEN.add(self)
+
+    def _load(self) -> None:
+        mirror = self._mirror
+        with self._database.reading() as connection:
+            records = rows.unfinished(connection, self._root)
+            lasts = rows.lasts(connection, self._root)
+            for task in all_tasks(connection, self._root):
+                self._numbers = max(self._numbers, task.number)
+                if task.finished_at is not None:
+                    mirror.add_finished(task.id, End(task.owner, task.finished_at, lasts.get(task.id)))
+                    continue
+                found = records.pop(task.id, [])
+                mirror.create(task.id, task.owner, found if isinstance(found, list) else [])
+                if not isinstance(found, list):
+                    mirror.unreadable[task.id] = found
+            for stream, found in records.items():  # those that hold one record that is replaced
+                if isinstance(found, list):
+                    mirror.journals[stream] = found
+            for stream in mirror.parts_at_hand():
+                mirror.journals[stream] = rows.read(connection, self._root, stream)
+
+    def close(self, within_s: float = CLOSE_S) -> None:
+        """Write what is not written yet, and let go of the root. What is finished can be read all the same.
+
+        Waits at most ``within_s`` seconds for a database that hangs. What cannot be written now is not kept: nobody was
+        told that it is.
+        """
+        if self._forked:
+            return
+        if self._writer is not None:
+            self._writer.close(within_s)
+        self._database.close()
+
+    def _require_ours(self) -> None:
+        if self._forked:
+            what = (
+                "was opened by the process that this one is a fork of. Open a store of its own here, for another root"
+            )
+            raise StoreError(self._database.name, what)
+
+    def _writes(self) -> Writer:
+        self._require_ours()
+        if self._writer is None:
+            raise StoreError(self._database.name, "is not open. Call open() first")
+        return self._writer
+
+    # -- what a Store does ---------------------------------------------------------------------------------
+
+    def create(self, stream: str, owner: str, record: Event) -> bool:
+        """Begin a stream; False where it exists already."""
+        writer = self._writes()
+        with self._lock:
+            if self._mirror.knows(stream):
+                return False
+            self._numbers += 1
+            self._mirror.create(stream, owner, [record])
+            writer.put(Change(What.CREATED, stream, number=self._numbers, owner=owner, record=record))
+        return True
+
+    def withdraw(self, stream: str) -> bool:
+        """Take back a stream of one record that is not being written yet."""
+        writer = self._writes()
+        with self._lock:
+            if len(self._mirror.journals.get(stream, ())) != 1 or not writer.withdraw(stream):
+                return False
+            self._mirror.withdraw(stream)
+        return True
+
+    def append(self, stream: str, record: Event) -> None:
+        """Add a record; a stream that was finished goes on.
+
+        Raises:
+            KeyError: there is no such stream.
+            StoreError: it is damaged.
+        """
+        writer = self._writes()
+        with self._lock:
+            if stream in self._mirror.owners and stream not in self._mirror.unreadable:
+                self._append(writer, stream, record)
+                return
+        self._reopen(writer, stream)
+        with self._lock:
+            self._append(writer, stream, record)
+
+    def _append(self, writer: Writer, stream: str, record: Event) -> None:
+        records = self._mirror.journals[stream]
+        writer.put(Change(What.ADDED, stream, number=len(records), record=record))
+        records.append(record)
+
+    def _reopen(self, writer: Writer, stream: str) -> None:
+        if stream in self._mirror.unreadable:
+            raise self._mirror.unreadable[stream]
+        found = list(self.read(stream))
+        with self._lock:
+            if stream in self._mirror.owners:
+                return  # somebody else did
+            if stream not in self._mirror.ends or not found:
+                raise KeyError(stream)
+            self._mirror.reopen(stream, self._mirror.journals.get(stream, found))
+            writer.put(Change(What.REOPENED, stream))
+
+    def flush(self) -> Reply | None:
+        """None: everything is kept. Else it is being written."""
+        return self._writes().flush()
+
+    def read(self, stream: str, start: int = 0) -> Sequence[Event]:
+        """The records from the ``start``-th on, oldest first.
+
+        Raises:
+            StoreError: they are damaged; or it is finished, and the database cannot be read.
+        """
+        self._require_ours()
+        if stream in self._mirror.unreadable:
+            raise self._mirror.unreadable[stream]
+        records = self._mirror.journals.get(stream)
+        if records is not None:
+            return tuple(records[start:])
+        if stream not in self._mirror.ends:
+            return ()
+        with self._database.reading() as connection:
+            return tuple(rows.read(connection, self._root, stream, start))
+
+    def last(self, stream: str) -> Event | None:
+        """The last record of a stream, finished or not."""
+        self._require_ours()
+        return self._mirror.last(stream)
+
+    def replace(self, stream: str, owner: str, record: Event) -> None:
+        """Have a stream hold this record only."""
+        writer = self._writes()
+        with self._lock:
+            self._mirror.journals[stream] = [record]
+            writer.put(Change(What.REPLACED, stream, owner=owner, record=record))
+
+    def streams(self, owner: str, prefix: str = "") -> list[str]:
+        """The streams of an owner that are not finished, oldest first."""
+        self._require_ours()
+        with self._lock:
+            return [name for name, of in self._mirror.owners.items() if of == owner and name.startswith(prefix)]
+
+    def owners(self) -> dict[str, str]:
+        """The streams that are not finished, oldest first, and whose each is."""
+        self._require_ours()
+        with self._lock:
+            return dict(self._mirror.owners)
+
+    def finished(self, owner: str) -> list[str]:
+        """Those that are, the first that finished first."""
+        self._require_ours()
+        with self._lock:
+            return [name for name, end in self._mirror.ends.items() if end.owner == owner]
+
+    def finish(self, stream: str) -> None:
+        """Nothing more comes."""
+        writer = self._writes()
+        with self._lock:
+            owner = self._mirror.owners.get(stream)
+            if owner is None:
+                return
+            change = Change(What.FINISHED, stream, at=self._clock.wall())
+            self._mirror.finish(stream, End(owner, change.at, self._mirror.last(stream), change))
+            writer.put(change)
+
+    # -- for whoever looks ---------------------------------------------------------------------------------
+
+    def all_tasks(self) -> list[KeptTask]:
+        """Every task in the database, finished or not, oldest first. Waits for the database."""
+        self._require_ours()
+        with self._database.reading() as connection:
+            return all_tasks(connection, self._root)
+
+    def order_done(self, order: Order) -> None:
+        """What another process wanted is done, or cannot be done."""
+        self._writes().put(Change(What.ORDER_DONE, number=order.id))
+
+    # -- what the writer tells, in its own thread ----------------------------------------------------------
+
+    def kept(self, batch: Batch) -> None:
+        """This is written: what has ended need not be at hand any more."""
+        if batch.ends:
+            with self._lock:
+                for stream, change in batch.ends.items():
+                    self._mirror.end_kept(stream, change)
+        self._taken.difference_update(batch.orders)
+
+    def spare_time(self, *, idle: bool) -> None:
+        """Look for orders, and for what is too old."""
+        now = monotonic()
+        if now >= self._next_poll:
+            self._hear()
+            self._next_poll = now + POLL_S / 2  # only then: what has failed is tried at once
+        with self._lock:
+            due = self._mirror.excess(self._keep) > (0 if idle else PRUNED_AT_ONCE)
+        if due or (idle and now >= self._next_age_look):
+            self._prune()
+            self._next_age_look = now + AGE_LOOK_S
+
+    def _hear(self) -> None:
+        for order in self._session.waiting(self._taken):
+            if self.listener is not None:
+                self._taken.add(order.id)
+                try:
+                    self.listener.order(order)
+                except Exception as error:  # noqa: BLE001 - whoever hears it must not end the writer
+                    self.publish(InternalError(self._root, error))
+
+    def _prune(self) -> None:
+        with self._lock:
+            found = self._mirror.surplus(self._keep, self._clock.wall(), PRUNED_AT_ONCE)
+            names = self._mirror.with_parts(found)
+        if names:
+            self._session.prune(names)
+            with self._lock:
+                self._mirror.forget(names)
+
+    def publish(self, event: Event) -> None:
+        """Something has happened."""
+        if self.listener is not None:
+            self.listener.publish(event)
+
+    def lost(self, error: LeaseLostError) -> None:
+        """Nothing more will be written."""
+        if self.listener is not None:
+            self.listener.lost(error)
+
+    # -- in the child of a fork ----------------------------------------------------------------------------
+
+    def forked(self) -> None:
+        """There is no writer here, and the guard is the parent's."""
+        self._forked = True
+        self._lock = threading.Lock()
+        self._session.forked()
+        self._database.forked()
+
+
+_OPEN: Final[weakref.WeakSet[SqlStore]] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for store in list(_OPEN):
+        store.forked()
+
+
+after_fork(_forked)

@@ -1,0 +1,253 @@
+"""The one thread that writes for a store: it takes what has gathered, and writes it in one transaction.
+
+Comes in: ``put`` and ``flush``, from any thread, which never wait. Goes out: what was put, written in order; a
+``Reply`` for each ``flush``, completed in order, in this thread and under no lock, after the commit of all that was put
+before it.
+
+What fails is tried again, first after ``FIRST_S``, then twice as long each time, at most ``LONGEST_S``: ``StorePaused``
+says so once, ``StoreResumed`` when it could be written. Until then everything waits in the queue and nothing is lost.
+The one failure that is for good is ``LeaseLostError``: then, and once the writer is closed, replies fail.
+
+Locking: ``_changed`` (a condition with its own lock) guards the queue, the replies and the state of this writer. It is
+taken under the store's lock by whoever puts something; nothing is called while it is held, but ``monotonic``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final, Protocol
+
+from actors.clock import monotonic
+from actors.events import Event, InternalError
+from actors.reply import Reply
+from actors.tasks.errors import LeaseLostError, StoreError
+from actors.tasks.store_events import StorePaused, StoreResumed
+from trees.store.rows import Batch, Change, What
+from trees.store.session import Session
+
+MOST_CHANGES: Final = 5_000
+"""In one transaction."""
+POLL_S: Final = 0.5
+"""How often it looks for orders, for what is too old, and for what was put without a flush."""
+CLOSE_S: Final = 30.0
+"""How long the end of a store waits for a database that hangs."""
+FIRST_S: Final = 0.05
+LONGEST_S: Final = 2.0
+
+
+class Owner(Protocol):
+    """What a writer tells, in its own thread and under no lock."""
+
+    def kept(self, batch: Batch) -> None:
+        """This is written."""
+
+    def spare_time(self, *, idle: bool) -> None:
+        """After each transaction, and every ``POLL_S``: what else is to be done with the session. May raise."""
+
+    def publish(self, event: Event) -> None:
+        """Something has happened."""
+
+    def lost(self, error: LeaseLostError) -> None:
+        """Nothing more will be written."""
+
+
+class Writer:
+    """The writer of one store."""
+
+    def __init__(self, session: Session, root: str, name: str, owner: Owner) -> None:
+        self._session = session
+        self._root = root
+        self._name = name
+        self._owner = owner
+        self._changed = threading.Condition(threading.Lock())
+        self._queue: deque[Change] = deque()
+        """What is not kept yet, the oldest first."""
+        self._taken = 0
+        """How many of them are being written, or may be written already."""
+        self._put = self._kept = 0
+        """How many there were so far; how many of them are kept."""
+        self._replies: deque[tuple[int, Reply]] = deque()
+        """By how many must be kept for it."""
+        self._telling = False
+        """A reply is being completed: a flush must not overtake it."""
+        self._wanted = False
+        """Somebody waits."""
+        self._closing = False
+        self._refusal: StoreError | None = None
+        """Why nothing is taken any more."""
+        self._paused_at: float | None = None
+        self._failed_writing = False
+        self._delay_s = 0.0
+        """How long it waited before the last try; 0: all is well."""
+        self._writing = True
+        """What failed was a write; else it was what is done in spare time, which must not hold up a write."""
+        self._thread = threading.Thread(target=self._main, name=f"{root}-store", daemon=True)
+
+    # -- for everybody -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin.
+
+        Raises:
+            RuntimeError: the machine gives no more threads.
+        """
+        self._thread.start()
+
+    def put(self, change: Change) -> None:
+        """Have something written, soon."""
+        with self._changed:
+            if self._refusal is None:
+                self._queue.append(change)
+                self._put += 1
+
+    def flush(self) -> Reply | None:
+        """None: all is kept, and whoever waited for it has heard. Else: what says when it is."""
+        with self._changed:
+            if self._refusal is None:
+                if not self._queue and not self._replies and not self._telling:
+                    return None
+                if self._replies and self._replies[-1][0] == self._put:
+                    return self._replies[-1][1]
+                reply = Reply()
+                self._replies.append((self._put, reply))
+                self._wanted = True
+                self._changed.notify()
+                return reply
+        reply = Reply()
+        reply.fail(self._refusal)
+        return reply
+
+    def withdraw(self, stream: str) -> bool:
+        """Take back a stream that was created; False where it is being written, or may be."""
+        with self._changed:
+            for change in islice(self._queue, self._taken, None):
+                if change.what is What.CREATED and change.stream == stream:
+                    change.what = What.NOTHING
+                    change.record = None
+                    return True
+        return False
+
+    def close(self, within_s: float = CLOSE_S) -> None:
+        """Write what is there, if that can be done at once, and end. Waits for it, but not in its own thread.
+
+        Where the database hangs for longer than ``within_s`` seconds the thread is left to itself.
+        """
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if threading.current_thread() is not self._thread and self._thread.ident is not None:
+            self._thread.join(within_s)
+
+    # -- the thread ----------------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        try:
+            while self._wait():
+                try:
+                    self._work()
+                    self._resumed()
+                except LeaseLostError as error:
+                    self._end(error)
+                    self._owner.lost(error)
+                    return
+                except StoreError as error:
+                    if not self._pause(error):
+                        break
+            self._end(StoreError(self._name, "is closed. Start the tree again to go on with what is unfinished"))
+        except BaseException as error:  # noqa: BLE001 - a bug of ours must not leave anybody waiting for ever
+            self._owner.publish(InternalError(self._root, error))
+            self._end(StoreError(self._name, f"its writer has died ({type(error).__name__}). See InternalError"))
+        finally:
+            self._session.close()
+
+    def _wait(self) -> bool:
+        """Wait for something to do; False: there is nothing more, and there will be nothing."""
+        with self._changed:
+            if not self._wanted and not self._closing:
+                self._changed.wait(POLL_S)
+            return not self._closing or bool(self._queue)
+
+    def _work(self) -> None:
+        """Write what has gathered, and tell those who wait for it."""
+        with self._changed:
+            self._wanted = False
+            if not (self._taken and self._session.in_doubt):
+                self._taken = min(len(self._queue), MOST_CHANGES)
+            changes = list(islice(self._queue, self._taken))
+        self._writing = True
+        if changes:
+            self._write(changes)
+        self._writing = False
+        self._owner.spare_time(idle=not changes)
+
+    def _write(self, changes: Sequence[Change]) -> None:
+        batch = Batch(self._root)
+        refused = batch.fill(changes)
+        for error in refused:
+            self._owner.publish(InternalError(self._root, error))
+        try:
+            self._session.write(batch)
+        except StoreError:
+            if not self._session.in_doubt:
+                with self._changed:
+                    self._taken = 0
+            raise
+        with self._changed:
+            for _ in range(batch.size):
+                self._queue.popleft()
+            self._taken = 0
+            self._kept += batch.size
+            self._wanted = self._wanted or bool(self._queue)
+        self._owner.kept(batch)
+        if self._failed_writing:
+            self._resumed()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Complete the replies whose time has come."""
+        while True:
+            with self._changed:
+                self._telling = bool(self._replies) and self._replies[0][0] <= self._kept
+                if not self._telling:
+                    return
+                _, reply = self._replies.popleft()
+            self._finish(reply.complete)
+
+    def _finish(self, tell: Callable[[], object]) -> None:
+        try:
+            tell()
+        except BaseException as error:  # noqa: BLE001 - what somebody does when it is kept is no matter of ours
+            self._owner.publish(InternalError(self._root, error))
+
+    # -- when it cannot write ------------------------------------------------------------------------------
+
+    def _pause(self, error: StoreError) -> bool:
+        """Wait for a while; False: there is no more time for that."""
+        self._delay_s = min(max(FIRST_S, 2 * self._delay_s), LONGEST_S)
+        if self._paused_at is None:
+            self._paused_at, self._failed_writing = monotonic(), self._writing
+            self._owner.publish(StorePaused(self._root, error))
+        end = monotonic() + self._delay_s
+        with self._changed:
+            was_closing = self._closing
+            while not self._closing and (self._writing or not self._wanted) and (left := end - monotonic()) > 0:
+                self._changed.wait(left)
+            self._wanted = True
+            return not was_closing
+
+    def _resumed(self) -> None:
+        paused_at, self._paused_at, self._delay_s = self._paused_at, None, 0.0
+        if paused_at is not None:
+            self._owner.publish(StoreResumed(self._root, monotonic() - paused_at))
+
+    def _end(self, error: StoreError) -> None:
+        """Nothing more is written: whoever waits hears it."""
+        with self._changed:
+            self._refusal = error
+            replies, self._replies = self._replies, deque()
+            self._queue.clear()
+        for _, reply in replies:
+            self._finish(lambda reply=reply: reply.fail(error))  # type: ignore[misc]

@@ -1,0 +1,167 @@
+"""Between a tree and the store that its journals are in: what was there before, what the store says, and its end.
+
+Comes in: a store that is open, and the system that is to work with it, before that is started. Goes out:
+
+* what the store tells (``Storing`` is its listener): events go to the tree's bus; a store that is lost to another
+  process ends the tree; an order from another process reaches the orchestrator that it concerns.
+* which tasks were unfinished when it was opened, and how much of each was recorded by then (``Ground.before``).
+* the end: the store is closed when nothing of the tree runs any more, and before anybody hears of that.
+
+An order stays in the store until what follows from it is kept there, so one that comes twice must change nothing: a
+task that has ended is not cancelled, a question that was answered is not asked any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from actors.errors import ConfigError
+from actors.events import Event
+from actors.tasks.errors import EscalationError, StoreError
+from actors.tasks.events import TaskFinished, TaskSubmitted
+from actors.tasks.ground import Desk
+from actors.tasks.hears import Afterwards, Cancel, Do
+from actors.tasks.journal import Store
+from actors.tasks.policy import Answer, Approve, Edit, Reject, Respond
+from trees.config import SupervisorSpec
+from trees.handle import respond
+
+if TYPE_CHECKING:
+    from actors.system import System
+
+CANCEL: Final = "cancel"
+RESPOND: Final = "respond"
+ANSWERS: Final[dict[str, Callable[[Any], Answer]]] = {
+    "approve": lambda _: Approve(),
+    "edit": Edit,
+    "respond": Respond,
+    "reject": lambda value: Reject(value or ""),
+}
+"""What a person may say, by the words that they are recorded with."""
+
+
+class Order(Protocol):
+    """What somebody in another process wants of a task."""
+
+    @property
+    def task(self) -> str:
+        """Its id."""
+
+    @property
+    def kind(self) -> str:
+        """One of ``CANCEL`` and ``RESPOND``."""
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """Of a cancel ``reason``; of a respond ``escalation``, ``answer`` and ``value``."""
+
+
+class Storing:
+    """What the store of one tree talks to. Its methods are called by the store's own thread, and never wait."""
+
+    def __init__(self, system: System, store: Store) -> None:
+        self._system = system
+        self._store = store
+
+    def publish(self, event: Event) -> None:
+        """Something happened to the store."""
+        self._system.publish(event)
+
+    def lost(self, error: StoreError) -> None:
+        """It belongs to another process now, for good: the tree ends with this error."""
+        self._system.fail(error)
+
+    def order(self, order: Order) -> None:
+        """Somebody in another process wants something. Where it can be done it is forgotten once it is."""
+        started = self._system.started
+        started.add_done_callback(lambda: self._place(order) if started.succeeded else None)
+
+    def _place(self, order: Order) -> None:
+        """Have the orchestrator that has the task do it; one that is not there now finds it at the next start."""
+        last = self._store.last(order.task)
+        if last is None or isinstance(last, TaskFinished):
+            self._forget(order)
+            return
+        desk = self._system.tasks.desks.get(last.path)
+        if desk is not None:
+            desk.tell(Do(lambda: self._do(desk, order)))
+
+    def _do(self, desk: Desk, order: Order) -> None:
+        """On the loop, where the orchestrator knows its tasks: tell it, and then that it is to be forgotten."""
+        try:
+            _tell(desk, order)
+        except (EscalationError, ConfigError, KeyError, TypeError, ValueError) as error:
+            # It comes too late, or from another version: whoever sent it finds in the journal that nothing followed.
+            self._system.request_failed(desk.path, error, asked=False)
+        desk.tell(Afterwards(lambda: self._forget(order)))
+
+    def _forget(self, order: Order) -> None:
+        done: Callable[[Order], object] | None = getattr(self._store, "order_done", None)
+        if done is not None:
+            done(order)
+
+
+def _tell(desk: Desk, order: Order) -> None:
+    body = order.body
+    if order.kind == CANCEL:
+        desk.tell(Cancel(order.task, str(body["reason"])))
+    elif order.kind == RESPOND:
+        respond(desk, body["escalation"], ANSWERS[body["answer"]](body["value"]))
+    else:
+        raise KeyError(order.kind)
+
+
+def bind(system: System, store: Store, spec: SupervisorSpec, *, close: bool, listener: Storing | None = None) -> None:
+    """Bring a store that is open and a system that is yet to start together.
+
+    Args:
+        system: that is to be started.
+        store: where its journals are.
+        spec: its declaration.
+        close: the store is ours: it is closed when the tree has ended.
+        listener: what the store is to talk to; None: a ``Storing``.
+    """
+    if hasattr(store, "listener"):
+        heard = store.listener = listener if listener is not None else Storing(system, store)
+        _hear_of_loss(heard, store)
+    system.tasks.before = {
+        stream: len(records)
+        for path in task_paths(spec)
+        for stream in store.streams(path)
+        if (records := store.read(stream)) and isinstance(records[0], TaskSubmitted)
+    }
+    if close:
+        system.before_end(lambda: close_store(store))
+
+
+def _hear_of_loss(listener: Storing, store: Store) -> None:
+    """It may have been lost before there was anybody to be told."""
+    kept = store.flush()
+    if kept is not None and kept.done and not kept.succeeded:
+        try:
+            kept.get()
+        except StoreError as error:
+            listener.lost(error)
+
+
+def close_store(store: Store) -> None:
+    """Let go of a store, where there is something to let go of."""
+    close: Callable[[], object] | None = getattr(store, "close", None)
+    if close is not None:
+        close()
+
+
+def task_paths(spec: SupervisorSpec, above: str = "") -> Iterator[str]:
+    """The path of every supervisor of a declaration that has an orchestrator."""
+    path = f"{above}{spec.id}"
+    if spec.tasks is not None:
+        yield path
+    for child in spec.children:
+        if isinstance(child, SupervisorSpec):
+            yield from task_paths(child, f"{path}/")
+
+
+def name_of(store: Store) -> str:
+    """What errors call a store."""
+    return str(getattr(getattr(store, "database", store), "name", type(store).__name__))
