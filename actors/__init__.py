@@ -61,7 +61,6 @@ from actors.events import (
     RequestFailed,
     SubscriberDropped,
     SupervisorGaveUp,
-    TreeFailed,
     TreeStarted,
     TreeStopped,
 )
@@ -104,6 +103,7 @@ from actors.tasks.events import (
     TaskSubmitted,
 )
 from actors.tasks.outcome import Done
+from actors.tasks.store_events import TreeFailed
 from actors.tasks.task import Usage
 from actors.worker import Worker
 

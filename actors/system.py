@@ -43,6 +43,7 @@ from actors.supervision import SupervisorLife
 from actors.supervisor import Supervisor
 from actors.tasks.ground import Ground
 from actors.tasks.journal import Store
+from actors.tasks.store_events import TreeFailed
 
 CLOSE_S = 1.0
 """How long the end of a tree waits for its own threads and for slow subscribers."""
@@ -176,7 +177,7 @@ class System(DeadLetterOffice):
         if self.is_down or self.cause is not None:
             return
         self.cause = error
-        self.publish(events.TreeFailed(self.root_path, error))
+        self.publish(TreeFailed(self.root_path, error))
 
         def end() -> None:
             if not self.stop().wait(GRACE_S if grace_s is None else grace_s):
@@ -236,7 +237,7 @@ class System(DeadLetterOffice):
                 box.lock, box.waiters = threading.Lock(), None
                 box.close(Refusal.DOWN)
         self._unregister()
-        self.root.life = None
+        self.root.life = self.before_stop = None
         self.ended = Reply()
         self.ended.complete(Exit(Reason.KILLED, what="forked"))
 

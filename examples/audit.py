@@ -15,7 +15,7 @@ with what was said about it, and so does whoever needs its result; nothing else 
 Files are read by workers that take no precautions: one that is no text, or no Python, crashes its reader. Whoever asked
 hears why, the supervisor starts another reader, and the task goes on.
 
-Needs the extra "cli" (for rich), and with --store the extra "sql".
+Needs the extra "cli".
 """
 
 from __future__ import annotations

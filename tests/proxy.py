@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit, urlunsplit
 
@@ -45,11 +45,11 @@ class Proxy:
                 self._sockets += [client, server]
                 if self._is_closed:
                     return
-                self._start(lambda client=client, server=server: self._forward(client, server))  # type: ignore[misc]
-                self._start(lambda client=client, server=server: self._answer(server, client))  # type: ignore[misc]
+                self._start(self._forward, client, server)
+                self._start(self._answer, server, client)
 
-    def _start(self, target: object) -> None:
-        thread = threading.Thread(target=target)  # type: ignore[arg-type]
+    def _start(self, target: Callable[..., None], *sockets: socket.socket) -> None:
+        thread = threading.Thread(target=target, args=sockets)
         self._threads.append(thread)
         thread.start()
 

@@ -57,11 +57,28 @@ class NotingStore(MemoryStore):
     def __init__(self, changes: Sequence[Change] = ()) -> None:
         super().__init__()
         self.changes: list[Change] = []
+        self._news = threading.Condition()
         for change in changes:
             change.make(self)
 
     def _note(self, what: str, stream: str, owner: str, record: Event | None) -> None:
-        self.changes.append(Change(what, stream, owner, None if record is None else encode(record)))
+        with self._news:
+            self.changes.append(Change(what, stream, owner, None if record is None else encode(record)))
+            self._news.notify_all()
+
+    def changes_when(self, kind: type[Event], stream: str, subtask: str | None = None) -> list[Change]:
+        """Wait for a record; the changes up to it."""
+
+        def found() -> int | None:
+            for number, change in enumerate(self.changes, start=1):
+                if change.stream == stream and change.record is not None and change.record[0] == kind.__name__:
+                    if subtask is None or getattr(decode(*change.record), "subtask", None) == subtask:
+                        return number
+            return None
+
+        with self._news:
+            assert self._news.wait_for(found, LONG_S), (kind, stream, subtask)
+            return self.changes[: found()]
 
     def create(self, stream: str, owner: str, record: Event) -> bool:
         created = super().create(stream, owner, record)
@@ -81,6 +98,17 @@ class NotingStore(MemoryStore):
         super().finish(stream)
         self._note("finish", stream, "", None)
 
+    def changes_of_all(self) -> list[Change]:
+        """What makes a store with the same records."""
+        owners, copy = self.owners(), NotingStore()
+        for stream, journal in self.journals.items():
+            copy.create(stream, owners.get(stream, ""), journal[0])
+            for record in journal[1:]:
+                copy.append(stream, record)
+            if stream not in owners:
+                copy.finish(stream)
+        return copy.changes
+
     @property
     def journals(self) -> dict[str, list[Event]]:
         """All records there are, by stream."""
@@ -95,11 +123,12 @@ class Books:
         self.entries: list[tuple[int, tuple[Any, ...]]] = [(0, entry) for entry in before]
         self.heard: dict[str, Callable[[], object]] = {}
         """What is to happen when something of this kind is noted: by the first word of the entry."""
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
 
     def note(self, *entry: Any) -> None:
         with self._lock:
             self.entries.append((len(self.store.changes), entry))
+            self._lock.notify_all()
         hear = self.heard.get(entry[0])
         if hear is not None:
             hear()
@@ -116,15 +145,52 @@ class Books:
         with self._lock:
             return Counter(entry for _, entry in self.entries)
 
+    def wait_for(self, *entry: Any) -> None:
+        """Return when something was done that begins like this."""
+
+        def is_there() -> bool:
+            return any(each[: len(entry)] == entry for _, each in self.entries)
+
+        with self._lock:
+            assert self._lock.wait_for(is_there, LONG_S), (entry, self.entries)
+
     def by(self, changes: int) -> list[tuple[Any, ...]]:
         """What was done when there were so many changes."""
         return [entry for at, entry in self.entries if at <= changes]
+
+
+def crashed(spec: SupervisorSpec, books: Books, task: Task, *begun: Any, **options: Any) -> list[Change]:
+    """The changes that a process has made that ends when something was begun: an entry of the books."""
+    with start(spec, store=books.store, **options) as tree:
+        tree.submit(task)
+        books.wait_for(*begun)
+        settle_orchestrators(tree)
+        return list(books.store.changes)
+
+
+def settle_orchestrators(tree: Tree) -> None:
+    """Return when the orchestrators have handled all that they were told, though workers go on."""
+    for path in list(tree._system.tasks.desks):
+        assert tree._system.children[f"{path}/orchestrator"].mailbox.when_quiet().wait(LONG_S)
+
+
+def records(store: MemoryStore, stream: str, *kinds: type[Any]) -> list[Any]:
+    """Of a journal, those of these kinds."""
+    return [record for record in store.read(stream) if isinstance(record, kinds)]
 
 
 class Scenario:
     """A tree, the tasks that it gets, and what people do meanwhile. To be filled in."""
 
     tasks: tuple[Task, ...] = (Task("the goal", id="t"),)
+    later: tuple[str, ...] = ()
+    """Ids of tasks that somebody submits meanwhile."""
+    varying: frozenset[str] = frozenset()
+    """What may be begun more or less often, because it gives way to something: by idempotency key."""
+
+    def options(self, _: Sequence[Change]) -> dict[str, Any]:
+        """Of ``start``; after these changes."""
+        return {}
 
     def spec(self, books: Books) -> SupervisorSpec:
         """The declaration, with new workers."""
@@ -138,7 +204,7 @@ class Scenario:
     def run(self) -> tuple[Books, dict[str, Any]]:
         """Undisturbed."""
         books = Books()
-        with start(self.spec(books), store=books.store) as tree:
+        with start(self.spec(books), store=books.store, **self.options(())) as tree:
             self.meanwhile(tree, books)
             for task in self.tasks:
                 tree.submit(task)
@@ -149,7 +215,7 @@ class Scenario:
         """In a new process, on a store with these changes, after what was done."""
         books = Books(done)
         books.store = NotingStore(changes)
-        with start(self.spec(books), store=books.store) as tree:
+        with start(self.spec(books), store=books.store, **self.options(changes)) as tree:
             assert tree._system.tasks.resumed().wait(LONG_S)
             self.meanwhile(tree, books)
             for task in self.tasks:
@@ -160,7 +226,8 @@ class Scenario:
         return books, reports
 
     def reports(self, tree: Tree) -> dict[str, Any]:
-        found = {task.id or "": report_of(tree, task.id or "") for task in self.tasks}
+        ids = [*(task.id or "" for task in self.tasks), *self.later]
+        found = {id_: report_of(tree, id_) for id_ in ids}
         return {id_: {**essence(report), "compensated": report.compensated} for id_, report in found.items()}
 
 
@@ -188,17 +255,33 @@ def same_from_every_change(scenario: Scenario) -> int:
 
         books, found = scenario.resume(changes[:at], done)
 
-        assert found == reports, where
-        new = books.counts
-        missing, more = wanted.counts - new, new - wanted.counts
-        assert missing == {}, f"{where}: not done"
+        other = differences(found, reports)
+        assert other == {}, f"{where}: {other}"
+        new, old = _steady(books.counts, scenario), _steady(wanted.counts, scenario)
+        missing, more = old - new, new - old
+        assert missing == {}, f"{where}: not done: {missing}"
         again = in_flight(changes[:at])
-        assert {entry for entry in more if not is_in(entry, again)} == set(), f"{where}: done again"
+        twice_done = {entry for entry in more if not is_in(entry, again)}
+        assert twice_done == set(), f"{where}: done again: {twice_done}"
         assert set(more.values()) <= {1}, where
         assert twice(books.store) == [], where  # type: ignore[arg-type]
         left = {stream: owner for stream, owner in books.store.owners().items() if not stream.startswith(BREAKER)}
         assert left == {}, where
     return len(changes)
+
+
+def _steady(counts: Counter[tuple[Any, ...]], scenario: Scenario) -> Counter[tuple[Any, ...]]:
+    return Counter({entry: 1 if entry[1] in scenario.varying else count for entry, count in counts.items()})
+
+
+def differences(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Of reports: what there is, and what there should be."""
+    return {
+        f"{id_}.{name}": (found[id_][name], value)
+        for id_, report in wanted.items()
+        for name, value in report.items()
+        if found[id_][name] != value
+    }
 
 
 def is_in(entry: tuple[Any, ...], begun: set[tuple[Any, ...]]) -> bool:

@@ -49,6 +49,16 @@ def kept(store: Any) -> None:
         reply.get(timeout=PATIENCE_S)
 
 
+def settled(store: Any) -> None:
+    """Wait until everybody has heard that all is kept: a reply wakes those who wait before it calls back the others."""
+    for _ in range(1000):
+        reply = store.flush()
+        if reply is None:
+            return
+        reply.get(timeout=PATIENCE_S)
+    raise AssertionError("there is no end of it")
+
+
 class Heard:
     """A store's listener that remembers, and can be waited on."""
 

@@ -10,13 +10,27 @@ from typing import Any
 import pytest
 
 from actors.clock import unstopped
-from actors.errors import ActorsError, StartError
+from actors.errors import ActorsError, StartError, TreeDownError
 from actors.reply import Reply
 from actors.system import System
 from actors.tasks.errors import LeaseLostError, StoreError
+from actors.tasks.ground import Ground
 from actors.testing import Hang
 from tests.crew import LONG_S, Record, shop
-from trees import SupervisorSpec, Tree, WorkerSpec
+from tests.task_crew import idle
+from trees import (
+    Plan,
+    PlanRefused,
+    StaticPlan,
+    Subtask,
+    SubtaskFailed,
+    SubtaskRetrying,
+    SupervisorSpec,
+    Task,
+    Tasks,
+    Tree,
+    WorkerSpec,
+)
 from trees.build import build
 from trees.ha import HA
 from trees.keeper import Keeper
@@ -229,6 +243,106 @@ def test_a_root_that_gives_up_hands_over() -> None:
 
         assert leases.released == [1]
     assert roles(record)[-1] == "stopped"
+
+
+# -- what is started ---------------------------------------------------------------------------------------
+
+
+def working(execute: Callable[..., Any], **words: Any) -> SupervisorSpec:
+    """A root with one worker, and a plan of one subtask for it."""
+    words.setdefault("planner", StaticPlan([Subtask(id="one", worker="w")]))
+    return SupervisorSpec(id="shop", tasks=Tasks(**words), children=[WorkerSpec(id="w", execute=execute)])
+
+
+def stands(tree: Tree) -> threading.Event:
+    """Hold its keeper up until its time is over; setting the event lets it go on."""
+    standing, go_on = threading.Event(), threading.Event()
+    keeper: Any = tree._keeper
+
+    def stand(_: float) -> None:
+        standing.set()
+        assert go_on.wait(LONG_S)
+
+    keeper._hear(stand)
+    assert standing.wait(LONG_S)
+    threading.Event().wait(max(0.0, keeper._candidate.sent + HA1.kill_s - unstopped()) + 0.01)
+    return go_on
+
+
+@pytest.mark.parametrize("what", ["an attempt", "a step"])
+def test_nothing_is_started_when_the_time_is_over_and_it_is_nobodys_failure(what: str) -> None:
+    ran: list[object] = []
+
+    def plan(task: object, catalogue: object, feedback: object) -> Plan:
+        ran.append("plan")
+        return Plan(subtasks=[Subtask(id="one", worker="w")])
+
+    words = {"planner": plan} if what == "a step" else {}
+    with kept(FakeLeases(), working(lambda _, context: ran.append(context.token), **words)) as (tree, record, settled):
+        settled.get()
+        thaw = stands(tree)
+        handle = tree.submit(Task(goal="goal", id="t1"))
+        idle(tree)
+        thaw.set()
+        lost(tree)
+
+        assert ran == []
+        assert record.of(SubtaskFailed) == record.of(SubtaskRetrying) == record.of(PlanRefused) == []
+        with pytest.raises(TreeDownError):
+            handle.result(0)
+
+
+def test_an_attempt_that_was_given_in_time_does_not_begin_when_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[object] = []
+    with kept(FakeLeases(), working(lambda _, __: ran.append("ran"))) as (tree, record, settled):
+        settled.get()
+        answers = iter([True])  # where it is given
+        monkeypatch.setattr(tree._system.tasks, "may_start", lambda: next(answers, False))
+        tree.submit(Task(goal="goal", id="t1"))
+        idle(tree)
+
+        assert (ran, next(answers, "used up")) == ([], "used up")
+        assert record.of(SubtaskFailed) == record.of(SubtaskRetrying) == []
+
+
+def test_a_thread_that_was_left_to_itself_gets_no_token_any_more() -> None:
+    found: list[object] = []
+    read = threading.Event()
+    leases = FakeLeases()
+    with Hang(deaf=True) as stuck:
+
+        def execute(_: object, context: Any) -> None:
+            found.append(context.token)
+            stuck.hold()
+            try:
+                found.append(context.token)
+            except LeaseLostError as error:
+                found.append(type(error))
+            read.set()
+
+        with kept(leases, working(execute)) as (tree, _, settled):
+            settled.get()
+            tree.submit("goal")
+            stuck.wait_until_entered()
+            leases.error = OSError("no route")
+            lost(tree)
+            stuck.release()
+
+            assert read.wait(LONG_S)
+    assert found == [1, LeaseLostError]
+
+
+def test_a_leader_says_so_only_when_what_was_unfinished_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    resumed = Reply()
+    monkeypatch.setattr(Ground, "resumed", lambda _: resumed)
+    with kept(FakeLeases()) as (tree, _, settled):
+        assert not settled.wait(0.5)
+        assert tree.role == "standby"
+        assert not tree.wait_for_role("leader", 0.1)
+        resumed.complete()
+
+        assert settled.get() == "leader"
+        assert tree.role == "leader"
 
 
 # -- waiting -----------------------------------------------------------------------------------------------

@@ -201,8 +201,9 @@ def test_what_an_old_leader_writes_is_refused_and_ends_it(begin: Begin, works: W
 def take_away(url: str, tree: Tree) -> None:
     """As if its time were over for the store, and another one had taken the lease."""
     keeper: Any = tree._keeper
-    keeper._leases.release(keeper._candidate.token)
-    with closing(LeaseRow(Database(url), "shop", "thief", 30.0, 5.0)) as thief:
+    with closing(LeaseRow(url, "shop", str(tree.holder), lease_s=0.0, wait_s=5.0, hangs_s=5.0)) as same_name:
+        assert same_name.renew(keeper._candidate.token) == 1
+    with closing(LeaseRow(url, "shop", "thief", lease_s=30.0, wait_s=5.0, hangs_s=5.0)) as thief:
         assert thief.acquire() == 2
 
 

@@ -79,7 +79,10 @@ DOORS = (
     ),
     Door(frozenset({"rich"}), {"trees/live.py": "the live view of the command line"}),
     Door(frozenset({"psycopg", "sqlalchemy", "sqlite3"}), {"trees/store/": "what the extra `sql` installs"}),
-    Door(frozenset({"typer"}), {"trees/commands.py": "the command line"}),
+    Door(
+        frozenset({"typer"}),
+        {"trees/commands.py": "the command line", "trees/commands_tasks.py": "its part that has to do with tasks"},
+    ),
     Door(
         frozenset({"loguru"}),
         {

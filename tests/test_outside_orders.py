@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, se
 from tests.crew import LONG_S
 from tests.databases import postgres, postgres_url, sqlite_url, store_url
 from trees import (
-    EscalationError,
     Escalate,
+    EscalationError,
+    EscalationRaised,
     StaticPlan,
     StoreError,
     Subtask,
@@ -26,6 +28,7 @@ from trees import (
     start,
 )
 from trees.outside import Outside, OutsideError
+from trees.seen import SeenTask
 
 __all__ = ["postgres", "postgres_url", "sqlite_url", "store_url"]
 ONE = StaticPlan([Subtask("a")])
@@ -53,6 +56,11 @@ def left(outside: Outside) -> int:
     """How many orders lie in the store."""
     with outside._store._database.reading() as connection:
         return len(connection.exec_driver_sql("SELECT id FROM regrow_orders").all())
+
+
+def ordered(outside: Outside, task: str, kind: str, body: dict[str, Any]) -> bool:
+    """Put any order down; whether it is taken."""
+    return outside._carried_out(SeenTask.of("p", task, []), kind, body, WAIT_S)
 
 
 def answered(outside: Outside, id_: str, word: str, value: Any = None, wait_s: float = WAIT_S) -> str:
@@ -157,16 +165,16 @@ def test_an_order_that_comes_twice_is_done_once(sqlite_url: str) -> None:
     with start(spec, store=sqlite_url) as tree, Outside(sqlite_url) as outside:
         id_ = question(tree)
         body = {"escalation": id_, "answer": "approve", "value": None}
-        orders = [outside._store.post_order("p", "t", "respond", body) for _ in range(3)]
-        report = tree.task("t").result(timeout=LONG_S)
         for _ in range(3):
-            orders.append(outside._store.post_order("p", "t", "cancel", {"reason": "late"}))
-        end = outside._store
-        while any(end.is_waiting("p", order) for order in orders):
-            settle(tree)
-        status = tree.task("t").status
+            outside._store.post_order("p", "t", "respond", body)
+        report = tree.task("t").result(timeout=LONG_S)
+        for _ in range(2):
+            outside._store.post_order("p", "t", "cancel", {"reason": "late"})
+        taken = ordered(outside, "t", "cancel", {"reason": "later still"})
+        status, orders = tree.task("t").status, left(outside)
 
     assert report.status is status is TaskStatus.SUCCEEDED
+    assert (taken, orders) == (True, 0)
     assert len(script.calls) == 2
 
 
@@ -187,15 +195,13 @@ def test_an_order_that_makes_no_sense_is_put_away_and_harms_nobody(
     spec, script = asking()
     with start(spec, store=sqlite_url) as tree, Outside(sqlite_url) as outside:
         id_ = question(tree)
-        order = outside._store.post_order("p", task, kind, body)
-        while outside._store.is_waiting("p", order):
-            settle(tree)
+        taken = ordered(outside, task, kind, body)
         incarnation = tree.child("p/orchestrator").incarnation
         open_ = [each.id for each in tree.escalations()]
         answered(outside, id_, "approve")
         report = tree.task("t").result(timeout=LONG_S)
 
-    assert (incarnation, open_) == (1, [id_])
+    assert (taken, incarnation, open_) == (True, 1, [id_])
     assert report.status is TaskStatus.SUCCEEDED
     assert len(script.calls) == 2
 
@@ -206,9 +212,10 @@ def test_a_teams_question_is_found_and_answered_by_its_own_id(store_url: str) ->
     team = SupervisorSpec(id="team", tasks=Tasks(planner=ONE), children=[worker])
     spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("team")])), children=[team])
     with start(spec, store=store_url) as tree, Outside(store_url) as outside:
+        raised = threading.Event()
+        tree.subscribe(lambda event: raised.set() if isinstance(event, EscalationRaised) else None)
         handle = tree.submit(Task("do it", id="t"))
-        while not handle.escalations:
-            settle(tree)
+        assert raised.wait(LONG_S)
         id_ = handle.escalations[0].id
         listed = outside.tasks(0)
         said = answered(outside, id_, "approve")
@@ -225,9 +232,11 @@ def test_what_is_not_there_is_said_to_be_so(sqlite_url: str) -> None:
         Outside(sqlite_url)
     with start(spec_of(ScriptedExecutable("ok")), store=sqlite_url) as tree, Outside(sqlite_url) as outside:
         tree.submit(Task("do it", id="t-1")).result(timeout=LONG_S)
-        with pytest.raises(OutsideError, match="task t1: is not in this store. Did you mean 't-1'"):
+        with pytest.raises(OutsideError, match=r"task t1: is not in this store. Did you mean 't-1'\?"):
             outside.task("t1")
-        with pytest.raises(OutsideError, match="escalation t-1:a:1: is not open any more: task t-1 has ended: succeeded"):
+        with pytest.raises(
+            OutsideError, match="escalation t-1:a:1: is not open any more: task t-1 has ended: succeeded"
+        ):
             outside.question("t-1:a:1")
         with pytest.raises(OutsideError, match="is not in this store"):
             outside.question("elsewhere:a:1")

@@ -15,6 +15,7 @@ from tests.databases import postgres, postgres_url, sqlite_url, store_url
 from tests.late_store import LateStore
 from trees import LeaseLostError, StaticPlan, StoreError, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees import start_async as begin
+from trees.store import SqlStore
 from trees.store.engine import Database
 from trees.store.schema import take_token
 
@@ -67,15 +68,19 @@ def test_leaving_the_block_of_a_tree_that_lost_its_store_raises_why(sqlite_url: 
             take_over(sqlite_url)
             await tree._system.ended
 
-    with pytest.raises(LeaseLostError), start(spec, store=sqlite_url) as tree:
-        take_over(sqlite_url)
-        assert tree._system.ended.wait(LONG_S)
+    def leave(another: Exception | None = None) -> None:
+        with start(spec, store=sqlite_url) as tree:
+            take_over(sqlite_url)
+            assert tree._system.ended.wait(LONG_S)
+            if another is not None:
+                raise another
+
+    with pytest.raises(LeaseLostError):
+        leave()
+    with pytest.raises(ZeroDivisionError):
+        leave(ZeroDivisionError())
     with pytest.raises(LeaseLostError):
         asyncio.run(host())
-    with pytest.raises(ZeroDivisionError), start(spec, store=sqlite_url) as tree:
-        take_over(sqlite_url)
-        assert tree._system.ended.wait(LONG_S)
-        raise ZeroDivisionError
 
 
 def test_what_waits_for_the_store_when_it_is_lost_hears_it_and_is_not_begun() -> None:
@@ -135,8 +140,6 @@ def test_a_store_of_ones_own_is_not_closed_by_the_tree() -> None:
 
 
 def test_a_store_that_was_lost_before_the_tree_began_is_found_out(sqlite_url: str) -> None:
-    from trees.store import SqlStore
-
     store = SqlStore(sqlite_url, root="p")
     store.open()
     take_over(sqlite_url)

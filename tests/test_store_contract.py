@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.tasks.journal import Store
-from tests.stores import OWNER, counted, ended, kept, queued, submitted, succeeded
+from tests.stores import OWNER, counted, ended, kept, queued, settled, submitted, succeeded
 from trees.store import MemoryStore, open_store
 
 
@@ -125,7 +125,7 @@ def test_who_flushes_hears_in_order_and_only_of_what_is_kept(store: Store) -> No
             heard.append(number)
         else:
             reply.add_done_callback(lambda number=number: heard.append(number))  # type: ignore[misc]
-    kept(store)
+    settled(store)
 
     assert heard == list(range(50))
     assert store.flush() is None

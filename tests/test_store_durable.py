@@ -11,10 +11,12 @@ from sqlalchemy import update
 
 from actors.tasks.errors import LeaseLostError, StoreBusyError, StoreError
 from actors.tasks.events import TaskSubmitted
+from actors.tasks.store_events import JournalDamaged
 from actors.tasks.task import Task
 from tests.stores import OWNER, PATIENCE_S, Heard, counted, ended, kept, queued, submitted, succeeded
 from trees.store import SqlStore, open_store
 from trees.store.engine import Database
+from trees.store.rows import Batch
 from trees.store.schema import leases, records, take_token
 
 Opens = Callable[..., SqlStore]
@@ -196,7 +198,12 @@ def test_what_is_taken_back_was_never_there(opens: Opens, store_url: str, monkey
     store.create("first", OWNER, submitted("first"))
     kept(store)
     write, begun = store._session.write, threading.Event()
-    monkeypatch.setattr(store._session, "write", lambda batch: (begun.set(), write(batch)))
+
+    def watched(batch: Batch) -> None:
+        begun.set()
+        write(batch)
+
+    monkeypatch.setattr(store._session, "write", watched)
     with Database(store_url).transaction() as connection:  # nobody else writes meanwhile
         connection.execute(update(leases).values(expires_at=None))
         store.append("first", queued("first"))
@@ -403,12 +410,19 @@ def test_one_journal_that_is_damaged_does_not_stop_the_others(
     damage(store_url, **changes)
 
     store = opens()
+    store.listener = heard = Heard()
 
-    assert store.streams(OWNER) == ["good", "bad"]
+    assert store.streams(OWNER) == ["good"]
+    assert store.owners() == {"good": OWNER}
     assert len(store.read("good")) == 2
     for use in (lambda: store.read("bad"), lambda: store.append("bad", queued("bad"))):
-        with pytest.raises(StoreError, match=r"damaged|newer version"):
+        with pytest.raises(StoreError, match=r"journal of 'bad': .*(damaged|newer version)"):
             use()
     assert not store.create("bad", OWNER, submitted("bad"))
+    assert not store.withdraw("bad")
+    store.finish("bad")
     store.append("good", queued("good"))
     kept(store)
+    found = heard.wait_for(JournalDamaged)
+    assert (found.path, found.task) == (OWNER, "bad")
+    assert [task.id for task in store.all_tasks() if task.finished_at is None] == ["good", "bad"]

@@ -13,7 +13,7 @@ from actors.events import InternalError
 from actors.reply import Reply
 from actors.tasks.errors import LeaseLostError, StoreError
 from actors.tasks.store_events import StorePaused, StoreResumed
-from tests.stores import PATIENCE_S, Heard, queued, submitted, succeeded
+from tests.stores import PATIENCE_S, Heard, queued, settled, submitted, succeeded
 from trees.store import writer as module
 from trees.store.rows import Batch, Change, What
 from trees.store.writer import Writer
@@ -128,6 +128,7 @@ def test_what_gathers_during_a_write_is_written_together_and_everybody_hears_in_
         last = awaited(running.writer)
         assert heard == []
     last.get(timeout=PATIENCE_S)
+    settled(running.writer)
 
     assert running.session.batches == [1, 100]
     assert running.owner.kept_sizes == [1, 100]
@@ -155,7 +156,7 @@ def test_who_asks_twice_for_the_same_waits_for_the_same(running: Running) -> Non
     assert third is not first
     third.get(timeout=PATIENCE_S)
     assert first.succeeded
-    assert running.writer.flush() is None
+    settled(running.writer)
 
 
 def test_what_nobody_waits_for_is_written_all_the_same(running: Running) -> None:
@@ -180,6 +181,7 @@ def test_a_flush_never_overtakes_one_that_is_being_told(running: Running) -> Non
     second.add_done_callback(lambda: order.append("second"))
     go_on.set()
     second.get(timeout=PATIENCE_S)
+    settled(running.writer)
 
     assert order == ["first", "second"]
 
@@ -215,6 +217,7 @@ def test_it_is_told_that_it_goes_on_before_those_who_wait_are(running: Running) 
     reply = awaited(running.writer)
     reply.add_done_callback(lambda: seen.append(len(running.owner.events)))
     reply.get(timeout=PATIENCE_S)
+    settled(running.writer)
 
     assert seen == [2]
 

@@ -226,6 +226,7 @@ def test_a_large_value_is_kept_once_for_all_who_have_it() -> None:
     engine.dispose()
 
     assert tuple(kept) == (1, LARGE + 2)
+    assert longest is not None
     assert longest < 200
     assert [record.value for record in found] == [large] * 3
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from actors import Failed
 from tests.resuming import Books, Scenario, same_from_every_change
-from trees import Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec
+from trees import Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec
 
 SOON = Retry(max_attempts=2, initial_s=0.001, factor=1.0, max_s=0.001, jitter=0.0)
 
@@ -91,6 +91,14 @@ class Teams(Scenario):
             tasks=Tasks(planner=StaticPlan(plan), on_failure=[]),
             children=[worker, team, *twins, broken],
         )
+
+    def reports(self, tree: Tree) -> dict[str, Any]:
+        """Which of the twins is the first to be free is a matter of chance."""
+        (report,) = super().reports(tree).values()
+        report["graph"] = [
+            (id_, status, (worker or "").rstrip("12"), tries) for id_, status, worker, tries in report["graph"]
+        ]
+        return {"t": report}
 
 
 def test_teams_go_on_from_every_change() -> None:

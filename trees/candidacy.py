@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from actors.system import System
 
 
+WAIT = 0.8
+"""Of the time that a request may take, it waits for the locks of others."""
+
+
 class Fenced(Storing):
     """What the store of a candidate talks to."""
 
@@ -46,7 +50,7 @@ def require_shared(spec: SupervisorSpec, ha: object, store: object) -> None:
         raise ConfigError((Problem(f"{spec.id}.store", what, hint),))
 
 
-def candidate(ha: HA, spec: SupervisorSpec, system: System, store: Any) -> Keeper:
+def candidate(ha: HA, spec: SupervisorSpec, system: System, store: Any, url: str) -> Keeper:
     """The keeper of a tree: it starts the tree as soon as the lease is ours.
 
     Args:
@@ -54,13 +58,16 @@ def candidate(ha: HA, spec: SupervisorSpec, system: System, store: Any) -> Keepe
         spec: the declaration of the tree.
         system: not started.
         store: a ``SqlStore`` that is not open.
+        url: of its database.
     """
-    from trees.store.lease import LeaseRow  # noqa: PLC0415 - only here is what the extra `sql` installs needed
+    from trees.store.lease import LeaseRow, session_of  # noqa: PLC0415 - only here is what the extra `sql` installs needed
 
     store.database.hangs_s = min(store.database.hangs_s, ha.stop_s)
-    leases = LeaseRow(store.database, spec.id, ha.holder, ha.lease_s, ha.request_s)
+    wait_s = WAIT * ha.request_s
+    leases = LeaseRow(url, spec.id, ha.holder, lease_s=ha.lease_s, wait_s=wait_s, hangs_s=ha.stop_s)
 
     def take_over(token: int) -> None:
+        store.database.session = session_of(spec.id, token)
         store.open(token)
         try:
             bind(system, store, spec, close=False, listener=Fenced(system, store, keeper))

@@ -233,8 +233,9 @@ class Candidate:
             self._todo.append(Do.START)
 
     def broke(self, error: BaseException, now: float) -> None:
-        """They could not be read, or the tree did not start."""
-        self.cause = self.cause or error
+        """They could not be read, or the tree did not start. One that was told to end has not failed."""
+        if self.phase in {Phase.OPENING, Phase.STARTING}:
+            self.cause = error
         if self.phase is Phase.OPENING:
             self._release(now)
         elif self.phase is Phase.STARTING:

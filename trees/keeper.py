@@ -354,7 +354,10 @@ class Keeper:
         """The lease is given back or lost, and everybody was told: let go of all."""
         system, error = self._system, self._why()
         self.lease.end()
-        self._leases.close()
+        try:
+            self._leases.close()
+        except Exception as caught:  # noqa: BLE001 - whatever a driver raises, everybody who waits must hear of the end
+            system.internal_error(caught)
         if error is not None and system.cause is None:
             system.cause = error
         self.over.complete()

@@ -67,12 +67,11 @@ class Outside:
         shown = ended if finished is None else ended[len(ended) - min(finished, len(ended)) :]
         wanted = {(row.root, row.id) for row in [*shown, *(row for row in rows if row.finished_at is None)]}
         tasks, damaged = [], []
-        for row in rows:
-            if (row.root, row.id) in wanted:
-                try:
-                    tasks.append(self._seen(row))
-                except StoreError as error:
-                    damaged.append(f"task {row.id} of {row.root}: {error}")
+        for row, records in self._store.journals(row for row in rows if (row.root, row.id) in wanted):
+            if isinstance(records, StoreError):
+                damaged.append(f"task {row.id} of {row.root}: {records}")
+            else:
+                tasks.append(SeenTask.of(row.root, row.id, records))
         return Listed(tasks, len(ended) - len(shown), damaged)
 
     def task(self, id_: str, root: str | None = None) -> tuple[SeenTask, list[SeenTask]]:

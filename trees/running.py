@@ -34,7 +34,7 @@ from actors.tasks.events import (
     TaskEvent,
     TaskFinished,
 )
-from actors.tasks.store_events import StorePaused, StoreResumed, TaskStranded
+from actors.tasks.store_events import JournalDamaged, StorePaused, StoreResumed, TaskStranded
 from trees.live import LiveView
 from trees.resuming import Keeping, announce, finish
 from trees.start import start
@@ -177,6 +177,8 @@ def _tell(event: Event) -> None:
         _say(f"{event.path}: goes on, its store can be written again, after {event.after_s:.1f} s")
     elif isinstance(event, TaskStranded):
         _say(f"{event.path}: is not in this tree; task {event.task} waits until it is")
+    elif isinstance(event, JournalDamaged):
+        _say(f"{event.path}: the journal of task {event.task} cannot be read; nothing of it happens")
     elif isinstance(event, BreakerOpened):
         _say(f"{event.path}: its breaker has opened, it gets no work")
     elif isinstance(event, TaskEvent) and (said := _said_of_task(event)):

@@ -61,6 +61,7 @@ def listing(tasks: Sequence[SeenTask], now: float) -> str:
     """One line for each task, and one below it for each open question; a team's part is not listed for itself."""
     heads = ["task", "where", "status", "done", "age", "goal"]
     whole = [task for task in tasks if task.state.parent is None]
+    asking = [task for task in tasks if task.state.escalations]
     rows = [heads, *(_row(task, now) for task in whole)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(heads) - 1)]
     lines = []
@@ -69,7 +70,7 @@ def listing(tasks: Sequence[SeenTask], now: float) -> str:
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
         lines.append(_GAP.join([*padded, goal]).rstrip())
         if task is not None:
-            lines += [f"  asks {each.id}: {one_line(each.question, _QUESTION_CHARS)}" for each in asked(task, tasks)]
+            lines += [f"  asks {each.id}: {one_line(each.question, _QUESTION_CHARS)}" for each in asked(task, asking)]
     return "\n".join(lines)
 
 

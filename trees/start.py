@@ -163,7 +163,8 @@ class _Launch:
             if options.ha is None:
                 bind(system, store, self._spec, close=self.waits)
             else:
-                tree._keeper = candidate(options.ha, self._spec, system, store)  # noqa: SLF001 - its own package
+                keeper = candidate(options.ha, self._spec, system, store, str(options.store))
+                tree._keeper = keeper  # noqa: SLF001 - its own package
             if self._console is not None:
                 tree._open(self._console)  # noqa: SLF001 - its own package
         except BaseException:

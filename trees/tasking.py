@@ -9,7 +9,7 @@ from actors.errors import UnknownPathError
 from actors.tasks.errors import EscalationError, TaskError, UnknownTaskError
 from actors.tasks.events import TaskSubmitted
 from actors.tasks.executable import ExecutableInfo
-from actors.tasks.ground import Desk
+from actors.tasks.ground import BREAKER, Desk
 from actors.tasks.node import Escalation
 from actors.tasks.policy import Answer
 from actors.tasks.report import Report
@@ -17,9 +17,6 @@ from actors.tasks.task import Task, TaskStatus
 from trees.handle import TaskHandle, known, respond, waiting_chain
 from trees.roles import Leading
 from trees.submitting import Submission
-
-BREAKER = "breaker:"
-"""What the streams begin with in which breakers are kept."""
 
 
 class Tasking(Leading):

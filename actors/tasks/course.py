@@ -277,7 +277,7 @@ class Course:
             return  # it goes on: the team above has it undone, so it has heard of this end
         to.desk.keep(report, state)
         if state.parent is not None:
-            to.teamwork.answer(state.parent, report)
+            to.teamwork.answer(state, report)
         to.store.finish(state.id)
 
     def report_of(self, state: TaskState) -> Report:

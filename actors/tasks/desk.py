@@ -260,7 +260,7 @@ class Desk:
                 each for each in entries if to in each.executable.capabilities
             ]
             state = desk.states.get(host.task)
-            above = self.ground.attempts.get(state.parent) if state is not None and state.parent else None
+            above = self.ground.attempt_of(state) if state is not None else None
             if found or above is None:
                 return desk, host, found
             desk, host = above.desk, above

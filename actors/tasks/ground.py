@@ -15,6 +15,7 @@ from actors.reply import Reply
 from actors.tasks.desk import BREAKER, ORCHESTRATOR, Ask, Desk
 from actors.tasks.errors import StoreError
 from actors.tasks.settings import Tasks
+from actors.tasks.state import TaskState
 from actors.tasks.store_events import TaskStranded
 
 if TYPE_CHECKING:
@@ -128,6 +129,11 @@ class Ground:
         for desk in self.all_desks():
             for done in list(desk.done.values()):
                 done.fail(self.system.down_error(desk.path))
+
+    def attempt_of(self, state: TaskState) -> Attempt | None:
+        """What a team's part of a task stands for; None where that is not there, or another team has it by now."""
+        attempt = self.attempts.get(state.parent) if state.parent is not None else None
+        return attempt if attempt is not None and attempt.nested == state.id else None
 
     def forget(self, attempt: Attempt) -> None:
         """Its outcome is kept; another attempt may have its key by now."""

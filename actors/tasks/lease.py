@@ -41,7 +41,8 @@ class Lease:
         with self._lock:
             if self._now() < self._until:
                 return True
-            new, self._over, self._until = not self._over, True, -math.inf
+            new = self._until > -math.inf
+            self._over, self._until = self._over or new, -math.inf
         if new:
             self._lapsed()
         return False

@@ -37,7 +37,19 @@ LOST: Final = "nothing is known of its attempt"
 class Act:
     """What one worker did, or began, for a subtask, and what would have to be undone."""
 
-    __slots__ = ("attempt", "done", "number", "open", "result", "seq", "undoable", "undone", "unknown", "worker")
+    __slots__ = (
+        "attempt",
+        "broken",
+        "done",
+        "number",
+        "open",
+        "result",
+        "seq",
+        "undoable",
+        "undone",
+        "unknown",
+        "worker",
+    )
 
     def __init__(self, worker: str, number: int, seq: int) -> None:
         self.worker = worker
@@ -47,6 +59,8 @@ class Act:
         self.attempt = 0
         self.open = False
         """An attempt was started, and nothing is known of its end."""
+        self.broken = False
+        """It had begun and was broken off: that stays so where it is started once more and does not begin."""
         self.unknown = False
         """An attempt ended so that it may have had its effect."""
         self.done = False
@@ -54,6 +68,17 @@ class Act:
         self.undone = False
         self.undoable = False
         """Its worker said how it is undone."""
+
+    def broken_off(self, why: str = "") -> None:
+        """An attempt was ended for reasons of others, or lost: where it had begun, nobody knows what it had done."""
+        if why == UNBEGUN:
+            self.open = self.broken
+        else:
+            self.broken = True
+
+    def ends(self) -> None:
+        """An attempt has ended by itself."""
+        self.open = self.broken = False
 
     @property
     def needs_undo(self) -> bool:

@@ -154,8 +154,8 @@ class TaskState:
         node = self.nodes[event.subtask]
         if node.status is SubtaskStatus.RUNNING:
             self._ran(node, self.last_at if event.reason == LOST else event.at)  # that nothing ran since is no cost
-            if event.reason == UNBEGUN and node.acts:
-                node.acts[-1].open = False
+            for act in (node.acts or ())[-1:]:
+                act.broken_off(event.reason)
         node.status, node.queued_at, node.due, node.answered = SubtaskStatus.QUEUED, event.at, None, None
 
     def _started(self, event: events.SubtaskStarted) -> None:
@@ -166,7 +166,8 @@ class TaskState:
         node = self.nodes[event.subtask]
         if node.acts and node.status is SubtaskStatus.RUNNING:  # else a person gave the result
             act = node.acts[-1]
-            act.open, act.done, act.result = False, True, event.value
+            act.ends()
+            act.done, act.result = True, event.value
         node.value, node.error, node.kind = event.value, "", ""
         self._ends(node, SubtaskStatus.SUCCEEDED, event.at, event.usage)
 
@@ -195,13 +196,15 @@ class TaskState:
         if node.status is SubtaskStatus.RUNNING:
             self._ran(node, event.at, event.usage)
             for act in (node.acts or ())[-1:]:
-                act.open = False
+                act.ends()
                 act.unknown = act.unknown or event.kind in UNKNOWN
 
     def _preempted(self, event: events.SubtaskPreempted) -> None:
         node = self.nodes[event.subtask]
         self._ran(node, event.at)
         node.preemptions += 1
+        for act in (node.acts or ())[-1:]:
+            act.broken_off()
         node.status, node.queued_at = SubtaskStatus.QUEUED, event.at
 
     def _skipped(self, event: events.SubtaskSkipped) -> None:
@@ -215,7 +218,7 @@ class TaskState:
         if node.status is SubtaskStatus.RUNNING:
             self._ran(node, event.at)
             if not event.unknown and node.acts:
-                node.acts[-1].open = False
+                node.acts[-1].broken_off(UNBEGUN)
         if node.escalation is not None:
             self._close(node.escalation.id)
         self._ends(node, SubtaskStatus.CANCELLED, event.at, NO_USAGE)

@@ -26,8 +26,25 @@ class StoreResumed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class JournalDamaged(Event):
+    """The journal of a task (of the supervisor at ``path``) cannot be read: it stays as it is, and nothing happens."""
+
+    level: ClassVar[str] = "ERROR"
+    task: str
+    error: StoreError
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStranded(Event):
     """A task is not finished, and its supervisor (at ``path``) is not in the tree any more: it waits until it is."""
 
     level: ClassVar[str] = "ERROR"
     task: str
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFailed(Event):
+    """The tree cannot go on and is being ended, for a reason that is none of its workers': it has lost its store."""
+
+    level: ClassVar[str] = "CRITICAL"
+    error: BaseException

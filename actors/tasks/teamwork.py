@@ -96,7 +96,7 @@ class Teamwork:
             attempt.fail(error)
             return
         if state is not None:
-            self._finished_before(state, attempt)
+            self._finished_before(state)
             return
         event = self._submitted(id_, attempt)
         if to.store.create(id_, to.path, event):
@@ -154,20 +154,22 @@ class Teamwork:
                 to.course.watch(state)
                 to.launching.requeue_all(state)
                 to.course.advance(state)
+        attempt.again = False
         self.go_on(state)
 
-    def _finished_before(self, state: TaskState, attempt: Attempt) -> None:
+    def _finished_before(self, state: TaskState) -> None:
         if state.final is not None:
-            _ended_for(attempt, state)
             report = self._to.desk.reports.get(state.id)
             report = report if report is not None else self._to.course.report_of(state)
-            self._to.act(self.answer, attempt.key, report)
+            self._to.act(self.answer, state, report)
 
     # -- waiting for the one above -------------------------------------------------------------------------
 
     def must_wait(self, state: TaskState) -> bool:
         """Whether a part from the journal is to wait; one that is ending is not: that is wanted in any case."""
-        if state.parent is None or state.ending is not None or self._is_there(state.parent):
+        attempt = self._to.ground.attempt_of(state)
+        is_taken = attempt is not None and not attempt.again and not attempt.done
+        if state.parent is None or state.ending is not None or is_taken:
             return False
         if state.id not in self._held:
             self._held.add(state.id)
@@ -189,16 +191,14 @@ class Teamwork:
             self._held.discard(state.id)
             self._to.course.resume(state)
 
-    def _is_there(self, key: str) -> bool:
-        attempt = self._to.ground.attempts.get(key)
-        return attempt is not None and not attempt.done
-
     def _above(self) -> Desk | None:
         return self._to.ground.desks.get(self._to.path.rpartition("/")[0])
 
     def _look_above(self, state: TaskState) -> None:
         """The orchestrator above knows by now what it still wants."""
-        if state.id not in self._held or self._is_there(state.parent or "") or self._is_wanted(state):
+        attempt = self._to.ground.attempt_of(state)
+        will_come = attempt is not None and not attempt.done
+        if state.id not in self._held or will_come or self._is_wanted(state):
             return
         why = "what it was a part of went on, or ended, without it"
         self._to.course.end(state, TaskStatus.CANCELLED, "cancel", why)
@@ -216,11 +216,12 @@ class Teamwork:
         is_last = part_of(whole.id, node, node.acts[-1]) == state.id
         return is_last and node.status in {SubtaskStatus.RUNNING, SubtaskStatus.QUEUED}
 
-    def answer(self, key: str, report: Report) -> None:
+    def answer(self, state: TaskState, report: Report) -> None:
         """A task that this team had for another orchestrator has ended."""
-        attempt = self._to.ground.attempts.get(key)
+        attempt = self._to.ground.attempt_of(state)
         if attempt is None or attempt.done:
             return
+        _ended_for(attempt, state)
         attempt.used = report.usage
         attempt.undone = report.compensated
         if attempt.role == "work" and report.status is not TaskStatus.SUCCEEDED and attempt.ended_by is not None:
@@ -257,7 +258,7 @@ class Teamwork:
         runs = any(node.status is SubtaskStatus.RUNNING for node in state.nodes.values())
         if runs or not state.paused or state.ending is not None:
             return
-        attempt = self._to.ground.attempts.get(state.parent or "")
+        attempt = self._to.ground.attempt_of(state)
         if attempt is not None:
             self._to.act(attempt.fail, AttemptEnded("preempt"))
 
@@ -277,7 +278,7 @@ class Teamwork:
         if state is None:
             state = folded(id_, kept)
             if state.final is not None and state.ending is not None and state.ending.parent == attempt.key:
-                self.answer(attempt.key, to.course.report_of(state))  # done by an incarnation that could not say so
+                self.answer(state, to.course.report_of(state))  # done by an incarnation that could not say so
                 return
             to.states[id_] = state
         why = "what it was a part of has failed"

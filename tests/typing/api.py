@@ -33,7 +33,22 @@ from actors import (
     Worker,
 )
 from actors.testing import ManualClock, settle
-from trees import Backoff, Mailbox, SupervisorSpec, Tree, WorkerSpec, start, start_async
+from trees import (
+    Backoff,
+    Keep,
+    LeaseLostError,
+    Mailbox,
+    Report,
+    StoreBusyError,
+    StoreError,
+    SupervisorSpec,
+    Task,
+    TaskHandle,
+    Tree,
+    WorkerSpec,
+    start,
+    start_async,
+)
 
 # -- workers -----------------------------------------------------------------------------------------------
 
@@ -183,6 +198,29 @@ def host() -> None:
         change(tree)
         assert_type(tree.wait(timeout=0.1), bool)
         assert_type(tree.stop(timeout=5.0), bool)
+
+
+def durable_host() -> None:
+    kept = Keep(age_s=24 * 3600.0, count=100)
+    try:
+        with start(TREE, store="sqlite:///tasks.db", durability="power", keep=kept) as tree:
+            (goes_on,) = tree.resumed()
+            assert_type(goes_on, TaskHandle)
+            assert_type(goes_on.kept, list[str])
+            assert_type(goes_on.task, Task)
+            assert_type(tree.tasks("running"), list[TaskHandle])
+    except StoreBusyError as error:
+        assert_type(error.holder, str)
+    except LeaseLostError as error:
+        assert_type(error.root, str)
+    except StoreError as error:
+        assert_type(error.may_be_taken, bool)
+
+
+async def durable_async_host() -> None:
+    async with start_async(TREE, store="postgresql://me@localhost/tasks", durability="process") as tree:
+        assert_type(await tree.asubmit(Task("do it", id="t-1")), TaskHandle)
+        assert_type(await tree.arun("do it"), Report)
 
 
 async def async_host() -> None:

@@ -60,8 +60,9 @@ _POSTGRES: Final = {
 class Database:
     """The database of one store."""
 
-    def __init__(self, url: str, durability: Durability = "process") -> None:
+    def __init__(self, url: str, durability: Durability = "process", *, busy_s: float = BUSY_S) -> None:
         self._url = _normal(url)
+        self._busy_s = busy_s
         self.name = self._url.render_as_string(hide_password=True)
         """For messages."""
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
@@ -71,6 +72,8 @@ class Database:
             self._url = self._url.set(database=str(self.file))
         self.hangs_s = HANGS_S
         """How long PostgreSQL lets a transaction of ours hang: so long it may hold what others wait for."""
+        self.session: str | None = None
+        """What a session with PostgreSQL is called from now on; None: what it was."""
         self._durability: Durability = durability
         self._writers = self._engine(writes=True)
         self._readers = self._engine(writes=False)
@@ -187,7 +190,7 @@ class Database:
 
     def _arguments(self, writes: bool) -> dict[str, Any]:
         if self.is_sqlite:
-            return {"timeout": BUSY_S, "check_same_thread": False}
+            return {"timeout": self._busy_s, "check_same_thread": False}
         given = {
             "connect_timeout": CONNECT_S,
             "application_name": "regrow" if writes else "regrow reads",
@@ -212,8 +215,10 @@ class Database:
         """Who hangs in a transaction must not hold a lock for ever; nor must we wait for one that does."""
         connection.autocommit = True
         connection.execute(f"SET idle_in_transaction_session_timeout = {int(self.hangs_s * 1000)}")
-        connection.execute(f"SET lock_timeout = '{BUSY_S:.0f}s'")
+        connection.execute(f"SET lock_timeout = {int(self._busy_s * 1000)}")
         connection.execute("SET default_transaction_isolation = 'read committed'")
+        if self.session is not None:
+            connection.execute("SELECT set_config('application_name', %s, false)", (self.session,))
         connection.autocommit = False
 
 

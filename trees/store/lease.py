@@ -8,22 +8,28 @@ Taking it is one transaction under a lock of the row: of two who try at once one
 It ends with a new token, which every transaction of the writer compares with its own: from that commit on nothing that
 an older process still writes is kept. Renewing and releasing change the row only where token and holder are ours.
 
+A leader that hangs in the middle of a write may hold the lock of the row, and PostgreSQL does not always notice. So the
+sessions of a leader are named after its token (``session_of``), and whoever wants the lease when its time is over, and
+does not get at the row, has the server end them.
+
 The clock is PostgreSQL's own (``clock_timestamp``). A file has none: there it is this machine's, the same for all its
-processes. Set forward, it ends a lease early for those who have not watched it; they should not start at that moment.
+processes. Set forward, it ends a lease early for those who have not watched it; set back, one that is not renewed any
+more lasts longer.
 
 Locking: ``_lock`` guards the connection that is kept between two requests; nothing is called while it is held.
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, select, text, update
 
-from actors.tasks.errors import StoreBusyError
+from actors.tasks.errors import StoreBusyError, StoreError
 from trees.leases import Row
 from trees.store.engine import Database, let_go
 from trees.store.guard import FileGuard, take_in_session
@@ -41,21 +47,36 @@ _UNTIL = (
 )
 
 
+_END_SESSIONS = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE application_name = :name AND datname = current_database() AND usename = current_user"
+    " AND pid <> pg_backend_pid()"
+)
+
+
+def session_of(root: str, token: int) -> str:
+    """What the sessions of whoever has this token are called in PostgreSQL."""
+    return f"regrow {hashlib.sha256(root.encode()).hexdigest()[:16]} {token}"
+
+
 class LeaseRow:
     """The lease of one root in one database."""
 
-    def __init__(self, database: Database, root: str, holder: str, lease_s: float, wait_s: float) -> None:
-        self._database = database
+    def __init__(self, url: str, root: str, holder: str, *, lease_s: float, wait_s: float, hangs_s: float) -> None:
+        self._database = Database(url, busy_s=wait_s)
+        self._database.hangs_s = hangs_s
         self._root = root
         self._holder = holder
         self._lease_s = lease_s
         self._wait_s = wait_s
         """How long a request waits for the locks of others."""
+        self._over = False
+        """It was given back: a request that has hung until now must not take it again."""
         self._lock = threading.Lock()
         self._kept: Connection | None = None
         self._closed = False
         self._prepared = False
-        self._guard = FileGuard(database.file, root) if database.file is not None else None
+        self._guard = FileGuard(self._database.file, root) if self._database.file is not None else None
         self._guard_taken = False
 
     def __repr__(self) -> str:
@@ -89,6 +110,16 @@ class LeaseRow:
             StoreBusyError: a process leads that was started without ``ha=``: that has no end.
             StoreError: the store does not answer, and it may be taken all the same.
         """
+        try:
+            return self._acquire()
+        except StoreBusyError:
+            raise
+        except StoreError:
+            if self._database.is_sqlite or not self._end_sessions():
+                raise
+            return self._acquire()
+
+    def _acquire(self) -> int | Row:
         with self._transaction() as connection:
             empty = inserting(connection, leases).on_conflict_do_nothing(index_elements=["root"])
             connection.execute(empty, {"root": self._root, "token": 0, "holder": "", "expires_at": None})
@@ -99,7 +130,16 @@ class LeaseRow:
                 raise StoreBusyError(self._database.name, self._root, row.holder or "another process")
             token = take_token(connection, self._root, self._holder)
             self._set_end(connection, token, self._lease_s)
+            self._require_wanted()
         return token
+
+    def _end_sessions(self) -> int:
+        """End what is left of a leader whose time is over; how many sessions there were."""
+        with self._transaction() as connection:
+            row = self._row(connection)
+            if row.left_s > 0:
+                return 0
+            return len(connection.execute(_END_SESSIONS, {"name": session_of(self._root, row.token)}).all())
 
     def renew(self, token: int) -> int | Row:
         """Keep it for another ``lease_s``: the token. Else who has it.
@@ -108,7 +148,10 @@ class LeaseRow:
             StoreError: the store does not answer, and it may be renewed all the same.
         """
         with self._transaction() as connection:
-            return token if self._set_end(connection, token, self._lease_s) else self._row(connection)
+            if not self._set_end(connection, token, self._lease_s):
+                return self._row(connection)
+            self._require_wanted()
+        return token
 
     def release(self, token: int) -> None:
         """Give it back: anybody may have it from now on. Where it is not ours nothing happens.
@@ -116,18 +159,21 @@ class LeaseRow:
         Raises:
             StoreError: the store does not answer; then it runs out.
         """
+        self._over = True
         with self._transaction() as connection:
             self._set_end(connection, token, 0.0)
 
     def close(self) -> None:
         """Let go of the store. A request that comes later connects for itself."""
         with self._lock:
-            self._closed = True
+            self._over = self._closed = True
             kept, self._kept = self._kept, None
         if kept is not None:
-            kept.close()
+            with suppress(StoreError), self._database.errors():
+                kept.close()
         if self._guard is not None:
             self._guard.release()
+        self._database.close()
 
     # -- within one ----------------------------------------------------------------------------------------
 
@@ -152,6 +198,11 @@ class LeaseRow:
         until = self._database.now(connection) + left_s
         given: dict[str, Any] = {"r": self._root, "t": token, "h": self._holder, "until": until}
         return connection.execute(_UNTIL, given).rowcount == 1
+
+    def _require_wanted(self) -> None:
+        """With the lock of the row: so what follows ``release`` in time follows it here too, or is not done."""
+        if self._over:
+            raise StoreError(self._database.name, "was asked for a lease that nobody wants any more")
 
     def _prepare(self) -> None:
         """Make what is not there yet."""
@@ -178,16 +229,9 @@ class LeaseRow:
 
     def _connected(self) -> Connection:
         connection = self._database.writing()
-        limit_ms = max(1, int(self._wait_s * 1000))
-        if self._database.is_sqlite:
-            settings = [f"PRAGMA busy_timeout = {limit_ms}"]
-        else:
-            settings = [f"SET lock_timeout = {limit_ms}", f"SET statement_timeout = {2 * limit_ms}"]
-        for setting in settings:
-            cursor: Any = connection.connection.cursor()
-            cursor.execute(setting)
-            cursor.close()
-        connection.connection.commit()
+        if not self._database.is_sqlite:
+            with connection.begin():
+                connection.exec_driver_sql(f"SET statement_timeout = {int(2000 * self._wait_s)}")
         return connection
 
     def _keep(self, connection: Connection) -> None:

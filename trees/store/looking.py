@@ -5,7 +5,7 @@ It takes no guard and no token, reads what is committed, and writes nothing but 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -83,6 +83,15 @@ class Looking:
                     raise StoreError(self._database.name, what)
                 root = found[0] if found else ""
             return rows.read(connection, root, stream, start)
+
+    def journals(self, tasks: Iterable[KeptTask]) -> Iterator[tuple[KeptTask, Sequence[Event] | StoreError]]:
+        """The records of many tasks, through one connection; of one that is damaged, what is wrong with it."""
+        with self._database.reading() as connection:
+            for task in tasks:
+                try:
+                    yield task, rows.read(connection, task.root, task.id)
+                except StoreError as error:
+                    yield task, error
 
     def post_order(self, root: str, task: str, kind: str, body: Mapping[str, Any]) -> int:
         """Leave an order for the tree of this root: it is heard within a second, or when that tree comes up.

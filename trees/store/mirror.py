@@ -42,7 +42,7 @@ class Mirror:
         self.ends: dict[str, End] = {}
         """Of those that are; the first that finished first."""
         self.unreadable: dict[str, StoreError] = {}
-        """Not finished, and damaged."""
+        """Not finished, and damaged: what is wrong. They are not listed, so that nobody stumbles over them."""
         self._wholes: dict[str, str] = {}
         """By part: what it is a part of."""
         self._parts: dict[str, list[str]] = {}
@@ -52,7 +52,7 @@ class Mirror:
 
     def knows(self, stream: str) -> bool:
         """Whether there is such a stream, at hand or not."""
-        return stream in self.owners or stream in self.ends or stream in self.journals
+        return any(stream in each for each in (self.owners, self.ends, self.journals, self.unreadable))
 
     def last(self, stream: str) -> Event | None:
         """The last record of a stream."""

@@ -285,6 +285,9 @@ def _grouped(rows: Iterable[Any]) -> Iterable[tuple[str, list[Any]]]:
 def _decoded(stream: str, rows: Sequence[Any], start: int) -> list[Event]:
     for expected, row in enumerate(rows, start):
         if row.n != expected:
-            what = f"record {expected} of {stream!r} is missing. It is damaged: restore the store from a copy"
-            raise StoreError("journal", what)
-    return [decode(row.kind, row.body, row.apart) for row in rows]
+            what = f"lacks record {expected}. It is damaged: restore the store from a copy"
+            raise StoreError(f"journal of {stream!r}", what)
+    try:
+        return [decode(row.kind, row.body, row.apart) for row in rows]
+    except StoreError as error:
+        raise StoreError(f"journal of {stream!r}", error.what) from None

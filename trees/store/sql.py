@@ -20,6 +20,7 @@ from actors.dispatch.thread import after_fork
 from actors.events import Event, InternalError
 from actors.reply import Reply
 from actors.tasks.errors import LeaseLostError, StoreError
+from actors.tasks.store_events import JournalDamaged
 from trees.store import rows
 from trees.store.engine import Database, Durability
 from trees.store.keep import Keep
@@ -72,7 +73,11 @@ class SqlStore:
         self._writer: Writer | None = None
         self._taken: set[int] = set()
         """Orders that the listener was given, and that are not done."""
+        self._leaving: list[str] = []
+        """Streams that are being deleted: they do not go on any more."""
         self._next_poll = self._next_age_look = 0.0
+        self._damaged: list[JournalDamaged] = []
+        """Of those the listener has not heard yet."""
         self._forked = False
         self.listener: Listener | None = None
 
@@ -140,9 +145,11 @@ class SqlStore:
                     mirror.add_finished(task.id, End(task.owner, task.finished_at, lasts.get(task.id)))
                     continue
                 found = records.pop(task.id, [])
-                mirror.create(task.id, task.owner, found if isinstance(found, list) else [])
-                if not isinstance(found, list):
+                if isinstance(found, StoreError):
                     mirror.unreadable[task.id] = found
+                    self._damaged.append(JournalDamaged(task.owner, task.id, found))
+                else:
+                    mirror.create(task.id, task.owner, found)
             for stream, found in records.items():  # those that hold one record that is replaced
                 if isinstance(found, list):
                     mirror.journals[stream] = found
@@ -205,7 +212,7 @@ class SqlStore:
         """
         writer = self._writes()
         with self._lock:
-            if stream in self._mirror.owners and stream not in self._mirror.unreadable:
+            if stream in self._mirror.owners:
                 self._append(writer, stream, record)
                 return
         self._reopen(writer, stream)
@@ -218,13 +225,12 @@ class SqlStore:
         records.append(record)
 
     def _reopen(self, writer: Writer, stream: str) -> None:
-        if stream in self._mirror.unreadable:
-            raise self._mirror.unreadable[stream]
+        end = self._mirror.ends.get(stream)
         found = list(self.read(stream))
         with self._lock:
             if stream in self._mirror.owners:
                 return  # somebody else did
-            if stream not in self._mirror.ends or not found:
+            if end is None or self._mirror.ends.get(stream) is not end or stream in self._leaving:
                 raise KeyError(stream)
             self._mirror.reopen(stream, self._mirror.journals.get(stream, found))
             writer.put(Change(What.REOPENED, stream))
@@ -242,11 +248,12 @@ class SqlStore:
         self._require_ours()
         if stream in self._mirror.unreadable:
             raise self._mirror.unreadable[stream]
-        records = self._mirror.journals.get(stream)
-        if records is not None:
-            return tuple(records[start:])
-        if stream not in self._mirror.ends:
-            return ()
+        with self._lock:
+            records = self._mirror.journals.get(stream)
+            if records is not None:
+                return tuple(records[start:])
+            if stream not in self._mirror.ends:
+                return ()
         with self._database.reading() as connection:
             return tuple(rows.read(connection, self._root, stream, start))
 
@@ -326,6 +333,10 @@ class SqlStore:
             self._next_age_look = now + AGE_LOOK_S
 
     def _hear(self) -> None:
+        if self.listener is not None:
+            damaged, self._damaged = self._damaged, []
+            for event in damaged:
+                self.publish(event)
         for order in self._session.waiting(self._taken):
             if self.listener is not None:
                 self._taken.add(order.id)
@@ -337,11 +348,12 @@ class SqlStore:
     def _prune(self) -> None:
         with self._lock:
             found = self._mirror.surplus(self._keep, self._clock.wall(), PRUNED_AT_ONCE)
-            names = self._mirror.with_parts(found)
-        if names:
-            self._session.prune(names)
+            self._leaving = self._mirror.with_parts(found)
+        if self._leaving:
+            self._session.prune(self._leaving)
             with self._lock:
-                self._mirror.forget(names)
+                self._mirror.forget(self._leaving)
+                self._leaving = []
 
     def publish(self, event: Event) -> None:
         """Something has happened."""

@@ -1,0 +1,134 @@
+"""Processes that live with the scene (``tests.survival.life``), and what may happen to a process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.stores import PATIENCE_S
+
+ROOT = Path(__file__).parents[2]
+
+
+class Notes:
+    """What is done outside, in the order in which it was, by all processes of a test: it outlives each of them."""
+
+    def __init__(self) -> None:
+        self._reads, self.writes = os.pipe()
+        os.set_blocking(self._reads, False)
+        self._text = ""
+
+    def note(self, what: str) -> None:
+        """Of this process."""
+        os.write(self.writes, f"{os.getpid()} {what}\n".encode())
+
+    def lines(self) -> list[tuple[int, str]]:
+        """All so far: the process, and what it noted."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._text += os.read(self._reads, 65536).decode()
+        return [(int(who), what) for who, _, what in (line.partition(" ") for line in self._text.splitlines())]
+
+    def done(self) -> list[str]:
+        """The same, whoever did it."""
+        return [what for _, what in self.lines()]
+
+    def wait_for(self, what: str) -> None:
+        """Wait until it was noted."""
+        while what not in self.done():
+            readable, _, _ = select.select([self._reads], [], [], PATIENCE_S)
+            assert readable, f"{what!r} does not come after {self.done()}"
+
+    def close(self) -> None:
+        """Forget them."""
+        os.close(self._reads)
+        os.close(self.writes)
+
+
+class Process:
+    """One process. It is loaded beforehand; its tree starts with ``go``."""
+
+    def __init__(
+        self,
+        url: str,
+        notes: Notes,
+        *,
+        lease_s: float = 0.0,
+        durability: Literal["process", "power"] = "process",
+        under: tuple[str, ...] = (),
+    ) -> None:
+        words = [sys.executable, "-m", "tests.survival.life", url, str(notes.writes), str(lease_s), durability]
+        self._popen = subprocess.Popen(
+            [*under, *words],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            pass_fds=[notes.writes],
+        )
+        self.pid = self._popen.pid
+
+    def _answer(self) -> str:
+        assert self._popen.stdout is not None
+        line = self._popen.stdout.readline()
+        assert line, f"the process has ended with {self._popen.wait(PATIENCE_S)}"
+        return line.strip()
+
+    def tell(self, line: str) -> None:
+        """One line for it."""
+        assert self._popen.stdin is not None
+        self._popen.stdin.write(f"{line}\n")
+        self._popen.stdin.flush()
+
+    def go(self) -> str:
+        """Start its tree; its role."""
+        assert self._answer() == "ready"
+        self.tell("go")
+        return self._answer()
+
+    def do(self, act: str) -> Any:
+        """Have it do something, and wait for its answer."""
+        self.tell(act)
+        return json.loads(self._answer())
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._popen.kill()
+        self._popen.wait(PATIENCE_S)
+
+    def freeze(self) -> None:
+        """SIGSTOP; returns when it stands still."""
+        self._popen.send_signal(signal.SIGSTOP)
+        _, status = os.waitpid(self.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._popen.send_signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def limited(self, what: int, most: int) -> Iterator[None]:
+        """It gets no more of this from the system meanwhile."""
+        soft, hard = resource.prlimit(self.pid, what)
+        resource.prlimit(self.pid, what, (most, hard))
+        yield
+        resource.prlimit(self.pid, what, (soft, hard))
+
+    def stop(self) -> None:
+        """End it in order."""
+        self._popen.communicate(timeout=PATIENCE_S)
+        assert self._popen.returncode == 0
+
+    def close(self) -> None:
+        """Leave nothing of it."""
+        self._popen.kill()
+        self._popen.communicate()
