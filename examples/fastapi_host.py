@@ -131,7 +131,7 @@ def the_task(id: str, tree: Annotated[Tree, Depends(the_tree)]) -> TaskHandle:
 @app.post("/tasks", status_code=202)
 async def submit(new: NewTask, tree: Annotated[Tree, Depends(the_tree)]) -> dict[str, str]:
     """Have a text published; returns as soon as that is on record."""
-    handle = tree.submit(Task(GOAL, inputs={"text": new.text}, priority=new.priority))
+    handle = await tree.asubmit(Task(GOAL, inputs={"text": new.text}, priority=new.priority))
     return {"id": handle.id, "status": handle.status}
 
 

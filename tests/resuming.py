@@ -71,9 +71,9 @@ class NotingStore(MemoryStore):
 
         def found() -> int | None:
             for number, change in enumerate(self.changes, start=1):
-                if change.stream == stream and change.record is not None and change.record[0] == kind.__name__:
-                    if subtask is None or getattr(decode(*change.record), "subtask", None) == subtask:
-                        return number
+                record = decode(*change.record) if change.stream == stream and change.record is not None else None
+                if isinstance(record, kind) and subtask in {None, getattr(record, "subtask", None)}:
+                    return number
             return None
 
         with self._news:
@@ -102,7 +102,7 @@ class NotingStore(MemoryStore):
         """What makes a store with the same records."""
         owners, copy = self.owners(), NotingStore()
         for stream, journal in self.journals.items():
-            copy.create(stream, owners.get(stream, ""), journal[0])
+            copy.create(stream, journal[0].path, journal[0])
             for record in journal[1:]:
                 copy.append(stream, record)
             if stream not in owners:

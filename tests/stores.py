@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
+
+import pytest
 
 from actors.events import Event
 from actors.tasks import events
-from actors.tasks.errors import LeaseLostError
+from actors.tasks.errors import LeaseLostError, StoreError
 from actors.tasks.task import Task, TaskStatus
+from trees.store import SqlStore, open_store
 from trees.store.orders import Order
 
 PATIENCE_S = 20.0
@@ -57,6 +60,43 @@ def settled(store: Any) -> None:
             return
         reply.get(timeout=PATIENCE_S)
     raise AssertionError("there is no end of it")
+
+
+def opened(url: str, root: str = OWNER, **options: Any) -> Any:
+    """A durable store; the caller closes it."""
+    return open_store(url, root=root, **options)
+
+
+def opened_and_closed(url: str, root: str = OWNER) -> list[Any]:
+    """The tasks of a store that nobody has open."""
+    store = opened(url, root)
+    tasks: list[Any] = store.all_tasks()
+    store.close()
+    return tasks
+
+
+def refusal(url: str, **options: Any) -> str:
+    """What is said to whoever tries to open it."""
+    with pytest.raises(StoreError) as caught:
+        opened(url, **options)
+    return str(caught.value)
+
+
+Opens = Callable[..., SqlStore]
+
+
+@pytest.fixture
+def opens(store_url: str) -> Iterator[Opens]:
+    """Opens stores on one new database; all of them are closed at the end."""
+    stores: list[SqlStore] = []
+
+    def make(root: str = OWNER) -> SqlStore:
+        stores.append(opened(store_url, root))
+        return stores[-1]
+
+    yield make
+    for store in stores:
+        store.close()
 
 
 class Heard:

@@ -170,7 +170,7 @@ def test_a_journal_that_is_damaged_is_named_and_hides_no_other(url: str) -> None
 
     assert code == 0
     assert [line.split()[0] for line in listed.splitlines()] == ["task", "t-1"]
-    assert errors.startswith("task t-0 of shop: store journal: holds a ")
+    assert errors.startswith("task t-0 of shop: store journal of 't-0': holds a ")
     assert shown[0] == 1
     assert "It is damaged" in shown[2]
 

@@ -138,7 +138,7 @@ def test_the_question_of_checkout_is_answered_from_another_terminal(
     tmp_path: Path, answer: tuple[str, ...], last: str
 ) -> None:
     with _popen("checkout.py", "--input", "fail=confirm", *STORE, tmp=tmp_path) as process:
-        shown = []
+        shown: list[str] = []
         while not shown or not shown[-1].startswith("answer it with: "):
             shown.append(out(process).readline())
             assert shown[-1], "it ended"

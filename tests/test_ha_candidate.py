@@ -357,6 +357,28 @@ def test_a_lease_is_given_back_only_after_the_renewal_that_was_under_way() -> No
     assert candidate.step(2.0) == [Do.RELEASE]
 
 
+@pytest.mark.parametrize("lease_s", [2.0, 8.0])
+def test_a_store_that_answers_nothing_any_more_holds_up_no_end(lease_s: float) -> None:
+    candidate = Candidate(HA(lease_s=lease_s), 0.0)
+    candidate.step(0.0)
+    candidate.seen(0.0, FREE, 0.0)
+    candidate.step(0.0)
+    candidate.granted(0.0, 4, 0.0)
+    candidate.opened()
+    candidate.up()
+    now = 0.0
+    while candidate.phase is not Phase.STOPPING:
+        now += 0.05
+        candidate.step(now)  # no answer to any of them
+
+    candidate.down(now, clean=True)
+    while candidate.phase is not Phase.OVER and now < lease_s:
+        now += 0.05
+        candidate.step(now)
+
+    assert candidate.phase is Phase.OVER
+
+
 def test_where_a_thread_was_left_to_itself_the_lease_is_not_given_back() -> None:
     candidate = leading()
     candidate.leave(1.0)

@@ -38,7 +38,8 @@ from trees.leases import Row
 from trees.roles import NotLeaderError, RoleChanged, RoleLost
 from trees.store import MemoryStore
 
-HA1 = HA(lease_s=1.0, name="me")
+HA2 = HA(lease_s=2.0, name="me")
+"""Half of its lease must be longer than a busy machine lets a process wait."""
 FREE = Row(0, "", None, 0.0)
 OTHER = Row(3, "other", 1000.0, 30.0)
 
@@ -100,7 +101,7 @@ def quiet() -> SupervisorSpec:
 def kept(
     leases: FakeLeases,
     spec: SupervisorSpec | None = None,
-    ha: HA = HA1,
+    ha: HA = HA2,
     open_store: Callable[[int], object] = lambda _: None,
 ) -> Iterator[tuple[Tree, Record, Reply]]:
     """A tree with its keeper, begun; ended at the end."""
@@ -148,9 +149,9 @@ def test_a_leader_goes_on_as_long_as_it_can_renew() -> None:
     with kept(leases) as (tree, _, settled):
         settled.get()
 
-        assert not tree.wait(2.5)
+        assert not tree.wait(3.0)
         assert tree.role == "leader"
-        assert leases.renewals >= 8
+        assert leases.renewals >= 4
 
 
 def test_a_leader_whose_requests_hang_is_down_before_its_lease_is_over() -> None:
@@ -161,7 +162,7 @@ def test_a_leader_whose_requests_hang_is_down_before_its_lease_is_over() -> None
         error = lost(tree)
 
         down = unstopped()
-        assert down < leases.began + HA1.lease_s
+        assert down < leases.began + HA2.lease_s
         assert "could not be renewed" in str(error)
         assert tree.role == "stopped"
     (event,) = record.of(RoleLost)
@@ -181,7 +182,7 @@ def test_it_is_stopped_in_order_first_and_killed_when_that_takes_too_long() -> N
         leases.error = OSError("no route")
         lost(tree)
 
-        assert unstopped() - before < HA1.lease_s
+        assert unstopped() - before < HA2.lease_s
         assert leases.released == [], "a thread was left to itself: the lease must run out"
 
 
@@ -191,7 +192,9 @@ def test_a_leader_that_hears_of_another_one_is_ended_at_once() -> None:
         settled.get()
         leases.row, leases.token = Row(2, "other", 1000.0, 1.0), 2
 
-        assert "other has taken over with token 2" in str(lost(tree))
+        error = lost(tree)
+        assert (error.holder, error.root) == ("other", "shop")
+        assert "other has taken over with token 2" in str(error)
         assert leases.released == []
     assert roles(record) == ["leader", "stopped"]
 
@@ -203,7 +206,9 @@ def test_a_write_that_was_refused_ends_it_at_once() -> None:
         assert tree._keeper is not None
         tree._keeper.fenced(LeaseLostError("fake", "shop", "other"))
 
-        assert "a write was refused" in str(lost(tree))
+        error = lost(tree)
+        assert error.holder == "other"
+        assert "a write was refused" in str(error)
         assert not tree._system.tasks.may_start()
 
 
@@ -221,7 +226,7 @@ def test_whoever_finds_the_lease_over_ends_it() -> None:
 
         keeper._hear(stand)
         assert standing.wait(LONG_S)
-        ends = keeper._candidate.sent + HA1.kill_s
+        ends = keeper._candidate.sent + HA2.kill_s
         threading.Event().wait(max(0.0, ends - unstopped()) + 0.01)
 
         assert not tree._system.tasks.may_start()
@@ -265,7 +270,7 @@ def stands(tree: Tree) -> threading.Event:
 
     keeper._hear(stand)
     assert standing.wait(LONG_S)
-    threading.Event().wait(max(0.0, keeper._candidate.sent + HA1.kill_s - unstopped()) + 0.01)
+    threading.Event().wait(max(0.0, keeper._candidate.sent + HA2.kill_s - unstopped()) + 0.01)
     return go_on
 
 
@@ -520,11 +525,11 @@ def test_a_start_may_take_longer_than_the_lease() -> None:
     leases = FakeLeases()
     with Hang() as slow, kept(leases, open_store=lambda _: slow.hold()) as (tree, _, settled):
         slow.wait_until_entered()
-        assert not settled.wait(1.5)
+        assert not settled.wait(2.5)
         slow.release()
 
         assert settled.get(timeout=LONG_S) == "leader"
-        assert leases.renewals >= 5
+        assert leases.renewals >= 3
         assert tree.role == "leader"
 
 

@@ -34,6 +34,7 @@ from trees import (
     start,
     start_async,
 )
+from trees.store.engine import Database
 
 __all__ = ["postgres", "postgres_url", "runtime", "sqlite_url", "store_url"]
 TWO = StaticPlan([Subtask("a"), Subtask("b", depends_on=["a"])])
@@ -160,6 +161,21 @@ def test_listing_what_has_ended_reads_no_journals(url: str, monkeypatch: pytest.
 
     assert listed == [f"t{number}" for number in range(20)]
     assert none == []
+
+
+def test_a_task_whose_journal_is_damaged_stands_still_and_hinders_no_other(sqlite_url: str) -> None:
+    with left_half_done(sqlite_url) as a:
+        pass
+    with Database(sqlite_url).transaction() as connection:
+        connection.exec_driver_sql("UPDATE regrow_records SET body = '{' WHERE stream = 't' AND n = 0")
+    with start(spec_of(a, ScriptedExecutable("two")), store=sqlite_url) as tree:
+        report = tree.run("do it", timeout=LONG_S)
+        found = tree.resumed(), tree.tasks("running"), [handle.id for handle in tree.tasks()]
+        with pytest.raises(StoreError, match="It is damaged"):
+            _ = tree.task("t").status
+
+    assert report.status is TaskStatus.SUCCEEDED
+    assert found == ([], [], [report.task_id])
 
 
 # -- who may start it ------------------------------------------------------------------------------------------
@@ -329,7 +345,12 @@ def test_a_start_that_is_cancelled_while_its_store_is_opened_closes_it(
         assert may_open.wait(LONG_S)
         store = original(*args, **words)
         close = store.close
-        monkeypatch.setattr(store, "close", lambda: (close(), closed.set()))
+
+        def closing() -> None:
+            close()
+            closed.set()
+
+        monkeypatch.setattr(store, "close", closing)
         return store
 
     original = starting.open_store

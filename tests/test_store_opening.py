@@ -5,38 +5,23 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import psycopg
 import pytest
 
 from actors.errors import ConfigError
 from actors.tasks.errors import StoreBusyError, StoreError
-from actors.tasks.written import encode
-from tests.databases import Cluster
-from tests.stores import OWNER, kept, queued, submitted
+from tests.stores import OWNER, kept, opened, opened_and_closed, refusal, submitted
 from trees.store import Keep, MemoryStore, SqlStore, open_store
 
 ROOT = Path(__file__).parent.parent
-
-
-def opened(url: str, root: str = OWNER, **options: Any) -> Any:
-    return open_store(url, root=root, **options)
-
-
-def refusal(url: str, **options: Any) -> str:
-    """What is said to whoever tries to open it."""
-    with pytest.raises(StoreError) as caught:
-        opened(url, **options)
-    return str(caught.value)
 
 
 # -- which one ---------------------------------------------------------------------------------------------------
@@ -80,19 +65,29 @@ def test_a_password_is_never_shown() -> None:
     assert "me:***@127.0.0.1:1/db" in str(caught.value)
 
 
-def test_without_the_extra_it_is_said_what_to_install() -> None:
-    program = """
+WITHOUT = """
 import sys
-sys.modules["sqlalchemy"] = None
+sys.modules[sys.argv[1]] = None
 from trees.store import open_store
 try:
-    open_store("sqlite:///x.db", root="p")
+    open_store(sys.argv[2], root="p")
 except Exception as error:
     print(type(error).__name__, error)
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
 
-    assert done.stdout.startswith("StoreError store sql: needs sqlalchemy, which is not installed.")
+
+@pytest.mark.parametrize(
+    ("module", "url", "said"),
+    [
+        ("sqlalchemy", "sqlite:///x.db", "StoreError store sql: needs sqlalchemy, which is not installed."),
+        ("psycopg", "postgresql://me:secret@h/db", ":***@h/db: needs psycopg, which is not installed."),
+    ],
+)
+def test_without_the_extra_it_is_said_what_to_install(module: str, url: str, said: str) -> None:
+    arguments = [sys.executable, "-c", WITHOUT, module, url]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert said in done.stdout
     assert 'pip install "regrow[sql]"' in done.stdout
 
 
@@ -153,6 +148,12 @@ def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
     assert file.read_text() == "dear diary\n" * 1000
 
 
+def test_a_guard_that_cannot_be_taken_says_which_file_that_is(tmp_path: Path) -> None:
+    (tmp_path / "tasks.db.p.lock").mkdir()
+
+    assert "tasks.db.p.lock" in refusal(f"sqlite:///{tmp_path / 'tasks.db'}")
+
+
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     assert "cannot be opened" in refusal(f"sqlite:///{tmp_path}")
 
@@ -208,112 +209,6 @@ def test_two_trees_on_one_file_in_one_process_do_not_take_each_others_locks_away
     one.close()
 
     assert len(opened_and_closed(sqlite_url, "one")) == 1
-
-
-def opened_and_closed(url: str, root: str = OWNER) -> list[Any]:
-    store = opened(url, root)
-    tasks: list[Any] = store.all_tasks()
-    store.close()
-    return tasks
-
-
-# -- versions ----------------------------------------------------------------------------------------------------
-
-VERSION_1 = """
-CREATE TABLE regrow_meta (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE regrow_streams (root TEXT NOT NULL, id TEXT NOT NULL, owner TEXT NOT NULL, seq BIGINT NOT NULL,
-    finished_at FLOAT, PRIMARY KEY (root, id)) WITHOUT ROWID;
-CREATE TABLE regrow_records (root TEXT NOT NULL, stream TEXT NOT NULL, n INTEGER NOT NULL, kind TEXT NOT NULL,
-    body TEXT NOT NULL, large TEXT, PRIMARY KEY (root, stream, n)) WITHOUT ROWID;
-CREATE TABLE regrow_large (root TEXT NOT NULL, hash TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (root, hash));
-CREATE TABLE regrow_leases (root TEXT NOT NULL PRIMARY KEY, token BIGINT NOT NULL, holder TEXT NOT NULL,
-    expires_at FLOAT);
-INSERT INTO regrow_meta VALUES ('schema', '1');
-INSERT INTO regrow_leases VALUES ('p', 41, 'the process of then', NULL);
-"""
-"""What the first version made: there were no orders from other processes."""
-
-
-def write_version_1(file: Path) -> None:
-    with closing(sqlite3.connect(file)) as connection:
-        connection.executescript(VERSION_1)
-        connection.execute("INSERT INTO regrow_streams VALUES ('p', 't', 'p', 1, NULL)")
-        for number, record in enumerate([submitted("t"), queued("t")]):
-            kind, body = encode(record)
-            row = ("p", "t", number, kind, body, None)
-            connection.execute("INSERT INTO regrow_records VALUES (?, ?, ?, ?, ?, ?)", row)
-        connection.commit()
-
-
-def test_a_file_of_the_first_version_is_brought_up_to_date_with_all_that_is_in_it(tmp_path: Path) -> None:
-    file = tmp_path / "tasks.db"
-    write_version_1(file)
-
-    store = opened(f"sqlite:///{file}")
-    store.append("t", queued("t", 1))
-    kept(store)
-    looking = SqlStore.look(f"sqlite:///{file}")
-    looking.post_order(OWNER, "t", "cancel", {})
-    looking.close()
-
-    assert list(store.read("t")) == [submitted("t"), queued("t"), queued("t", 1)]
-    assert store.token == 42
-    store.close()
-    assert [task.id for task in opened_and_closed(f"sqlite:///{file}")] == ["t"]
-
-
-def test_who_only_looks_brings_nothing_up_to_date(tmp_path: Path) -> None:
-    file = tmp_path / "tasks.db"
-    with pytest.raises(StoreError, match="does not exist"):
-        SqlStore.look(f"sqlite:///{file}")
-    assert not file.exists()
-    sqlite3.connect(file).close()
-    with pytest.raises(StoreError, match="is no store yet"):
-        SqlStore.look(f"sqlite:///{file}")
-    write_version_1(file)
-    with pytest.raises(StoreError, match="schema version 1"):
-        SqlStore.look(f"sqlite:///{file}")
-
-
-def execute(url: str, statement: str) -> None:
-    """Run a statement on either kind of database."""
-    if url.startswith("sqlite"):
-        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
-            connection.execute(statement)
-            connection.commit()
-        return
-    with psycopg.connect(url, autocommit=True) as session:
-        session.execute(statement.encode())
-
-
-def test_a_newer_one_is_refused_and_left_as_it_is(store_url: str) -> None:
-    store = opened(store_url)
-    store.create("t", OWNER, submitted("t"))
-    store.close()
-    execute(store_url, "UPDATE regrow_meta SET value = '3'")
-
-    assert "was written by a newer version (schema 3, this one knows 2). Upgrade regrow" in refusal(store_url)
-    execute(store_url, "UPDATE regrow_meta SET value = '2'")
-    assert [task.id for task in opened_and_closed(store_url)] == ["t"]
-
-
-def test_tables_that_are_not_ours_are_left_alone(store_url: str) -> None:
-    execute(store_url, "CREATE TABLE orders (number INTEGER)")
-    opened_and_closed(store_url)
-    execute(store_url, "INSERT INTO orders VALUES (7)")
-    execute(store_url, "DELETE FROM regrow_meta")
-
-    assert "a table regrow_meta without a schema version" in refusal(store_url)
-
-
-def test_a_database_that_is_not_there_and_a_user_who_may_nothing_are_told_apart(postgres: Cluster) -> None:
-    assert "refuses the connection. Check database, user and password" in refusal(postgres.url("ghost"))
-    url = postgres.create()
-    postgres.execute("CREATE ROLE nobody_much LOGIN")
-    stranger = url.replace(f"{postgres.user}@", "nobody_much@")
-
-    assert "does not let this user do that. Grant it" in refusal(stranger)
-    postgres.drop(url)
 
 
 # -- one process at a time ---------------------------------------------------------------------------------------

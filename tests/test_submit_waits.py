@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from actors import ChildStarted
 from actors.reply import Reply
 from actors.tasks.hears import Due
 from actors.testing import ScriptedExecutable, settle
+from tests.databases import sqlite_url
 from tests.late_store import LateStore
 from trees import (
     StaticPlan,
@@ -30,6 +35,7 @@ from trees import (
     submitting,
 )
 
+__all__ = ["sqlite_url"]
 LONG_S = 20.0
 
 
@@ -169,10 +175,12 @@ def test_an_orchestrator_that_comes_back_meanwhile_leaves_alone_what_may_be_take
     with up() as (tree, store, _):
         submitted = aside(lambda: tree.submit(Task("do it", id="t")))
         assert store.flushed.acquire(timeout=LONG_S)
+        back = threading.Event()
+        tree.subscribe(lambda event: back.set() if isinstance(event, ChildStarted) else None)
         life = tree._system.children["p/orchestrator"].life
         assert life is not None
         tree._system.tasks.desks["p"].tell(Due(life, _crash))
-        settle(tree)
+        assert back.wait(LONG_S)
         known = list(tree._system.tasks.desks["p"].states)
         store.keep()
         report = submitted.get(timeout=LONG_S).result(timeout=LONG_S)
@@ -233,3 +241,30 @@ def test_on_an_event_loop_it_is_refused_in_time_as_well() -> None:
 
         with pytest.raises(StoreError, match="not written after"):
             asyncio.run(host())
+
+
+# -- on a real one ---------------------------------------------------------------------------------------------
+
+
+def test_what_is_said_of_a_task_that_a_locked_store_did_not_keep_is_true(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submitting, "STORE_WAIT_S", 0.3)
+    script = ScriptedExecutable("ok", by="call")
+    worker = WorkerSpec(id="w", execute=script.execute)
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker])
+    with start(spec, store=sqlite_url) as tree:
+        settle(tree)
+        with closing(sqlite3.connect(tmp_path / "tasks.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            errors = {id_: refused(aside(partial(tree.submit, Task("do it", id=id_)))) for id_ in "abc"}
+            other.execute("ROLLBACK")
+        kept = tree._system.tasks.store.flush()
+        assert kept is None or kept.wait(LONG_S)
+        settle(tree)
+        listed = {handle.id for handle in tree.tasks()}
+        for id_ in "abc":
+            tree.submit(Task("do it", id=id_)).result(timeout=LONG_S)
+
+    assert listed == {id_ for id_, error in errors.items() if error.may_be_taken}
+    assert len(script.calls) == 3

@@ -31,6 +31,7 @@ RETRY = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
 SEEN = {"ask", "ask_sync", "attempt", "feedback", "goal", "heartbeat", "idempotency_key", "inputs", "progress"} | {
     "remaining_s",
     "results",
+    "token",
     "use",
 }
 

@@ -16,8 +16,7 @@ from actors.tasks import events
 from actors.tasks.errors import StoreError
 from actors.tasks.hears import Due
 from actors.testing import settle
-from tests.faults.cut_points import LONG_S, CuttingStore, World
-from tests.test_tasks_recovery import FAILS, same_at_every_record
+from tests.faults.cut_points import LONG_S
 from trees import Report, StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, Tree, WorkerSpec, start
 from trees.store import MemoryStore
 
@@ -29,7 +28,6 @@ class StepStore(MemoryStore):
         super().__init__()
         self.held = False
         self.waiting: queue.SimpleQueue[Reply] = queue.SimpleQueue()
-        self.appended = threading.Semaphore(0)
         self.seen: list[str] = []
 
     def append(self, stream: str, record: Any) -> None:
@@ -44,11 +42,14 @@ class StepStore(MemoryStore):
         return reply
 
     def step(self) -> None:
-        """Wait for a flush, and keep it; as a writer does, on a thread of its own."""
-        reply = self.waiting.get(timeout=LONG_S)
-        writer = threading.Thread(target=reply.complete)
-        writer.start()
-        writer.join()
+        """Wait for a flush, and keep all that was flushed; as a writer does, on a thread of its own."""
+        replies = [self.waiting.get(timeout=LONG_S)]
+        while not self.waiting.empty():
+            replies.append(self.waiting.get())
+        for reply in replies:
+            writer = threading.Thread(target=reply.complete)
+            writer.start()
+            writer.join()
 
     def keep_all(self) -> None:
         """Keep what waits and what comes."""
@@ -60,7 +61,6 @@ class StepStore(MemoryStore):
 class Books:
     def __init__(self) -> None:
         self.calls: list[str] = []
-        self.threads: list[str] = []
         self.called = threading.Semaphore(0)
 
     def work(self, task: Any, context: Any) -> str:
@@ -84,16 +84,15 @@ def heard(tree: Tree) -> None:
 
 def submit(tree: Tree, store: StepStore) -> TaskHandle:
     """A task whose submission is kept, and nothing else of it."""
-    begin, ready = tree._system.tasks.desks["p"], threading.Event()
-    box = tree._system.boxes["p/orchestrator"]
+    settle(tree)
+    ready = threading.Event()
     life = tree._system.children["p/orchestrator"].life
     assert life is not None
-    begin.post(Due(life, lambda: ready.wait(LONG_S)))  # type: ignore[arg-type, return-value]
+    tree._system.tasks.desks["p"].post(Due(life, lambda: ready.wait(LONG_S)))  # type: ignore[arg-type, return-value]
     handle = tree.submit(Task("the goal", id="t"))
     store.held = True
     ready.set()
     heard(tree)
-    assert box is not None
     return handle
 
 
@@ -228,9 +227,10 @@ def test_what_was_decided_by_one_that_is_down_for_good_is_done_all_the_same(
 
 def test_nothing_follows_from_what_will_never_be_kept(tree: Tree, store: StepStore, books: Books) -> None:
     submit(tree, store)
-    lost = store.waiting.get(timeout=LONG_S)
+    lost = [store.waiting.get(timeout=LONG_S) for _ in range(store.waiting.qsize())]
 
-    lost.fail(StoreError("here", "belongs to somebody else now"))
+    for reply in lost:
+        reply.fail(StoreError("here", "belongs to somebody else now"))
     settle(tree)
 
     assert books.calls == []
@@ -322,54 +322,3 @@ def test_that_all_is_taken_up_again_is_said_when_the_records_of_it_are_kept(stor
             events.SubtaskSucceeded,
             events.TaskFinished,
         ]
-
-
-# -- the matrix ----------------------------------------------------------------------------------------------
-
-
-class Writer:
-    """Keeps what stores are given a little later, on a thread of its own."""
-
-    def __init__(self) -> None:
-        self.replies: queue.SimpleQueue[Reply | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        pause = threading.Event()
-        while (reply := self.replies.get()) is not None:
-            pause.wait(0.0005)
-            reply.complete()
-
-    def close(self) -> None:
-        self.replies.put(None)
-        self._thread.join()
-
-
-@pytest.fixture
-def writer() -> Iterator[Writer]:
-    writer = Writer()
-    yield writer
-    writer.close()
-
-
-class LateCuttingStore(CuttingStore):
-    writer: Writer
-
-    def flush(self) -> Reply | None:
-        reply = Reply()
-        self.writer.replies.put(reply)
-        return reply
-
-
-@FAILS
-@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
-def test_an_orchestrator_that_crashes_at_any_record_of_a_late_store_leaves_the_same_report_and_does_nothing_twice(
-    writer: Writer, *, fails: bool, before: bool
-) -> None:
-    def run(world: World, at: int) -> tuple[CuttingStore, dict[str, Any]]:
-        store = LateCuttingStore(at, before=before)
-        store.writer = writer
-        return store, world.run(store)
-
-    same_at_every_record(fails=fails, run=run)

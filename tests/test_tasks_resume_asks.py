@@ -13,7 +13,7 @@ SOON = Retry(max_attempts=2, initial_s=0.001, factor=1.0, max_s=0.001, jitter=0.
 
 
 class Asking(Scenario):
-    """One asks for the same twice and for something else, one has its ask fail, one in a team asks above, one a team."""
+    """One asks for the same twice, one asks a team and has an ask fail, one in a team asks above."""
 
     def spec(self, books: Books) -> SupervisorSpec:
         async def asks(task: Any, context: Any) -> list[str]:

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from actors import Failed
 from actors.tasks import events
 from actors.tasks.store_events import TaskStranded
 from actors.testing import ManualClock, settle
 from tests.resuming import Books, Change, NotingStore, crashed, records, report_of
 from trees import (
-    Breaker,
-    Failover,
+    Approve,
+    Escalate,
     Retry,
     StaticPlan,
     Subtask,
@@ -209,9 +210,8 @@ def test_the_time_that_a_team_may_take_does_not_pass_while_its_process_is_down()
 
 
 def test_a_team_that_gave_way_goes_on_where_it_stopped() -> None:
-    old, books = Books(), Books()
-    changes = half_done()
-    books.store = NotingStore(changes)
+    books = Books()
+    books.store = NotingStore(half_done())
     books.store.append(PART, events.TaskPaused("p/team", PART, 1.0))
     books.store.append(PART, events.SubtaskPreempted("p/team", PART, 1.0, "send", "send"))
     books.store.append("t", events.SubtaskPreempted("p", "t", 1.0, "part", "team"))
@@ -222,4 +222,68 @@ def test_a_team_that_gave_way_goes_on_where_it_stopped() -> None:
     assert report.results == {"part": {"pay": "paid by team", "send": "sent by team"}}
     assert books.counts == {("work", f"{PART}/send/1", 1): 1}
     assert len(records(books.store, PART, events.TaskResumed)) == 1
-    assert old.counts == {}
+
+
+def test_a_team_that_comes_back_finds_that_its_part_was_given_to_another_one() -> None:
+    books = Books()
+    twins = [team(books, "team", hangs=True), team(books, "other")]
+
+    with start(root(*twins), store=books.store) as tree:
+        tree.submit(TASK)
+        books.store.changes_when(events.SubtaskStarted, PART, "send")
+        tree.terminate_child("p/team")
+        report = report_of(tree, "t")
+        tree.restart_child("p/team")
+        part = report_of(tree, PART)
+        settle(tree)
+
+        assert report.results == {"part": {"pay": "paid by other", "send": "sent by other"}}
+        assert (part.status, part.compensated) == ("cancelled", ["pay"])
+        assert [handle.id for handle in tree.tasks("running")] == []
+    assert books.counts["undo", f"{PART}/pay/1/undo", 1, "paid by team"] == 1
+
+
+def test_an_answer_to_a_question_of_a_part_that_waits_is_kept_until_it_goes_on() -> None:
+    def asking(books: Books) -> SupervisorSpec:
+        def fails(_: Any, context: Any) -> str:
+            books.work(context)
+            if context.attempt == 1:
+                raise Failed("not by itself")
+            return "with help"
+
+        plan = StaticPlan([Subtask("ask", worker="ask")])
+        return SupervisorSpec(
+            id="team",
+            capabilities={"sell"},
+            tasks=Tasks(planner=plan, on_failure=[Escalate()]),
+            children=[WorkerSpec(id="ask", execute=fails)],
+        )
+
+    books = Books()
+    with start(root(asking(books)), store=books.store) as tree:
+        tree.submit(TASK)
+        books.store.changes_when(events.EscalationRaised, PART)
+    books.store = NotingStore(books.store.changes_of_all())
+    with start(SupervisorSpec(id="p", children=[asking(books)]), store=books.store) as tree:
+        assert tree._system.tasks.resumed().wait(10.0)
+        (question,) = tree.escalations()
+        tree.respond(question.id, Approve())
+        books.store.changes_when(events.EscalationAnswered, PART)
+        settle(tree)
+        assert tree.escalations() == []
+    assert books.counts == {("work", f"{PART}/ask/1", 1): 1}
+    books.store = NotingStore(books.store.changes_of_all())
+
+    with start(root(asking(books)), store=books.store) as tree:
+        assert report_of(tree, "t").results == {"part": {"ask": "with help"}}
+
+
+def test_a_part_whose_id_would_be_too_long_is_a_failed_attempt_and_costs_no_supervisor() -> None:
+    books = Books()
+
+    with start(root(team(books)), store=books.store) as tree:
+        tree.submit(Task("the goal", id="x" * 195))
+        report = report_of(tree, "x" * 195)
+
+        assert "Task.id" in report.failed["part"]
+        assert tree.child("p/team").incarnation == 1

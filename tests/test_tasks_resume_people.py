@@ -5,17 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
 from actors import Failed
-from actors.tasks.events import EscalationRaised
-from actors.testing import ManualClock
-from tests.resuming import Books, NotingStore, Scenario, people, same_from_every_change
+from tests.resuming import Books, Scenario, people, same_from_every_change
 from trees import (
     Approve,
     Check,
     Edit,
-    EscalationError,
     Escalate,
     Reject,
     Respond,
@@ -23,12 +18,10 @@ from trees import (
     StaticPlan,
     Subtask,
     SupervisorSpec,
-    Task,
     Tasks,
     Tree,
     Verdict,
     WorkerSpec,
-    start,
 )
 
 SOON = Retry(max_attempts=2, initial_s=0.001, factor=1.0, max_s=0.001, jitter=0.0)

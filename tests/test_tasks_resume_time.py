@@ -177,7 +177,10 @@ def test_an_undo_that_is_to_be_tried_again_keeps_its_time() -> None:
                 raise Failed("not yet", retryable=True)
 
         plan = StaticPlan([Subtask("good", worker="w"), Subtask("bad", worker="bad", depends_on=["good"])])
-        children = [WorkerSpec(id="w", execute=work, undo=undo, on_failure=[SLOWLY]), WorkerSpec(id="bad", execute=work)]
+        children = [
+            WorkerSpec(id="w", execute=work, undo=undo, on_failure=[SLOWLY]),
+            WorkerSpec(id="bad", execute=work),
+        ]
         return SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=[]), children=children)
 
     clock, old, books = ManualClock(), Books(), Books()
@@ -210,5 +213,3 @@ def test_a_breaker_that_is_open_stays_so_until_its_time_is_over() -> None:
 
         assert report_of(tree, "t").results == {"w": "done in attempt 3"}
         assert tree.registry()[0].breaker == "closed"
-
-

@@ -69,6 +69,9 @@ def candidate(ha: HA, spec: SupervisorSpec, system: System, store: Any, url: str
     def take_over(token: int) -> None:
         store.database.session = session_of(spec.id, token)
         store.open(token)
+        if keeper.over.done:
+            store.close(ha.lease_s)
+            return
         try:
             bind(system, store, spec, close=False, listener=Fenced(system, store, keeper))
         except BaseException:

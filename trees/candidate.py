@@ -103,6 +103,8 @@ class Candidate:
         if self._asked is not None and now >= self._asked[1] + self._limit:
             self._hung += 1
             self.failed(self._asked[1], TimeoutError(f"no answer within {self._limit:.3g} s"), now)
+        if self.phase is Phase.RELEASING and self._asked is None and self._hung >= MOST_HUNG:
+            self._end()  # nobody answers: it runs out
         request = self._request(now)
         if request is not None:
             self._asked = (request, now)
@@ -167,6 +169,7 @@ class Candidate:
         request = self._answered(sent)
         if self.phase in HOLDING:
             if request is Do.RENEW or row.token > self.token:
+                self.row = row
                 self._lose(f"{row.holder} has taken over with token {row.token}")
         elif self.phase is Phase.RELEASING and request is Do.RELEASE:
             self._end()

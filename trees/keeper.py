@@ -70,6 +70,8 @@ class Keeper:
         self._thread = threading.Thread(target=self._main, name=f"{system.root_path}-keeper", daemon=True)
         self._opening = Reply()
         self._begun = False
+        self._successor = ""
+        """Who is known to have taken over."""
         self._settled = Reply()
         self.over = Reply()
         """Completed when the lease is given back, or lost, for good."""
@@ -152,6 +154,7 @@ class Keeper:
     def fenced(self, error: BaseException) -> None:
         """A write was refused: another one leads."""
         self.lease.end()
+        self._successor = getattr(error, "holder", "")
         self._hear(lambda _: self._candidate.fenced(f"a write was refused ({error})"))
 
     def _lapsed(self) -> None:
@@ -341,8 +344,9 @@ class Keeper:
         candidate, path = self._candidate, self._system.root_path
         if candidate.lost is not None:
             row = candidate.row
+            holder = row.holder if row is not None and row.token > candidate.token else self._successor
             why = f"{path!r} is not led by this process any more (its token was {candidate.token}): {candidate.lost}"
-            return LeaseLostError(self._leases.store, path, row.holder if row is not None else "", why)
+            return LeaseLostError(self._leases.store, path, holder, why)
         cause = candidate.cause
         if cause is None or isinstance(cause, ActorsError):
             return cause

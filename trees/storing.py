@@ -13,7 +13,7 @@ task that has ended is not cancelled, a question that was answered is not asked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from actors.errors import ConfigError
@@ -129,10 +129,18 @@ def bind(system: System, store: Store, spec: SupervisorSpec, *, close: bool, lis
         stream: len(records)
         for path in task_paths(spec)
         for stream in store.streams(path)
-        if (records := store.read(stream)) and isinstance(records[0], TaskSubmitted)
+        if (records := _readable(store, stream)) and isinstance(records[0], TaskSubmitted)
     }
     if close:
         system.before_end(lambda: close_store(store))
+
+
+def _readable(store: Store, stream: str) -> Sequence[Event]:
+    """The records of a stream; nothing of one that is damaged, which its orchestrator will say."""
+    try:
+        return store.read(stream)
+    except StoreError:
+        return ()
 
 
 def _hear_of_loss(listener: Storing, store: Store) -> None:

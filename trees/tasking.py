@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable
 
 from actors.errors import UnknownPathError
-from actors.tasks.errors import EscalationError, TaskError, UnknownTaskError
+from actors.tasks.errors import EscalationError, StoreError, TaskError, UnknownTaskError
 from actors.tasks.events import TaskSubmitted
 from actors.tasks.executable import ExecutableInfo
 from actors.tasks.ground import BREAKER, Desk
@@ -94,7 +94,7 @@ class Tasking(Leading):
                 [*store.finished(desk.path), *list(desk.reports), *store.streams(desk.path), *list(desk.states)]
             )
             found += [TaskHandle(desk, id_, listed=True) for id_ in known if not id_.startswith(BREAKER)]
-        return [handle for handle in found if wanted in {None, handle.status}]
+        return found if wanted is None else [handle for handle in found if _stands_at(handle, wanted)]
 
     def resumed(self) -> list[TaskHandle]:
         """The tasks that earlier processes had left unfinished and that go on in this one, also where they have ended.
@@ -168,6 +168,13 @@ class Tasking(Leading):
             return TaskHandle(desk, id_) if new else self.task(id_)  # it may be a task of another supervisor
 
         return Submission(desk, event), handle
+
+
+def _stands_at(handle: TaskHandle, wanted: TaskStatus) -> bool:
+    try:
+        return handle.status is wanted
+    except StoreError:  # its journal is damaged: nobody can tell
+        return False
 
 
 class NoOrchestratorError(TaskError):

@@ -310,8 +310,8 @@ class Tree(Tasking):
 
 
 _KILL_S = 30.0
-"""How long a kill may take. Cancelled coroutines have a short grace, threads are abandoned at once; a database that does
-not answer is given up after 20 s."""
+"""How long a kill may take. Cancelled coroutines have a short grace, threads are abandoned at once; a database that
+does not answer is given up after 20 s."""
 
 
 def _pool_info(box: PoolBox, members: list[ChildInfo], system: System) -> ChildInfo:

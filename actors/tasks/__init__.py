@@ -4,8 +4,9 @@ How a task flows through these modules, which is also the order in which to read
 
 * **What is said**: ``task`` (Task, Subtask, Plan, states), ``policy`` (ladders, breakers, answers, verdicts),
   ``settings`` (Tasks), ``executable`` (what can be given work), ``outcome`` (how an attempt may end), ``errors``.
-* **What happens**: ``events`` are the records, ``journal`` is where they are kept, ``state`` and ``node`` are the fold
-  over them, ``report`` is what is left in the end.
+* **What happens**: ``events`` are the records, ``journal`` is where they are kept and ``written`` how they are written
+  down, ``state`` and ``node`` are the fold over them, ``report`` is what is left in the end; ``store_events`` tell how
+  the store fares.
 * **A plan**: ``planner`` (with ``keywords`` and ``meaning``), ``check`` (with ``estimates`` and ``doubts``).
 * **An attempt**: ``schedule`` and ``selection`` (who is next, with whom), ``staff`` (the registry), ``launching``
   (started, ended), ``giving`` (made, given, taken up again), ``attempt``, ``perform`` and ``context`` (the worker's

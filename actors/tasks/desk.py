@@ -134,23 +134,17 @@ class Desk:
         box = self.system.boxes.get(f"{self.path}/{ORCHESTRATOR}")
         return isinstance(box, Mailbox) and box.put((message, None, None)) is None
 
-    def waiting(self, task: str, *, new: bool = False) -> Reply:
-        """Completed with the report of a task, or failed where the tree goes down before.
-
-        Args:
-            task: its id.
-            new: it was created just now, so that its end cannot be found in the journal alone.
-        """
+    def waiting(self, task: str) -> Reply:
+        """Completed with the report of a task, or failed where the tree goes down before."""
         done = self.done.get(task)
         if done is not None:
             return done
-        look = self.reports.get if new else self.report
-        report = look(task)
+        report = self.report(task)
         if report is None:
             # One step of C: all who come at once wait for one Reply. The task may end between the two looks: ``keep``
             # shows the report before it takes the Reply, so whoever puts one here too late for it finds the report.
             done = self.done.setdefault(task, Reply())
-            report = look(task)
+            report = self.report(task)
         else:
             done = Reply()
         if report is not None:

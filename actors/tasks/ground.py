@@ -88,17 +88,16 @@ class Ground:
 
     def resumed(self) -> Reply:
         """Completed when every orchestrator has taken up all that was unfinished; ask once the tree is up."""
-        whole, left = Reply(), list(self.desks.values())
+        whole, desks = Reply(), list(self.desks.values())
 
         def look() -> None:
-            while left and left[-1].resumed.done:
-                left.pop()
-            if left:
-                left[-1].resumed.add_done_callback(look)
-            elif self.system.is_down:
-                whole.fail(self.system.down_error(self.system.root_path))
-            else:
+            waits = next((desk.resumed for desk in desks if not desk.resumed.done), None)
+            if waits is not None:
+                waits.add_done_callback(look)
+            elif all(desk.resumed.succeeded for desk in desks):
                 whole.complete()
+            else:
+                whole.fail(self.system.down_error(self.system.root_path))
 
         look()
         return whole
@@ -119,7 +118,11 @@ class Ground:
 
     def look_for_stranded(self) -> None:
         """The tree is up: say which unfinished tasks nobody goes on with."""
-        for task, owner in self.store.owners().items() if self._store is not None else ():
+        try:
+            unfinished = self.store.owners()
+        except StoreError:
+            return  # it says so itself
+        for task, owner in unfinished.items():
             if owner not in self.desks and not task.startswith(BREAKER):
                 self.stranded.setdefault(owner, Desk(self, owner, Tasks()))
                 self.system.publish(TaskStranded(owner, task))

@@ -236,7 +236,8 @@ class Node:
         for run, ids in (self.asked or {}).items():
             for id_ in ids if run != this and run.startswith(earlier) else ():
                 node, old = nodes[id_], nodes[id_].spec
-                is_same = old.instruction == spec.instruction and old.inputs == spec.inputs
+                is_ending = node.live is not None and node.live.ended_by is not None
+                is_same = not is_ending and old.instruction == spec.instruction and old.inputs == spec.inputs
                 same_target = (old.worker or old.capability) == (spec.worker or spec.capability)
                 if is_same and same_target and node.status is not SubtaskStatus.CANCELLED:
                     return node

@@ -91,15 +91,15 @@ class Teamwork:
             return
         try:
             state = folded(id_, kept) if (kept := to.store.read(id_)) else None
-        except Exception as error:  # noqa: BLE001 - a journal that makes no sense is one attempt's failure
+            event = self._submitted(id_, attempt) if state is None else None
+        except Exception as error:  # noqa: BLE001 - a journal that makes no sense, an id that is too long: its failure
             attempt.caught = error
             attempt.fail(error)
             return
-        if state is not None:
+        attempt.again = False
+        if event is None:
             self._finished_before(state)
-            return
-        event = self._submitted(id_, attempt)
-        if to.store.create(id_, to.path, event):
+        elif to.store.create(id_, to.path, event):
             state = to.states[id_] = folded(id_, [event])
             to.publish(event)
             if to.staffed:
@@ -157,8 +157,8 @@ class Teamwork:
         attempt.again = False
         self.go_on(state)
 
-    def _finished_before(self, state: TaskState) -> None:
-        if state.final is not None:
+    def _finished_before(self, state: TaskState | None) -> None:
+        if state is not None and state.final is not None:
             report = self._to.desk.reports.get(state.id)
             report = report if report is not None else self._to.course.report_of(state)
             self._to.act(self.answer, state, report)

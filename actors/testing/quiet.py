@@ -38,6 +38,7 @@ def settle(tree: Settled, timeout_s: float = 10.0) -> None:
             return
         _round_trip(system, end)
         moving = any(_is_moving(child) for child in list(system.children.values())) or bool(system.tasks.errands)
+        moving = moving or any(len(desk.effects) for desk in list(system.tasks.desks.values()))  # for the store
         now = system.activity()
         # Twice: the children are looked at one after the other, and a restart may pass from one that is looked at
         # later to one that was looked at before. The next round trip waits until their supervisor is done with it.

@@ -169,7 +169,8 @@ def check_effects(done: Counter[str], calm: Counter[str], in_flight: Counter[str
     again = 0
     for line, times in done.items():
         more = times - calm[line]
-        what = f"{line.split()[0]} {line.split('/')[-2]}"
+        verb, key = line.split()[0], line.split()[-1]  # the key of an undo has one word more
+        what = f"{verb} {key.split('/')[1]}"
         if not 0 <= more <= in_flight[what]:
             raise Wrong(f"{line!r}: {times} times, {calm[line]} undisturbed, {in_flight[what]} deaths in the middle")
         again += more

@@ -1,7 +1,7 @@
 """What a disk holds for sure, by the system calls of a process: what was written, and synced after that.
 
-Comes in: what ``strace`` wrote down of a process (``UNDER`` is how to start it). Goes out: the files as they would be if
-everything else were lost at a given moment, which is the worst that a power cut may do to them.
+Comes in: what ``strace`` wrote down of a process (``under`` is how to start it). Goes out: the files as they would be
+if everything else were lost at a given moment, which is the worst that a power cut may do to them.
 """
 
 from __future__ import annotations

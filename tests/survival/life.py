@@ -1,7 +1,7 @@
-"""``python -m tests.survival.life URL NOTES LEASE DURABILITY``: one process that lives with the scene, until something ends it.
+"""``python -m tests.survival.life URL NOTES LEASE DURABILITY``: one process with the scene in it, until that ends.
 
 It does what the lines on its input say, and answers each with one line. URL may be empty (memory), LEASE is that of
-``ha=HA()`` in seconds, or 0 for none. What its workers do goes to the file descriptor NOTES, with the name of the process.
+``ha=HA()`` in seconds, or 0 for none. What is done outside goes to the file descriptor NOTES, with the process's id.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ class Life:
     """A tree, and what it can be told to do."""
 
     def __init__(self, scene: Scene, tree: Tree) -> None:
-        self._scene = scene
-        self._tree = tree
         self.acts: dict[str, Callable[[], object]] = {
             "stand": lambda: scene.stand(tree),
             "go on": lambda: scene.go_on(tree),
@@ -36,13 +34,13 @@ class Life:
             "lead": lambda: tree.wait_for_role("leader", PATIENCE_S),
             "settle": lambda: settle(tree),
             "role": lambda: tree.role,
-            "end": self._end,
+            "end": lambda: tree.wait(PATIENCE_S),
         }
 
-    def _end(self) -> str:
-        """How it ends."""
+    def do(self, act: str) -> object:
+        """What comes of it, or which error."""
         try:
-            return str(self._tree.wait(PATIENCE_S))
+            return self.acts[act]()
         except ActorsError as error:
             return type(error).__name__
 
@@ -73,7 +71,7 @@ def main() -> None:
     print(tree.role, flush=True)
     life = Life(scene, tree)
     for line in sys.stdin:
-        print(json.dumps(life.acts[line.strip()]()), flush=True)
+        print(json.dumps(life.do(line.strip())), flush=True)
     tree.stop()
 
 

@@ -77,7 +77,8 @@ class Process:
         )
         self.pid = self._popen.pid
 
-    def _answer(self) -> str:
+    def answer(self) -> str:
+        """The next line that it says."""
         assert self._popen.stdout is not None
         line = self._popen.stdout.readline()
         assert line, f"the process has ended with {self._popen.wait(PATIENCE_S)}"
@@ -91,14 +92,14 @@ class Process:
 
     def go(self) -> str:
         """Start its tree; its role."""
-        assert self._answer() == "ready"
+        assert self.answer() == "ready"
         self.tell("go")
-        return self._answer()
+        return self.answer()
 
     def do(self, act: str) -> Any:
         """Have it do something, and wait for its answer."""
         self.tell(act)
-        return json.loads(self._answer())
+        return json.loads(self.answer())
 
     def kill(self) -> None:
         """SIGKILL."""

@@ -2,9 +2,9 @@
 
 No test can pull the plug. What these prove instead, of ``durability="power"``:
 
-* SQLite: an acknowledgement comes after a commit with ``synchronous=FULL``, and the files as they are at that moment are
-  enough to go on from. Where there is strace, more: so is what the process had *synced* by then, with everything else
-  that it wrote thrown away.
+* SQLite: an acknowledgement comes after a commit with ``synchronous=FULL``, and the files as they are at that moment
+  are enough to go on from. Where there is strace, more: so is what the process had *synced* by then, with everything
+  else that it wrote thrown away.
 * PostgreSQL: whatever the default of the database, the session that writes has ``synchronous_commit``, and at the
   acknowledgement the server has flushed its log beyond the commit. A crash of the server at that moment loses nothing.
   Whether its disk keeps what was flushed is a matter of the server (its ``fsync``, its hardware).
@@ -94,10 +94,14 @@ def synced(process: Loads, url: str, folder: Path, durability: str) -> tuple[str
     return f"sqlite:///{there / 'tasks.db'}", list(disk.synced)
 
 
-traced = pytest.mark.skipif("not can_trace()", reason="needs strace, and the right to use it")
+@pytest.fixture
+def traced() -> None:
+    """Where it can be seen what a process syncs."""
+    if not can_trace():
+        pytest.skip("needs strace, and the right to use it. Debian: apt-get install strace")
 
 
-@traced
+@pytest.mark.usefixtures("traced")
 def test_what_was_acknowledged_is_in_what_was_synced(
     process: Loads, begin: Begin, sqlite_url: str, tmp_path: Path, notes: Notes
 ) -> None:
@@ -108,7 +112,7 @@ def test_what_was_acknowledged_is_in_what_was_synced(
     require_all(scene.finish(begin(scene, there)), notes.done(), again=[HELD, UNDOING])
 
 
-@traced
+@pytest.mark.usefixtures("traced")
 def test_without_power_as_its_durability_the_newest_may_be_lost_and_what_is_left_is_whole(
     process: Loads, begin: Begin, sqlite_url: str, tmp_path: Path, notes: Notes
 ) -> None:
@@ -128,7 +132,7 @@ def test_what_was_acknowledged_is_flushed_by_the_server_and_survives_its_crash(
     with at_commits("SHOW synchronous_commit", "SELECT pg_current_wal_insert_lsn()::text") as answers:
         scene.stand(tree)
         committed = answers[-1][1]
-    flushed = postgres.execute(f"SELECT pg_current_wal_flush_lsn() > '{committed}'")  # noqa: S608
+    flushed = postgres.execute(f"SELECT pg_current_wal_flush_lsn() > '{committed}'")
     acknowledged = {id_: records(tree._system.tasks.store, id_) for id_ in PLANS}
     postgres.stop("immediate")
     postgres.start()

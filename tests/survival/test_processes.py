@@ -102,15 +102,17 @@ def test_a_leader_that_was_frozen_is_replaced_and_does_nothing_more(
     leader.do("stand")
 
     freeze_between_writes(leader, url)
+    leader.tell("go on")  # the first that it hears of when it is thawed
 
     assert standby.wait_for_role("leader", PATIENCE_S)
     by_leader = len(notes.lines())
     found = scene.finish(standby)
     leader.thaw()
+    leader.answer()
     assert leader.do("end") == "LeaseLostError"
     assert leader.do("role") == "stopped"
-    later = {what for who, what in notes.lines()[by_leader:] if who == leader.pid}
-    assert later <= {"RoleLost"}, "it did something with its old token"
+    later = [what for who, what in notes.lines()[by_leader:] if who == leader.pid]
+    assert not [what for what in later if what.startswith(("did ", "undid "))], "it began something with its old token"
     require_all(found, notes.done(), again=[HELD, UNDOING])
 
 

@@ -212,7 +212,9 @@ def test_a_leader_that_cannot_reach_the_store_stops_and_the_standby_goes_on_when
 ) -> None:
     url = str(url_of(kind))
     scenes = [Scene(notes.note), Scene(notes.note)]
-    leader, standby = (begin(each, url, ha=HA(lease_s=LEASE_S, name=name)) for each, name in zip(scenes, "ab"))
+    leader, standby = (
+        begin(each, url, ha=HA(lease_s=LEASE_S, name=name)) for each, name in zip(scenes, "ab", strict=True)
+    )
     ends: list[float] = []
     leader.subscribe(lambda event: ends.append(unstopped()) if isinstance(event, TreeStopped) else None)
     scenes[0].stand(leader)

@@ -4,7 +4,7 @@
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 import pykka
 
@@ -34,11 +34,13 @@ from actors import (
 )
 from actors.testing import ManualClock, settle
 from trees import (
+    HA,
     Backoff,
     Keep,
     LeaseLostError,
     Mailbox,
     Report,
+    RoleChanged,
     StoreBusyError,
     StoreError,
     SupervisorSpec,
@@ -174,6 +176,20 @@ assert_type(TREE.model_copy(update={"max_restarts": 5}), SupervisorSpec)
 
 
 # -- running -----------------------------------------------------------------------------------------------
+
+
+def candidate() -> None:
+    tree = start(TREE, store="postgresql://regrow@db/tasks", ha=HA(lease_s=10, name="one"))
+    assert_type(tree.role, Literal["leader", "standby", "stopped"])
+    assert_type(tree.holder, str | None)
+    assert_type(tree.wait_for_role("leader", timeout=5.0), bool)
+    tree.subscribe(roles)
+
+
+def roles(event: Event) -> None:
+    if isinstance(event, RoleChanged):
+        assert_type(event.token, int)
+        assert_type(event.reason, str)
 
 
 def host() -> None:

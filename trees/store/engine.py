@@ -176,8 +176,8 @@ class Database:
         options: dict[str, Any] = {"poolclass": QueuePool, "pool_size": 1, "pool_pre_ping": True} if keeps else {}
         try:
             engine = create_engine(self._url, **{"poolclass": NullPool} | options, connect_args=self._arguments(writes))
-        except ModuleNotFoundError as error:
-            raise StoreError(self.name, f"needs {error.name}, which is not installed. {INSTALL}") from error
+        except ImportError as error:  # also where psycopg is there, and what it needs is not
+            raise StoreError(self.name, f"needs {error.name or error}, which is not installed. {INSTALL}") from error
         except (ArgumentError, SQLAlchemyError) as error:
             raise StoreError(self.name, f"is no store. {_FORMS}") from error
         if not self.is_sqlite:
@@ -217,6 +217,9 @@ class Database:
         connection.execute(f"SET idle_in_transaction_session_timeout = {int(self.hangs_s * 1000)}")
         connection.execute(f"SET lock_timeout = {int(self._busy_s * 1000)}")
         connection.execute("SET default_transaction_isolation = 'read committed'")
+        if self._durability == "power":  # and where the server waits for more than its own disk, that stays
+            setting = "'synchronous_commit'"
+            connection.execute(f"SELECT set_config({setting}, 'on', false) WHERE current_setting({setting}) = 'off'")
         if self.session is not None:
             connection.execute("SELECT set_config('application_name', %s, false)", (self.session,))
         connection.autocommit = False
@@ -253,11 +256,9 @@ def _normal(url: str) -> URL:
 def _said(error: Exception) -> str:
     """An error in our words, with the database's own first line where no payload can be in it."""
     cause: Any = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    own = (
-        str(cause).strip().partition("\n")[0]
-        if type(cause).__name__ in _NO_PAYLOAD or isinstance(cause, OSError)
-        else ""
-    )
+    if isinstance(cause, OSError):
+        return f"a file beside it cannot be used ({cause}). Check who may read and write there"
+    own = str(cause).strip().partition("\n")[0] if type(cause).__name__ in _NO_PAYLOAD else ""
     detail = f" ({own or type(cause).__name__})"
     code = getattr(cause, "sqlite_errorcode", None)
     if code is not None:

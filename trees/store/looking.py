@@ -50,8 +50,13 @@ class Looking:
 
     def __init__(self, url: str) -> None:
         self._database = Database(url)
-        with self._database.reading() as connection:
-            found = version_of(connection, self._database.name)
+        found = 0
+        try:
+            with self._database.reading() as connection:
+                found = version_of(connection, self._database.name)
+        finally:
+            if found != VERSION:
+                self._database.close()
         if found != VERSION:
             what = "is no store yet" if not found else f"is of schema version {found}, this one reads {VERSION}"
             raise StoreError(self._database.name, f"{what}. Start a tree on it with this version first")
