@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from actors import Event
 from actors.tasks import events
 from actors.tasks.ground import BREAKER
-from actors.tasks.journal import decode, encode
+from actors.tasks.journal import Store, decode, encode
 from actors.tasks.node import Node
 from actors.tasks.state import TaskState, folded
 from actors.testing import settle
@@ -174,7 +174,7 @@ def settle_orchestrators(tree: Tree) -> None:
         assert tree._system.children[f"{path}/orchestrator"].mailbox.when_quiet().wait(LONG_S)
 
 
-def records(store: MemoryStore, stream: str, *kinds: type[Any]) -> list[Any]:
+def records(store: Store, stream: str, *kinds: type[Any]) -> list[Any]:
     """Of a journal, those of these kinds."""
     return [record for record in store.read(stream) if isinstance(record, kinds)]
 
@@ -201,9 +201,10 @@ class Scenario:
 
     # -- running it ----------------------------------------------------------------------------------------
 
-    def run(self) -> tuple[Books, dict[str, Any]]:
+    def run(self, store: NotingStore | None = None) -> tuple[Books, dict[str, Any]]:
         """Undisturbed."""
         books = Books()
+        books.store = store if store is not None else books.store
         with start(self.spec(books), store=books.store, **self.options(())) as tree:
             self.meanwhile(tree, books)
             for task in self.tasks:
@@ -211,10 +212,10 @@ class Scenario:
             reports = self.reports(tree)
         return books, reports
 
-    def resume(self, changes: Sequence[Change], done: Sequence[tuple[Any, ...]]) -> tuple[Books, dict[str, Any]]:
-        """In a new process, on a store with these changes, after what was done."""
-        books = Books(done)
-        books.store = NotingStore(changes)
+    def resume(self, store: NotingStore, done: Sequence[tuple[Any, ...]]) -> tuple[Books, dict[str, Any]]:
+        """In a new process, on a store that has changes already, after what was done."""
+        books, changes = Books(done), list(store.changes)
+        books.store = store
         with start(self.spec(books), store=books.store, **self.options(changes)) as tree:
             assert tree._system.tasks.resumed().wait(LONG_S)
             self.meanwhile(tree, books)
@@ -244,16 +245,18 @@ def report_of(tree: Tree, id_: str) -> Report:
 # -- what has to hold ----------------------------------------------------------------------------------------
 
 
-def same_from_every_change(scenario: Scenario) -> int:
-    """Run it, then go on from each change; how many there were."""
-    wanted, reports = scenario.run()
+def same_from_every_change(
+    scenario: Scenario, *, every: int = 1, store: Callable[[Sequence[Change]], NotingStore] = NotingStore
+) -> int:
+    """Run it, then go on from each change, or every so many, each in such a store; how many there were."""
+    wanted, reports = scenario.run(store(()))
     changes = list(wanted.store.changes)
     assert twice(wanted.store) == []  # type: ignore[arg-type]
-    for at in range(1, len(changes) + 1):
+    for at in range(1, len(changes) + 1, every):
         where = f"change {at} of {len(changes)}: {changes[at - 1]}"
         done = wanted.by(at)
 
-        books, found = scenario.resume(changes[:at], done)
+        books, found = scenario.resume(store(changes[:at]), done)
 
         other = differences(found, reports)
         assert other == {}, f"{where}: {other}"
@@ -319,13 +322,14 @@ def _steps(state: TaskState) -> set[tuple[Any, ...]]:
 
 
 def people(tree: Tree, answer: Callable[[Any], Any]) -> None:
-    """Somebody answers every question, those too that are open already."""
-    lock, answered = threading.Lock(), set[str]()
+    """Somebody answers every question that is in a journal, those too that are open already."""
+    lock, answered, store = threading.Lock(), set[str](), tree._system.tasks.store
 
     def look(_: object = None) -> None:
         with lock:
             for question in tree.escalations():
-                if question.id not in answered:
+                raised = {record.escalation for record in records(store, question.task, events.EscalationRaised)}
+                if question.id in raised - answered:
                     answered.add(question.id)
                     tree.respond(question.id, answer(question))
 

@@ -94,9 +94,8 @@ class Course:
         self._to.people.resume(state, node)
 
     def _ask_resumed(self, state: TaskState, node: Node) -> None:
-        if not node.is_done:
-            self._to.delegating.known(state, node)
-        else:
+        self._to.delegating.known(state, node)
+        if node.is_done:
             self.answer_again(state, node)
 
     def answer_again(self, state: TaskState, node: Node) -> None:

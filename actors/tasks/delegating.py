@@ -36,7 +36,7 @@ class Delegating:
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._to = orchestrator
         self._nodes: dict[str, tuple[TaskState, Node]] = {}
-        """What was asked for and is not done, by the key of the ask."""
+        """What was asked for and is not answered, by the key of the ask."""
         self.unclaimed: dict[str, tuple[TaskState, Node]] = {}
         """What was asked for by runs that were lost with their process, and will perhaps be asked for once more."""
         self._returning: deque[str] = deque()
@@ -46,8 +46,11 @@ class Delegating:
         """A subtask that was asked for."""
         if node.ask is None:
             return
-        self._nodes[node.ask] = (state, node)
         open_ask = self._to.ground.asks.get(node.ask)
+        if open_ask is not None or not node.is_done:
+            self._nodes[node.ask] = (state, node)
+        if node.is_done:
+            return
         if open_ask is None:
             self.unclaimed[node.ask] = (state, node)
         elif open_ask.due is not None:
@@ -121,17 +124,16 @@ class Delegating:
         for known in (self.unclaimed, self._nodes):
             known.pop(node.ask or "", None)
         self._record(state, message, node.spec)
+        self.known(state, node)
         if node.is_done:
             self._to.course.answer_again(state, node)
-            return
-        self.known(state, node)
-        if not self._refused(state, node):
+        elif not self._refused(state, node):
             self._to.launching.requeue(state, node)
 
     def look_again(self) -> None:
         """Of a new incarnation: whoever was about to wait for ever still is."""
         for state, node in list(self._nodes.values()):
-            if not self.idle(node):
+            if not self.idle(node) and not node.is_done:
                 self._refused(state, node)
         asks = self._to.ground.asks
         for key in list(self._to.ground.answers):
@@ -225,6 +227,8 @@ class Delegating:
 
     def _holders(self, wanted: tuple[TaskState, Node]) -> list[Attempt] | None:
         state, node = wanted
+        if node.is_done:
+            return None
         if node.status is SubtaskStatus.RUNNING:
             return [node.live] if node.live is not None else None
         able = self._to.staff.primaries(lane_of(state, node, self._to.path))

@@ -9,15 +9,30 @@ from typing import Any
 import pytest
 
 from tests.survival.cells import MEMORY, POSTGRES
-from tests.survival.processes import Notes, Process
+from tests.survival.processes import Notes, Nursery, Process
 from tests.survival.scene import Scene
 from trees import Tree, start
 
 
-@pytest.fixture
-def notes() -> Iterator[Notes]:
-    """What is done outside."""
+@pytest.fixture(scope="session")
+def all_notes() -> Iterator[Notes]:
+    """What is done outside, in all tests."""
     made = Notes()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def notes(all_notes: Notes) -> Notes:
+    """The same, in this one."""
+    all_notes.forget()
+    return all_notes
+
+
+@pytest.fixture(scope="session")
+def nursery(all_notes: Notes) -> Iterator[Nursery]:
+    """Where processes come from."""
+    made = Nursery(all_notes)
     yield made
     made.close()
 
@@ -47,12 +62,12 @@ def begin() -> Iterator[Callable[..., Tree]]:
 
 
 @pytest.fixture
-def process(notes: Notes) -> Iterator[Callable[..., Process]]:
+def process(nursery: Nursery) -> Iterator[Callable[[], Process]]:
     """Loads processes; nothing of them is left at the end."""
     with ExitStack() as stack:
 
-        def make(url: str | None, **options: Any) -> Process:
-            made = Process(url or "", notes, **options)
+        def make() -> Process:
+            made = nursery.take()
             stack.callback(made.close)
             return made
 

@@ -1,7 +1,8 @@
-"""``python -m tests.survival.life URL NOTES LEASE DURABILITY``: one process with the scene in it, until that ends.
+"""``python -m tests.survival.life NOTES``: one process with the scene in it, until that ends.
 
-It does what the lines on its input say, and answers each with one line. URL may be empty (memory), LEASE is that of
-``ha=HA()`` in seconds, or 0 for none. What is done outside goes to the file descriptor NOTES, with the process's id.
+The first line of its input has the options of ``start`` (``lease_s`` in place of ``ha``), as JSON. It says its role,
+and then does what the lines say, and answers each with one. What is done outside goes to the file descriptor NOTES,
+with the process's id.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import Literal
 
 from loguru import logger
 
 from actors import Event
 from actors.errors import ActorsError
-from actors.testing import settle
 from tests.stores import PATIENCE_S
 from tests.survival.scene import Scene
 from trees import HA, RoleChanged, StorePaused, StoreResumed, Tree, start
+from trees.store import SqlStore
+
+__all__ = ["Life", "SqlStore"]  # the latter so that all is loaded when a life begins
 
 
 class Life:
@@ -32,7 +34,7 @@ class Life:
             "finish": lambda: scene.finish(tree),
             "reports": lambda: scene.reports(tree),
             "lead": lambda: tree.wait_for_role("leader", PATIENCE_S),
-            "settle": lambda: settle(tree),
+            "hear": lambda: scene.hear(tree),
             "role": lambda: tree.role,
             "end": lambda: tree.wait(PATIENCE_S),
         }
@@ -45,28 +47,23 @@ class Life:
             return type(error).__name__
 
 
-def _durability(word: str) -> Literal["process", "power"]:
-    return "power" if word == "power" else "process"
-
-
 def main() -> None:
-    """Start the tree at the first line, and stop it at the end of the input."""
-    url, notes, lease, durability = sys.argv[1:]
-    name = f"{os.getpid()}"
+    """Start the tree as the first line says, and stop it at the end of the input."""
+    notes, name = int(sys.argv[1]), f"{os.getpid()}"
     logger.remove()
 
     def note(what: str) -> None:
-        os.write(int(notes), f"{name} {what}\n".encode())  # whole: it is shorter than what a pipe takes at once
+        os.write(notes, f"{name} {what}\n".encode())  # whole: it is shorter than what a pipe takes at once
 
     def hear(event: Event) -> None:
         if isinstance(event, (StorePaused, StoreResumed, RoleChanged)):
             note(type(event).__name__)
 
-    print("ready", flush=True)
-    sys.stdin.readline()
+    options = json.loads(sys.stdin.readline())
+    lease_s = options.pop("lease_s", None)
     scene = Scene(note)
-    ha = HA(lease_s=float(lease), name=name) if float(lease) else None
-    tree = start(scene.spec(), store=url or None, clock=scene.clock, durability=_durability(durability), ha=ha)
+    ha = None if lease_s is None else HA(lease_s=lease_s, name=name)
+    tree = start(scene.spec(), clock=scene.clock, ha=ha, **options)
     tree.subscribe(hear)
     print(tree.role, flush=True)
     life = Life(scene, tree)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tests.stores import PATIENCE_S
 
@@ -48,27 +48,23 @@ class Notes:
             readable, _, _ = select.select([self._reads], [], [], PATIENCE_S)
             assert readable, f"{what!r} does not come after {self.done()}"
 
+    def forget(self) -> None:
+        """Begin anew."""
+        self.lines()
+        self._text = ""
+
     def close(self) -> None:
-        """Forget them."""
+        """There will be none any more."""
         os.close(self._reads)
         os.close(self.writes)
 
 
 class Process:
-    """One process. It is loaded beforehand; its tree starts with ``go``."""
+    """One process, loaded and waiting; its tree starts with ``go``."""
 
-    def __init__(
-        self,
-        url: str,
-        notes: Notes,
-        *,
-        lease_s: float = 0.0,
-        durability: Literal["process", "power"] = "process",
-        under: tuple[str, ...] = (),
-    ) -> None:
-        words = [sys.executable, "-m", "tests.survival.life", url, str(notes.writes), str(lease_s), durability]
+    def __init__(self, notes: Notes, under: tuple[str, ...] = ()) -> None:
         self._popen = subprocess.Popen(
-            [*under, *words],
+            [*under, sys.executable, "-m", "tests.survival.life", str(notes.writes)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -90,10 +86,9 @@ class Process:
         self._popen.stdin.write(f"{line}\n")
         self._popen.stdin.flush()
 
-    def go(self) -> str:
-        """Start its tree; its role."""
-        assert self.answer() == "ready"
-        self.tell("go")
+    def go(self, store: str | None, **options: Any) -> str:
+        """Start its tree; its role. The options are those of ``start``, and ``lease_s`` in place of ``ha``."""
+        self.tell(json.dumps({"store": store} | options))
         return self.answer()
 
     def do(self, act: str) -> Any:
@@ -133,3 +128,20 @@ class Process:
         """Leave nothing of it."""
         self._popen.kill()
         self._popen.communicate()
+
+
+class Nursery:
+    """Has the next process loaded while a test works with others: that takes a second."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._next = Process(notes)
+
+    def take(self) -> Process:
+        """One that is loaded, or about to be."""
+        taken, self._next = self._next, Process(self._notes)
+        return taken
+
+    def close(self) -> None:
+        """Leave nothing of it."""
+        self._next.close()

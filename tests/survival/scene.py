@@ -158,6 +158,12 @@ class Scene:
         self.clock.advance(DELAY_S)
         return [f"{each.id}: {each.question}" for each in questions]
 
+    @staticmethod
+    def hear(tree: Tree) -> None:
+        """Returns when the orchestrator has heard what became of what was held up."""
+        for each in ("hold", "orchestrator"):
+            assert tree._system.children[f"{PATH}/{each}"].mailbox.when_quiet().wait(PATIENCE_S)
+
     def finish(self, tree: Tree) -> dict[str, Any]:
         """The same, and wait for the ends: all that is known of the three."""
         questions = self.go_on(tree)

@@ -33,7 +33,6 @@ from trees import Tree
 from trees.store import SqlStore
 
 Begin = Callable[..., Tree]
-Loads = Callable[..., Process]
 
 
 @contextmanager
@@ -77,13 +76,13 @@ def copied(folder: Path) -> str:
     return f"sqlite:///{there / 'tasks.db'}"
 
 
-def synced(process: Loads, url: str, folder: Path, durability: str) -> tuple[str, list[str]]:
+def synced(notes: Notes, url: str, folder: Path, durability: str) -> tuple[str, list[str]]:
     """What was synced of a store when all stood: its address. And which files and folders were."""
     log = folder / "calls"
-    first = process(url, durability=durability, under=under(log))
-    first.go()
-    first.do("stand")
-    first.stop()
+    with closing(Process(notes, under(log))) as first:
+        first.go(url, durability=durability)
+        first.do("stand")
+        first.stop()
     disk = Disk()
     disk.read(log, until="null")
     there = folder / "there"
@@ -103,9 +102,9 @@ def traced() -> None:
 
 @pytest.mark.usefixtures("traced")
 def test_what_was_acknowledged_is_in_what_was_synced(
-    process: Loads, begin: Begin, sqlite_url: str, tmp_path: Path, notes: Notes
+    begin: Begin, sqlite_url: str, tmp_path: Path, notes: Notes
 ) -> None:
-    there, paths = synced(process, sqlite_url, tmp_path, "power")
+    there, paths = synced(notes, sqlite_url, tmp_path, "power")
 
     assert str(tmp_path) in paths, "the folder, so that its files have their names"
     scene = Scene(notes.note)
@@ -114,9 +113,9 @@ def test_what_was_acknowledged_is_in_what_was_synced(
 
 @pytest.mark.usefixtures("traced")
 def test_without_power_as_its_durability_the_newest_may_be_lost_and_what_is_left_is_whole(
-    process: Loads, begin: Begin, sqlite_url: str, tmp_path: Path, notes: Notes
+    begin: Begin, sqlite_url: str, tmp_path: Path, notes: Notes
 ) -> None:
-    there, _ = synced(process, sqlite_url, tmp_path, "process")
+    there, _ = synced(notes, sqlite_url, tmp_path, "process")
 
     assert begin(Scene(notes.note), there).tasks() == []
 

@@ -16,7 +16,7 @@ from tests.survival.scene import HELD, UNDOING, Scene, require_all
 from trees import HA, StoreBusyError, Tree
 
 Begin = Callable[..., Tree]
-Loads = Callable[..., Process]
+Loads = Callable[[], Process]
 Urls = Callable[[str], str | None]
 LEASE_S = 2.0
 BOTH = pytest.mark.parametrize("kind", [SQLITE, POSTGRES])
@@ -25,8 +25,8 @@ BOTH = pytest.mark.parametrize("kind", [SQLITE, POSTGRES])
 @cell(KILLED, MEMORY, says="nothing")
 @cell(POWER, MEMORY, says="nothing")
 def test_what_was_in_memory_is_gone_with_its_process(process: Loads, begin: Begin, notes: Notes) -> None:
-    first = process(None)
-    first.go()
+    first = process()
+    first.go(None)
     first.do("stand")
     first.kill()
 
@@ -38,8 +38,8 @@ def test_the_next_process_goes_on_where_one_was_killed(
     column: str, process: Loads, begin: Begin, url_of: Urls, notes: Notes
 ) -> None:
     url = url_of(column)
-    first = process(url)
-    first.go()
+    first = process()
+    first.go(url)
     first.do("stand")
     first.kill()
 
@@ -55,8 +55,8 @@ def test_the_standby_goes_on_where_the_leader_was_killed(
     kind: str, process: Loads, begin: Begin, url_of: Urls, notes: Notes
 ) -> None:
     url = url_of(kind)
-    leader = process(url, lease_s=LEASE_S)
-    assert leader.go() == "leader"
+    leader = process()
+    assert leader.go(url, lease_s=LEASE_S) == "leader"
     scene = Scene(notes.note)
     standby = begin(scene, url, ha=HA(lease_s=LEASE_S))
     leader.do("stand")
@@ -75,8 +75,8 @@ def test_a_process_that_was_frozen_goes_on_and_nobody_took_its_place(
     column: str, process: Loads, begin: Begin, url_of: Urls, notes: Notes
 ) -> None:
     url = url_of(column)
-    first = process(url)
-    first.go()
+    first = process()
+    first.go(url)
     first.do("stand")
 
     first.freeze()
@@ -95,8 +95,8 @@ def test_a_leader_that_was_frozen_is_replaced_and_does_nothing_more(
     kind: str, process: Loads, begin: Begin, url_of: Urls, notes: Notes
 ) -> None:
     url = str(url_of(kind))
-    leader = process(url, lease_s=LEASE_S)
-    leader.go()
+    leader = process()
+    leader.go(url, lease_s=LEASE_S, durability="power")
     scene = Scene(notes.note)
     standby = begin(scene, url, ha=HA(lease_s=LEASE_S))
     leader.do("stand")

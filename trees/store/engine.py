@@ -174,8 +174,9 @@ class Database:
     def _engine(self, *, writes: bool, keeps: bool = True) -> Engine:
         keeps = keeps and not writes and not self.is_sqlite  # to open a file is quick
         options: dict[str, Any] = {"poolclass": QueuePool, "pool_size": 1, "pool_pre_ping": True} if keeps else {}
+        options = {"poolclass": NullPool, "hide_parameters": True} | options  # what is written has no place in a log
         try:
-            engine = create_engine(self._url, **{"poolclass": NullPool} | options, connect_args=self._arguments(writes))
+            engine = create_engine(self._url, **options, connect_args=self._arguments(writes))
         except ImportError as error:  # also where psycopg is there, and what it needs is not
             raise StoreError(self.name, f"needs {error.name or error}, which is not installed. {INSTALL}") from error
         except (ArgumentError, SQLAlchemyError) as error:
