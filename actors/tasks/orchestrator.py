@@ -115,6 +115,13 @@ class Orchestrator(Hardened):
                 self.system.internal_error(error)
         self.desk.states = self.states
 
+    def on_stop(self) -> None:
+        """Record what has succeeded and was not heard of yet: the order to stop overtakes it."""
+        for attempt in list(self.ground.attempts.values()) if self.staffed else ():
+            if attempt.desk is self.desk and attempt.succeeded:
+                self._outcome(attempt)
+        self._flush()
+
     def _staffed(self, staffed: Staffed) -> None:
         """Who the workers are: now work can begin, or go on."""
         if staffed.life is not self.life:
@@ -353,7 +360,6 @@ def orchestrator_spec(settings: Tasks) -> ChildSpec:
         make=lambda life: Orchestrator(life, settings),
         where=Where.LOOP,
         never_waits=True,
-        stops_plain=True,
         fails_plain=True,
         actor_class=Orchestrator,
     )
