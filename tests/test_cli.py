@@ -12,7 +12,7 @@ import pytest
 
 from tests.command import DRAWN, SHOP, WAIT_S, file, out, regrow, running, runtime, shop
 from trees import cli
-from trees.target import TargetError, load
+from trees.command.target import TargetError, load
 
 __all__ = ["runtime", "shop"]
 pytestmark = pytest.mark.usefixtures("runtime")

@@ -17,7 +17,7 @@ import pytest
 
 from tests.command import SHOP, WAIT_S, file, out, regrow, runtime
 from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec
-from trees.resuming import keeping
+from trees.command.resuming import keeping
 from trees.store.engine import Database
 from trees.store.schema import take_token
 
@@ -203,7 +203,7 @@ def test_a_resumed_task_that_fails_is_exit_code_4(program: Path, monkeypatch: py
     assert ran.returncode == 4
     assert re.search(r"^task t +failed", ran.stdout, re.MULTILINE)
     assert "b broke" in ran.stdout
-    assert "trees/running.py" not in ran.stderr, "no traceback of ours"
+    assert "trees/command/running.py" not in ran.stderr, "no traceback of ours"
 
 
 def test_ctrl_c_leaves_what_is_unfinished_for_the_next_run(program: Path) -> None:

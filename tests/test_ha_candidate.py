@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from trees.candidate import MOST_HUNG, Candidate, Do, Phase
-from trees.ha import HA
-from trees.leases import Row
+from trees.ha.candidate import MOST_HUNG, Candidate, Do, Phase
+from trees.ha.leases import Row
+from trees.ha.settings import HA
 
 HA8 = HA(lease_s=8)
 """Renewed every 1.6 s, stopped at 4 s, killed at 6 s, polled every second, asked again after 1 s."""

@@ -33,10 +33,10 @@ from trees import (
     WorkerSpec,
 )
 from trees.build import build
-from trees.ha import HA
-from trees.keeper import Keeper
-from trees.leases import Row
-from trees.roles import NotLeaderError, RoleChanged, RoleLost
+from trees.ha.keeper import Keeper
+from trees.ha.leases import Row
+from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
+from trees.ha.settings import HA
 from trees.store import MemoryStore
 
 HA2 = HA(lease_s=2.0, name="me")

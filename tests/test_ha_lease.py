@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from actors.clock import monotonic
 from actors.tasks.errors import LeaseLostError, StoreBusyError, StoreError
 from tests.databases import Cluster
-from trees.leases import Row
+from trees.ha.leases import Row
 from trees.store import open_store
 from trees.store.engine import Database
 from trees.store.lease import LeaseRow, session_of
@@ -162,7 +162,7 @@ def test_who_has_the_lease_opens_the_store_with_its_token_and_who_had_it_writes_
 
 
 def _unopened(url: str) -> Any:
-    from trees.ha import HA  # noqa: PLC0415
+    from trees.ha.settings import HA  # noqa: PLC0415
 
     return open_store(url, root="shop", ha=HA())
 

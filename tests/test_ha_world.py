@@ -16,9 +16,9 @@ from random import Random
 
 import pytest
 
-from trees.candidate import Candidate, Do, Phase
-from trees.ha import HA
-from trees.leases import Row
+from trees.ha.candidate import Candidate, Do, Phase
+from trees.ha.leases import Row
+from trees.ha.settings import HA
 
 LEASE_S = 8.0
 ROUGH_S = 60.0

@@ -60,8 +60,8 @@ DOORS = (
             "actors/tasks/perform.py": "tells a cancelled attempt from a worker's own CancelledError",
             "actors/testing/": "holds threads and tasks up on command, and lists those that a test left behind",
             "trees/console.py": "the console answers while everything else of the tree is stuck",
-            "trees/keeper.py": "keeps the lease of a leader while everything else of the tree is stuck",
-            "trees/running.py": "runs an async main",
+            "trees/ha/keeper.py": "keeps the lease of a leader while everything else of the tree is stuck",
+            "trees/command/running.py": "runs an async main",
             "trees/signals.py": "a signal handler may only start a bare thread",
             "trees/store/lease.py": "the lock of its connection: a keeper's requests may come from several threads",
             "trees/store/memory.py": "the lock of its tables: callers and orchestrators write to it",
@@ -73,21 +73,21 @@ DOORS = (
     Door(
         frozenset({"signal"}),
         {
-            "trees/running.py": "a clean end on SIGTERM as on Ctrl-C",
+            "trees/command/running.py": "a clean end on SIGTERM as on Ctrl-C",
             "trees/signals.py": "a dump on a signal, when the host asks for it",
         },
     ),
-    Door(frozenset({"rich"}), {"trees/live.py": "the live view of the command line"}),
+    Door(frozenset({"rich"}), {"trees/command/live.py": "the live view of the command line"}),
     Door(frozenset({"psycopg", "sqlalchemy", "sqlite3"}), {"trees/store/": "what the extra `sql` installs"}),
     Door(
         frozenset({"typer"}),
-        {"trees/commands.py": "the command line", "trees/commands_tasks.py": "its part that has to do with tasks"},
+        {"trees/command/app.py": "the command line", "trees/command/tasks.py": "its part that has to do with tasks"},
     ),
     Door(
         frozenset({"loguru"}),
         {
             "actors/events.py": "one subscriber of the event stream writes the log",
-            "trees/live.py": "log lines go above the live view",
+            "trees/command/live.py": "log lines go above the live view",
         },
     ),
     Door(frozenset({"datetime", "time"}), {"actors/clock.py": "everything else is given a Clock"}),

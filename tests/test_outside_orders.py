@@ -27,8 +27,8 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.outside import Outside, OutsideError
-from trees.seen import SeenTask
+from trees.command.outside import Outside, OutsideError
+from trees.command.seen import SeenTask
 
 __all__ = ["postgres", "postgres_url", "sqlite_url", "store_url"]
 ONE = StaticPlan([Subtask("a")])

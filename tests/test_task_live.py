@@ -13,7 +13,7 @@ from actors.testing import Hang
 from tests.command import file, regrow, runtime
 from tests.crew import LONG_S, running
 from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec
-from trees.live import LiveView
+from trees.command.live import LiveView
 
 __all__ = ["runtime"]
 

@@ -73,9 +73,9 @@ from actors.tasks.store_events import JournalDamaged, StorePaused, StoreResumed,
 from actors.tasks.synthesis import Last, ModelSynthesizer, Verbatim
 from actors.tasks.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from trees.config import Backoff, Mailbox, SupervisorSpec, WorkerSpec
-from trees.ha import HA
+from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
+from trees.ha.settings import HA
 from trees.handle import TaskHandle
-from trees.roles import NotLeaderError, RoleChanged, RoleLost
 from trees.start import start, start_async
 from trees.store import Keep
 from trees.tree import Tree

@@ -1,4 +1,4 @@
-"""The entry of the command ``regrow``: looks whether what it needs is installed, then hands over to ``trees.commands``.
+"""The entry of the command ``regrow``: looks whether what it needs is there, then hands over to ``trees.command``.
 
 The library itself needs neither typer nor rich, so nothing else in it imports them.
 """
@@ -12,7 +12,7 @@ NEEDS = ("typer", "rich")
 
 
 def main() -> None:
-    """Run the command line of this process; ends it with an exit code (see ``trees.commands``)."""
+    """Run the command line of this process; ends it with an exit code (see ``trees.command.app``)."""
     missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(
@@ -20,6 +20,6 @@ def main() -> None:
             "Install them: pip install 'regrow[cli]'\n"
         )
         raise SystemExit(2)
-    from trees.commands import app  # noqa: PLC0415 - only where its dependencies are installed
+    from trees.command.app import app  # noqa: PLC0415 - only where its dependencies are installed
 
     app(prog_name="regrow")

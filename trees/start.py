@@ -18,11 +18,11 @@ from actors.reply import Reply
 from actors.system import System
 from actors.tasks.journal import Store
 from trees.build import build
-from trees.candidacy import candidate, require_shared
 from trees.check import require_valid
 from trees.config import SupervisorSpec
 from trees.console import Console
-from trees.ha import HA
+from trees.ha.candidacy import candidate, require_shared
+from trees.ha.settings import HA
 from trees.store import Keep, MemoryStore, open_store
 from trees.storing import bind, close_store
 from trees.tree import Tree

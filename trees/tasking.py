@@ -14,8 +14,8 @@ from actors.tasks.node import Escalation
 from actors.tasks.policy import Answer
 from actors.tasks.report import Report
 from actors.tasks.task import Task, TaskStatus
+from trees.ha.roles import Leading
 from trees.handle import TaskHandle, known, respond, waiting_chain
-from trees.roles import Leading
 from trees.submitting import Submission
 
 

@@ -13,7 +13,7 @@ from trees.store.keep import Keep
 from trees.store.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from trees.ha import HA
+    from trees.ha.settings import HA
     from trees.store.sql import SqlStore
 
 __all__ = ["Keep", "MemoryStore", "SqlStore", "open_store"]

@@ -2,7 +2,7 @@
 
 Comes in: who asks. Goes out: the token of whoever has it now. Each method is one short transaction, waits at most a
 fixed time for the locks of others, and may be called from any thread. What follows from the answers is decided in
-``trees.candidate``.
+``trees.ha.candidate``.
 
 Taking it is one transaction under a lock of the row: of two who try at once one gets it, and the other one sees that.
 It ends with a new token, which every transaction of the writer compares with its own: from that commit on nothing that
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, bindparam, select, text, update
 
 from actors.tasks.errors import StoreBusyError, StoreError
-from trees.leases import Row
+from trees.ha.leases import Row
 from trees.store.engine import Database, let_go
 from trees.store.guard import FileGuard, take_in_session
 from trees.store.schema import inserting, leases, prepare, take_token

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from actors.errors import ConfigError, Problem
 from actors.tasks.journal import Store
 from trees.config import SupervisorSpec
-from trees.ha import HA
-from trees.keeper import Keeper
+from trees.ha.keeper import Keeper
+from trees.ha.settings import HA
 from trees.storing import Storing, bind
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import typer
 
 from actors.clock import SystemClock
 from actors.errors import ActorsError
-from trees.outside import Outside
-from trees.resuming import DEFAULT, FILE
+from trees.command.outside import Outside
+from trees.command.resuming import DEFAULT, FILE
+from trees.command.seen import listing, shown
 from trees.runs import FORMATS
-from trees.seen import listing, shown
 
 NEWEST = 20
 """Finished tasks that are listed."""

@@ -1,8 +1,8 @@
 """The keeper: sees to it that one process of several leads, and that one that may not lead any more is down in time.
 
 Comes in: a tree that is not started, its store, not opened, and the lease in that store. Goes out: the tree, started as
-soon as the lease is ours, stopped when it cannot be kept. What to do is decided in ``trees.candidate``; the times and
-the guarantees are in ``trees.ha``.
+soon as the lease is ours, stopped when it cannot be kept. What to do is decided in ``trees.ha.candidate``; the times
+and the guarantees are in ``trees.ha``.
 
 It has one thread, which never waits for anything but its condition: every request to the store runs on a thread of its
 own and may hang there. What others have to say (an answer, the end of the tree, an order to stop) is put on a list, and
@@ -23,10 +23,10 @@ from actors.errors import ActorsError, StartError
 from actors.reply import Reply
 from actors.tasks.errors import LeaseLostError, StoreBusyError, StoreError
 from actors.tasks.lease import Lease
-from trees.candidate import Candidate, Do, Phase
-from trees.ha import HA
-from trees.leases import Leases, Row
-from trees.roles import NotLeaderError, RoleChanged, RoleLost
+from trees.ha.candidate import Candidate, Do, Phase
+from trees.ha.leases import Leases, Row
+from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
+from trees.ha.settings import HA
 from trees.snapshot import Role
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from trees.snapshot import Role
 
 if TYPE_CHECKING:
     from actors.system import System
-    from trees.keeper import Keeper
+    from trees.ha.keeper import Keeper
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""One of several processes leads, the others wait: what a user writes (``HA``), and how a candidate stands.
+"""One of several processes leads a tree, the others wait and take over: how a candidate stands, and what is guaranteed.
 
 ``start(TREE, store=URL, ha=HA(lease_s=10))`` makes a *candidate*. Which one leads is a row in the store that they
 share, the *lease* (``trees.store.lease``): who, until when by the store's clock, and the *token*, a number that grows
-with every change of hands. ``trees.candidate`` decides what a candidate does; ``trees.keeper`` does it.
+with every change of hands.
 
 The states of a candidate::
 
@@ -42,73 +42,8 @@ What is guaranteed, and why:
 
 What it does not do: a process that is frozen in the middle of a write to SQLite holds the file's lock until it goes on
 or dies, and nobody can take over before that.
+
+To be read in this order: ``settings`` (what a user writes), ``leases`` (what is asked of a store; ``trees.store.lease``
+does it), ``candidate`` (decides what is next), ``keeper`` (does it), ``roles`` (what a ``Tree`` says of it),
+``candidacy`` (puts them together).
 """
-
-from __future__ import annotations
-
-import os
-import platform
-from typing import Annotated
-
-from pydantic import Field
-
-from actors import fields
-from actors.words import Words
-
-RENEW_AT, STOP_AT, KILL_AT = 1 / 5, 1 / 2, 3 / 4
-"""See above. Renewing at a fifth, and not at a third, leaves a store three tenths of the lease to come back in."""
-POLL_AT, LONGEST_POLL_S = 1 / 4, 1.0
-REQUEST_AT, SHORTEST_REQUEST_S = 1 / 8, 0.2
-"""After how long a request to the store counts as lost, so that the next one can be sent."""
-RETRY_AT = 1 / 40
-"""How soon a request that failed is sent again."""
-FIRST_S = 2.0
-"""How long a process that has just been started tries to reach the store before it gives up."""
-
-
-class HA(Words, frozen=True, kw_only=False):
-    """Several processes start the same tree on the same store: one leads, the others wait and take over.
-
-    Raises ``ConfigError`` with every problem of it.
-    """
-
-    lease_s: fields.LeaseTime = 10.0
-    """Seconds after which a leader that has died is replaced, and a second more. The store must answer within three
-    tenths of this at all times, else the leader stops. The same for all candidates."""
-    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """What the others call this process; None: its host and process id."""
-
-    @property
-    def holder(self) -> str:
-        """What the others call this process."""
-        return self.name if self.name is not None else f"{platform.node() or 'localhost'}:{os.getpid()}"
-
-    @property
-    def renew_s(self) -> float:
-        """Seconds from one renewal to the next."""
-        return self.lease_s * RENEW_AT
-
-    @property
-    def stop_s(self) -> float:
-        """Seconds without a renewal after which the tree is stopped."""
-        return self.lease_s * STOP_AT
-
-    @property
-    def kill_s(self) -> float:
-        """Seconds without a renewal after which nothing is started, and what runs is killed."""
-        return self.lease_s * KILL_AT
-
-    @property
-    def poll_s(self) -> float:
-        """Seconds between two looks of a standby."""
-        return min(self.lease_s * POLL_AT, LONGEST_POLL_S)
-
-    @property
-    def request_s(self) -> float:
-        """Seconds that a request to the store may take."""
-        return max(self.lease_s * REQUEST_AT, SHORTEST_REQUEST_S)
-
-    @property
-    def retry_s(self) -> float:
-        """Seconds until a renewal that failed is sent again."""
-        return self.lease_s * RETRY_AT

@@ -35,10 +35,10 @@ from actors.tasks.events import (
     TaskFinished,
 )
 from actors.tasks.store_events import JournalDamaged, StorePaused, StoreResumed, TaskStranded
-from trees.live import LiveView
-from trees.resuming import Keeping, announce, finish
+from trees.command.live import LiveView
+from trees.command.resuming import Keeping, announce, finish
+from trees.command.target import Program
 from trees.start import start
-from trees.target import Program
 from trees.tree import Tree
 
 OK, NOT_STARTED, GAVE_UP, MAIN_RAISED, STORE_LOST, KILLED = 0, 1, 3, 4, 5, 130

@@ -2,7 +2,7 @@
 
 Comes in: what was heard (of the store, of the tree, of the owner), each with the local time. Goes out: ``step``, what
 is to be done now, each thing once, and ``wake_at``, when to ask again at the latest. It knows no threads, no clock and
-no store; ``trees.keeper`` has them.
+no store; ``trees.ha.keeper`` has them.
 
 One request to the store is under way at a time. One that takes too long counts as failed and is not waited for; should
 its answer come after all, it is heard like any other: that a lease was renewed, or taken, stays true.
@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from enum import Enum, auto
 
-from trees.ha import FIRST_S, HA
-from trees.leases import Row
+from trees.ha.leases import Row
+from trees.ha.settings import FIRST_S, HA
 
 MOST_HUNG = 3
 """Requests that may hang at a time; then none is sent until one of them comes back."""

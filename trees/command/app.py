@@ -1,4 +1,4 @@
-"""``regrow check | run | dump | tasks``; the last one is in ``trees.commands_tasks``.
+"""``regrow check | run | dump | tasks``; the last one is in ``trees.command.tasks``.
 
 Exit codes: 0 all is well (also: ended by Ctrl-C, cleanly); 1 the declaration, the target, the store or the start is
 wrong, or there is nothing to dump; 2 the command line is wrong; 3 the root gave up; 4 ``main`` raised, or a task that
@@ -16,15 +16,15 @@ from typing import Annotated
 import typer
 
 from actors.errors import ActorsError, ConfigError
-from trees import commands_tasks
 from trees.check import require_valid
+from trees.command import tasks
+from trees.command.resuming import DEFAULT, MEMORY, NothingToResumeError, keeping
+from trees.command.running import Runner
+from trees.command.target import Program, TargetError, load
 from trees.console import ConsoleError, Request, ask, find
 from trees.declared import draw
 from trees.dump import FORMATS, Format
-from trees.resuming import DEFAULT, MEMORY, NothingToResumeError, keeping
-from trees.running import Runner
 from trees.start import DURABILITIES
-from trees.target import Program, TargetError, load
 
 app = typer.Typer(
     add_completion=False,
@@ -32,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Supervision trees: check a declaration, run it, look at a running one, and at the tasks of any.",
 )
-app.add_typer(commands_tasks.app, name="tasks")
+app.add_typer(tasks.app, name="tasks")
 
 Target = Annotated[str, typer.Argument(metavar="FILE_OR_MODULE[:ATTR]", help="Where the SupervisorSpec is.")]
 Inputs = Annotated[

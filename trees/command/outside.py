@@ -16,7 +16,7 @@ from actors.reply import Reply
 from actors.tasks.errors import StoreError
 from actors.tasks.events import EscalationAnswered, EscalationExpired
 from actors.tasks.node import Escalation
-from trees.seen import SeenTask
+from trees.command.seen import SeenTask
 from trees.storing import CANCEL, RESPOND
 
 if TYPE_CHECKING:
