@@ -44,10 +44,8 @@ class Hands:
 
     def start(self, child: Child) -> bool:
         """Begin a new life; True when it is up already."""
+        self.open(child)
         spec, mailbox = child.spec, child.mailbox
-        natural = natural_refusal(spec)
-        if mailbox.refusal is not natural:
-            mailbox.open(natural)
         kind = SupervisorLife if spec.is_supervisor else WorkerLife
         life = child.life = kind(self._system, spec, mailbox, self._box)
         child.standing = Standing.STARTING
@@ -57,6 +55,13 @@ class Hands:
             return True
         self.limit(child, spec.start_timeout_s)
         return False
+
+    @staticmethod
+    def open(child: Child) -> None:
+        """It is to be started: what is sent to it waits, also where it was stopped for good before."""
+        natural = natural_refusal(child.spec)
+        if child.mailbox.refusal is not natural:
+            child.mailbox.open(natural)
 
     def is_up(self, child: Child) -> None:
         """Take note that its start succeeded."""

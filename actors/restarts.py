@@ -86,6 +86,9 @@ class Restarts:
         members = [child for child in members if self._may_restart(child)]
         stops = [child for child in members if not child.is_down]
         starts = [child for child in members if child.spec.restart is not Restart.TEMPORARY]
+        for child in starts:
+            if child.is_down:  # it may have been stopped, and is restarting from now on
+                self._supervisor.hands.open(child)
         batches = strategy.stop_batches(stops, parallel=self._recipe.parallel_stop)
         self.group = RestartPlan(culprit, batches, starts, due)
         return self.group

@@ -355,3 +355,21 @@ def test_a_stop_of_the_tree_during_a_restart_that_hangs_ends_it(dispatch: str) -
     assert not tree.is_alive
     assert len(record.exits("shop/a")) == 2
     assert record.restarts() == 1
+
+
+@GROUPS
+def test_what_is_sent_to_a_child_that_was_stopped_and_waits_to_be_started_with_its_group_is_not_lost(
+    strategy: str,
+) -> None:
+    clock, diary = ManualClock(), []
+    culprit = faulty("culprit", diary=diary, backoff=Backoff(initial_s=1.0, jitter=0.0))
+    stopped = faulty("stopped", diary=diary, restart="transient")
+    with running(shop(culprit, stopped, strategy=strategy), clock=clock) as tree:
+        tree.ref("shop/stopped").stop()
+        crash(tree, "shop/culprit")
+        assert states(tree) == {"culprit": "restarting", "stopped": "restarting"}
+        answer = tree.ref("shop/stopped").ask("are you there?", timeout=None, block=False)
+        clock.advance(1.0)
+
+        assert answer.get(timeout=LONG_S) is not None
+        assert incarnations(tree) == {"culprit": 2, "stopped": 2}
