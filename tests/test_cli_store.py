@@ -53,13 +53,13 @@ TREE = SupervisorSpec(
 
 
 def main(tree, id="t"):
-    print("main", tree.run(Task("do it well", id=id)).results, flush=True)
+    print(f"main {tree.run(Task('do it well', id=id)).results}", flush=True)
 """
 RESUME = """
 
 def resume(tree, word="again"):
     for handle in tree.resumed():
-        print(word, handle.kept, handle.result().results, flush=True)
+        print(f"{word} {handle.kept} {handle.result().results}", flush=True)
 """
 
 

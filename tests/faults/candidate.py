@@ -1,9 +1,9 @@
 """``python -m tests.faults.candidate URL EFFECTS NAME LEASE_S``: one of the processes that ``two_leaders`` ill-treats.
 
 It is a candidate for a tree that works on a long task. Whatever a worker does is a line in EFFECTS: the token, read
-right before, the name of this process, and the subtask. On its output it says what it is, each time with the time on
-the clock that all processes of a machine share; on its input it hears ``submit`` and ``stop``. Where it has lost the
-lease it starts the tree again, as a service would.
+right before, the name of this process, the subtask, and the time before even that. On its output it says what it is,
+each time with the time on the clock that all processes of a machine share; on its input it hears ``submit`` and
+``stop``. Where it has lost the lease it starts the tree again, as a service would.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Process:
         self._over = False
 
     def _effect(self, subtask: str, context: Any) -> None:
-        os.write(self._file, f"{context.token} {self._ha.holder} {subtask}\n".encode())
+        began = unstopped()
+        os.write(self._file, f"{context.token} {self._ha.holder} {subtask} {began:.6f}\n".encode())
 
     def work(self, task: Subtask, context: Any) -> str:
         for _ in range(EFFECTS):

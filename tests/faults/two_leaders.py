@@ -114,6 +114,10 @@ class Process:
     def send(self, signum: signal.Signals) -> None:
         self._popen.send_signal(signum)
 
+    def wait_until_stopped(self) -> None:
+        """After a SIGSTOP: nothing of it runs any more."""
+        os.waitid(os.P_PID, self._popen.pid, os.WSTOPPED | os.WNOWAIT)
+
     def close(self) -> None:
         """Leave nothing of it."""
         self._popen.kill()
@@ -136,6 +140,9 @@ class Round:
         self.file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite") else None
         self.proxies: list[Proxy] = []
         self.processes: list[Process] = []
+        self.frozen_at = 0.0
+        """Whoever had begun an effect by then may have read its token and not written yet: only the receiver of an
+        effect can refuse that, and a file does not."""
 
     def add(self, name: str) -> Process:
         """One more candidate, on its own way to the store."""
@@ -183,6 +190,8 @@ class Round:
                 break
             leader.send(signal.SIGCONT)
             self.pause(0.1)
+        leader.wait_until_stopped()
+        self.frozen_at = unstopped()
         try:
             taken = self.taken_over(other, token, since, self.lease_s + 1.0)
             self.pause(1.0)
@@ -254,15 +263,16 @@ class Round:
         """What was done, by whom, and that all of it was."""
         lines = [line.split() for line in self.effects.read_text().splitlines()]
         newest, owners = 0, dict[int, str]()
-        for token, name, subtask in ((int(token), name, subtask) for token, name, subtask in lines):
-            if token < newest:
+        for token, name, subtask, began in ((int(line[0]), line[1], line[2], float(line[3])) for line in lines):
+            if token < newest and began > self.frozen_at:
                 raise Wrong(f"{name} did {subtask} with token {token} after somebody had token {newest} {self.story()}")
-            newest = token
+            newest = max(newest, token)
             if owners.setdefault(token, name) != name:
                 raise Wrong(f"token {token} belongs to {owners[token]} and {name} {self.story()}")
         wanted = {f"s{layer}.{place}" for layer in range(LAYERS) for place in range(WIDTH)}
-        if {subtask for _, _, subtask in lines} != wanted:
-            raise Wrong(f"not done: {sorted(wanted - {subtask for _, _, subtask in lines})}")
+        done = {line[2] for line in lines}
+        if done != wanted:
+            raise Wrong(f"not done: {sorted(wanted - done)}")
         self.is_kept()
 
     def is_kept(self) -> None:

@@ -210,4 +210,5 @@ _WORDS: dict[type[Event], str] = {
 
 
 def _say(text: str, file: TextIO | None = None) -> None:
-    print(text, file=file, flush=True)
+    # In one piece, else what the program prints at the same time could come before the end of the line.
+    print(f"{text}\n", end="", file=file, flush=True)
