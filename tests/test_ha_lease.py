@@ -106,9 +106,9 @@ def test_of_many_who_ask_at_once_one_gets_it(lease: MakeRow) -> None:
 
     def ask(row: LeaseRow) -> int | Row:
         gate.wait()
-        row.look()  # all of them find a store without tables
         while True:
             try:
+                row.look()  # all of them find a store without tables
                 return row.acquire()
             except StoreError:
                 continue  # the others had it locked for too long
