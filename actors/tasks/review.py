@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from actors.tasks.policy import Check, Verdict
 
@@ -43,8 +42,3 @@ def rerun_of(verdict: Verdict, done: Collection[str], revision: int) -> dict[str
         for check in verdict.checks
         if not check.passed
     }
-
-
-def feedback_of(checks: list[Check]) -> dict[str, Any]:
-    """What was said of each subtask."""
-    return {check.subtask: check.feedback for check in checks}
