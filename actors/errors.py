@@ -13,6 +13,7 @@
         UnknownPathError     no such path is listed
         MailboxFullError     a bounded mailbox had no room
         RecursionDetectedError  the request would have reached its own asker
+            HopLimitError       too many tells and tasks have led to each other
         BlockingAskError     a blocking ask on the loop thread that must answer it
         WorkerCrashedError   the handler left with something that is no Exception
       RestartLimitError      the operator
@@ -207,6 +208,24 @@ class RecursionDetectedError(MessageError):
         return (
             f"{' > '.join(self.chain)}: {target!r} would wait for itself. "
             "Return a result instead of asking upwards, or use tell, which waits for nobody."
+        )
+
+
+class HopLimitError(RecursionDetectedError):
+    """Too many tells and tasks have led to each other in a row: the hop limit, ``start(..., max_hops=...)``."""
+
+    def __init__(self, path: str, hops: int, max_hops: int) -> None:
+        super().__init__((path,))
+        self.args = (path, hops, max_hops)
+        self.path = path
+        self.hops = hops
+        self.max_hops = max_hops
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: refused by the hop limit: this would be hop {self.hops} of a chain of tells and tasks, and "
+            f"max_hops={self.max_hops}. Find out whether they go round; if the chain is meant to be that long, raise "
+            "start(..., max_hops=...) or begin a new chain with tell(..., detached=True)."
         )
 
 

@@ -29,6 +29,7 @@ from actors.dispatch.timers import Timers
 from actors.errors import (
     ActorsError,
     BlockingAskError,
+    HopLimitError,
     RecursionDetectedError,
     RestartLimitError,
     StartError,
@@ -323,7 +324,7 @@ class System(DeadLetterOffice):
         """How many tells led to the code that runs here, with the one that it is about to send.
 
         Raises:
-            RecursionDetectedError: too many.
+            HopLimitError: too many.
         """
         current = CURRENT.get()
         if current is None or current.life.system is not self or current.origin is None:
@@ -332,7 +333,7 @@ class System(DeadLetterOffice):
         if hops > self.max_hops:
             path = current.life.mailbox.path
             self.recursion_refused(path, current.origin.chain, hops)
-            error = RecursionDetectedError((path, self.root_path))
+            error = HopLimitError(path, hops, self.max_hops)
             current.note(error)
             raise error
         return hops

@@ -184,6 +184,20 @@ def _explode() -> None:
     raise RuntimeError
 
 
+def test_usage_that_is_a_record_and_can_be_called_as_well_is_not_called() -> None:
+    """As the one of pydantic-ai 2: calling it is deprecated, which is an error where warnings are errors."""
+
+    class Record:
+        total_tokens = 0
+        input_tokens = 30
+        output_tokens = 12
+
+        def __call__(self) -> Record:
+            raise DeprecationWarning
+
+    assert unwrapped(SimpleNamespace(output="x", usage=Record())) == Done("x", Usage(tokens=42))
+
+
 @pytest.mark.parametrize("usage", [None, "lots", SimpleNamespace(total_tokens="9"), _explode, {"total_tokens": -1}])
 def test_usage_that_cannot_be_told_does_not_lose_the_answer(usage: object) -> None:
     assert unwrapped(SimpleNamespace(output="x", usage=usage)) == "x"

@@ -125,7 +125,7 @@ def test_what_is_withdrawn_is_not_taken_and_not_counted() -> None:
     queue.withdraw(ticket)
 
     assert len(queue) == 1
-    assert queue.most_urgent() == (1, math.inf, 0)
+    assert queue.most_urgent() == (1, math.inf, 0, 0)
     assert taken(queue) == ["stays"]
 
 
@@ -175,7 +175,7 @@ def test_the_heads_are_the_most_urgent_of_each_lane() -> None:
     queue = queue_of((A, 3, math.inf, "a"), (B, 2, math.inf, "b"), (A, 1, math.inf, "a'"))
 
     assert {(key, item) for key, _, item in queue.heads()} == {(A, "a'"), (B, "b")}
-    assert queue.most_urgent() == (1, math.inf, 2)
+    assert queue.most_urgent() == (1, math.inf, 0, 2)
 
 
 # -- cost ----------------------------------------------------------------------------------------------------
@@ -252,18 +252,23 @@ class AgainstANaiveQueue(RuleBasedStateMachine):
         self.queue: ReadyQueue[str] = ReadyQueue()
         self.waiting: dict[str, tuple[tuple[int, float, int], LaneKey]] = {}
         self.tickets: dict[str, object] = {}
-        self.keys: dict[str, tuple[LaneKey, int, float]] = {}
+        self.keys: dict[str, tuple[LaneKey, int, float, int]] = {}
         self.busy: set[LaneKey] = set()
         """Those that cannot be served."""
         self.closed: set[LaneKey] = set()
         """Those of which that was found out."""
         self.numbers = 0
 
-    @rule(key=LANES, priority=st.integers(-1, 2), deadline=st.sampled_from([1.0, 2.0, math.inf]))
-    def push(self, key: LaneKey, priority: int, deadline: float) -> None:
+    @rule(
+        key=LANES,
+        priority=st.integers(-1, 2),
+        deadline=st.sampled_from([1.0, 2.0, math.inf]),
+        born=st.integers(0, 2),
+    )
+    def push(self, key: LaneKey, priority: int, deadline: float, born: int) -> None:
         name = f"i{self.numbers}"
         self.numbers += 1
-        self._put(name, key, priority, deadline)
+        self._put(name, key, priority, deadline, born)
 
     @precondition(lambda self: self.keys)
     @rule(data=st.data())
@@ -273,14 +278,14 @@ class AgainstANaiveQueue(RuleBasedStateMachine):
         self._withdraw(name)
         self._put(name, data.draw(LANES), *self.keys[name][1:], age)
 
-    def _put(self, name: str, key: LaneKey, priority: int, deadline: float, age: int | None = None) -> None:
-        ticket = self.queue.push(key, priority, deadline, name, age)
+    def _put(self, name: str, key: LaneKey, priority: int, deadline: float, born: int, age: int | None = None) -> None:
+        ticket = self.queue.push(key, priority, deadline, name, age, born=born)
         kept = self.queue.age_of(ticket)
         assert kept is not None
         assert age is None or kept == age
         self._open_where_empty(key)
-        self.tickets[name], self.keys[name] = ticket, (key, priority, deadline)
-        self.waiting[name] = ((priority, deadline, kept), key)
+        self.tickets[name], self.keys[name] = ticket, (key, priority, deadline, born)
+        self.waiting[name] = ((priority, deadline, born, kept), key)
 
     def _open_where_empty(self, key: LaneKey) -> None:
         """A lane in which nothing waits is forgotten, and that it was closed too."""

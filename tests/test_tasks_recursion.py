@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import actors
-from actors import RecursionDetectedError
+from actors import HopLimitError, RecursionDetectedError
 from actors.tasks.events import SubtaskRetrying, SubtaskStarted
 from trees import (
     Report,
@@ -377,7 +377,7 @@ def test_tasks_that_submit_tasks_for_ever_end_at_max_hops(kind: str) -> None:
     def execute(_: Any, __: Any) -> str:
         try:
             return caught.there.submit("and again").id
-        except RecursionDetectedError as error:
+        except HopLimitError as error:
             caught.raised(error)
             over.set()
             raise
@@ -395,5 +395,7 @@ def test_tasks_that_submit_tasks_for_ever_end_at_max_hops(kind: str) -> None:
         assert over.wait(LONG_S)
         tree._system.bus.flush(LONG_S)
         assert len(caught.errors) == 1
+        said = str(caught.errors[0])
+        assert all(words in said for words in ("p/a", "hop limit", "hop 11", "max_hops=10")), said
         assert len(started) == 11
         assert {child.incarnation for child in tree.which_children("p")} == {1}

@@ -21,7 +21,7 @@ from actors.tasks.errors import EscalationError, TaskTimeoutError, UnknownTaskEr
 from actors.tasks.events import SubtaskProgressed, TaskEvent, TaskFinished
 from actors.tasks.ground import ORCHESTRATOR, Desk, Ground
 from actors.tasks.hears import Cancel, Join, Responded
-from actors.tasks.node import Escalation
+from actors.tasks.node import Escalation, stand_still
 from actors.tasks.policy import Answer, Approve, Edit, Reject, Respond
 from actors.tasks.report import Report
 from actors.tasks.state import TaskState, folded
@@ -69,8 +69,10 @@ class TaskHandle:
         if self._waits is not None and self._waits.succeeded:
             ended: Report = self._waits.get()  # the store may have forgotten it by now
             return ended.status
-        status = self._state().status
-        return TaskStatus.RUNNING if status.is_final else status  # it has ended, and that is yet to be kept
+        state = self._state()
+        if state.status is TaskStatus.RUNNING and _waits(desk.ground, state):
+            return TaskStatus.WAITING
+        return TaskStatus.RUNNING if state.status.is_final else state.status  # it has ended: that is yet to be kept
 
     @property
     def report(self) -> Report | None:
@@ -183,10 +185,11 @@ class TaskHandle:
         Raises:
             EscalationError: it has no such open question, it was answered already, or this is no answer.
         """
-        if not any(each.id == id for each in self.escalations):
+        asked = ((desk, question) for desk in self._desks() if (question := desk.question(id)) is not None)
+        desk, question = next(asked, (self._desk, None))
+        if question is None or not self._is_mine(question.task):
             raise EscalationError(id, f"task {self.id} has no such open question. Look at handle.escalations")
-        desks = (desk for desk in self._desks() if any(each.id == id for each in desk.escalations()))
-        respond(next(desks, self._desk), id, answer)
+        respond(desk, id, answer)
 
     # -- looking -------------------------------------------------------------------------------------------
 
@@ -211,6 +214,19 @@ class TaskHandle:
         live = {node.id: node.live for node in list(state.nodes.values())}
         progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
         return render(state, format, now, progress, reviews=self._desk.settings.reviewer is not None)
+
+
+def _waits(ground: Ground, state: TaskState) -> bool:
+    """Whether nothing of a task goes on before a person answers, here or in its teams."""
+    nodes = list(state.nodes.values())
+    parts = []
+    for node in nodes:
+        attempt = node.live
+        desk = ground.desks.get(attempt.path) if attempt is not None and attempt.nested else None
+        part = desk.states.get(attempt.nested) if desk is not None and attempt is not None else None
+        if part is not None and (part.status is TaskStatus.WAITING or _waits(ground, part)):
+            parts.append(node.id)
+    return bool(parts) and stand_still(nodes, parts)
 
 
 def _before(ground: Ground, id_: str) -> TaskState:
@@ -322,7 +338,7 @@ def respond(desk: Desk, id_: str, answer: Answer) -> None:
     if kind is None:
         what = f"a {type(answer).__name__} is no answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
         raise EscalationError(id_, what)
-    found = next((each for each in desk.escalations() if each.id == id_), None)
+    found = desk.question(id_)
     if found is None or desk.answered.setdefault(id_, answer) is not answer:
         raise EscalationError(id_, "no such question is open. It was answered, its time is up, or its task has ended")
     word, field = kind

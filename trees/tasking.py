@@ -131,7 +131,7 @@ class Tasking(Leading):
             EscalationError: there is no such open question, it was answered already, or this is no answer.
         """
         for desk in list(self._up.tasks.desks.values()):
-            if any(each.id == id for each in desk.escalations()):
+            if desk.question(id) is not None:
                 respond(desk, id, answer)
                 return
         raise EscalationError(id, "no such question is open. It was answered, its time is up, or its task has ended")

@@ -173,9 +173,13 @@ def _done(value: Any, usage: Any) -> Any:
     return Done(value, Usage(tokens=tokens)) if tokens else value
 
 
+_COUNTS = ("total_tokens", "input_tokens", "output_tokens", "request_tokens", "response_tokens")
+"""What frameworks call their counts of tokens."""
+
+
 def _tokens(usage: Any) -> int:
     """Tokens of a record of usage, which may be a method that gives it; 0 where it does not say."""
-    if callable(usage):
+    if callable(usage) and not any(hasattr(usage, name) for name in _COUNTS):  # a record may be callable, too
         try:
             usage = usage()
         except Exception:  # noqa: BLE001 - the answer is there; what it took cannot be told

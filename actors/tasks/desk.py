@@ -180,6 +180,11 @@ class Desk:
         found = [each for state in list(self.states.values()) for each in list(state.escalations.values())]
         return sorted((each for each in found if each.id not in self.answered), key=lambda each: each.raised_at)
 
+    def question(self, id_: str) -> Escalation | None:
+        """The open question of this id that nobody has answered; looked up in its task, whose id it begins with."""
+        state = self.states.get(id_.rpartition(":")[0].rpartition(":")[0])
+        return state.escalations.get(id_) if state is not None and id_ not in self.answered else None
+
     def catalogue(self) -> Catalogue:
         """What a planner may count on."""
         return tuple(row for row in self.rows() if row.is_available)

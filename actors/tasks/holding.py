@@ -82,11 +82,9 @@ class Holding:
         value = node.value
         small = value is None or (type(value) is str and len(value) <= SMALL_CHARS)
         tokens = len(value or "") // 4 + 1 if small else tokens_of(value, self._count)
-        needed = any(not dependant.is_done for dependant in node.dependants)
-        store.put(node.id, tokens, NEEDED if needed else RESULT)
+        store.put(node.id, tokens, NEEDED if node.wanted else RESULT)
         for id_ in node.spec.depends_on:
-            other = state.nodes.get(id_)
-            if other is not None and all(dependant.is_done for dependant in other.dependants):
+            if not state.nodes[id_].wanted:
                 store.importance(id_, RESULT)
         if store.over():
             self._let_some_go(state, store)

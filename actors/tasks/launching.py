@@ -61,7 +61,7 @@ class Launching:
         deadline = math.inf if state.deadline is None else state.deadline
         age = self.queue.age_of(node.ticket)
         self._priorities.add(state.task.priority)
-        node.ticket = self.queue.push(key, state.task.priority, deadline, (state, node), age)
+        node.ticket = self.queue.push(key, state.task.priority, deadline, (state, node), age, born=state.born)
 
     def requeue_all(self, state: TaskState) -> None:
         """Others may do it now than before."""

@@ -6,7 +6,7 @@ threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks import events
@@ -24,6 +24,9 @@ _DONE: Final = frozenset(
         SubtaskStatus.COMPENSATED,
     }
 )
+
+
+_UNMOVED: Final = frozenset({SubtaskStatus.PENDING, SubtaskStatus.WAITING})
 
 
 FRESH: Final = events.Standing()
@@ -149,6 +152,7 @@ class Node:
         "undo_error",
         "usage",
         "value",
+        "wanted",
         "worker",
     )
 
@@ -159,6 +163,7 @@ class Node:
         self.missing = 0
         """Dependencies that it still waits for."""
         self.dependants: Sequence[Node] = ()
+        self.wanted = 0  # dependants that are not done
         self.attempt = 0
         """The number of the last attempt."""
         self.made = 0
@@ -220,6 +225,13 @@ class Node:
             acts[:] = [*(each for each in acts if each is not act), act]
         act.open, act.attempt, act.undoable = True, event.attempt, event.undoable
 
+    def runs_again(self, feedback: str, missing: int) -> None:
+        """It was sent back, or needs what was: whatever it did before, this is a new act."""
+        self.status, self.standing, self.due = SubtaskStatus.PENDING, FRESH, None
+        self.act += 1
+        self.made = 0
+        self.feedback, self.missing = feedback, missing
+
     def has_asked(self, node: Node, ask: str) -> None:
         """An attempt has asked for a subtask, for the first time or once more."""
         if self.asked is None:
@@ -257,6 +269,20 @@ class Node:
 def act_of(node: Node, worker: str, number: int) -> Act | None:
     """What a worker did for a subtask; None: nothing is known of it."""
     return next((act for act in node.acts or () if act.worker == worker and act.number == number), None)
+
+
+def stand_still(nodes: Iterable[Node], waiting_parts: Collection[str] = ()) -> bool:
+    """Whether none goes on by itself: each is done, or waits for a person, a dependency or what it has asked for.
+
+    ``waiting_parts`` are the ids of subtasks whose team waits for a person.
+    """
+    return all(
+        node.is_done
+        or node.status in _UNMOVED
+        or node.id in waiting_parts
+        or (node.live is not None and node.live.waits)
+        for node in nodes
+    )
 
 
 def part_of(task: str, node: Node, act: Act) -> str:

@@ -73,6 +73,8 @@ MOST_DEATHS: Final = 2
 """Incarnations that may die at the same point of the same task; then it is the task that ends."""
 ORDER_TRIES: Final = 4
 """Incarnations that may die of the same order before it is given up."""
+MOST_ORDERS: Final = 64
+"""Orders that are carried out at a time: a burst of thousands holds up neither what has ended nor what is ready."""
 _ORDERS: Final = Orders()
 
 
@@ -138,7 +140,7 @@ class Orchestrator(Hardened):
         self.teamwork.take_over()
         self.delegating.look_again()
         self.act(self.desk.resumed.complete)
-        self._orders(_ORDERS)
+        self.desk.post(_ORDERS)  # behind what is heard of workers by now: no order overtakes who is there to do it
 
     def _resume(self, state: TaskState) -> None:
         """A task goes on; but not one over which incarnation after incarnation dies at the same point."""
@@ -210,8 +212,12 @@ class Orchestrator(Hardened):
 
     def _orders(self, _: Orders) -> None:
         """Do what lies on the desk. An order is taken from it when it is done; one that we die of is not for ever."""
-        desk = self.desk
+        desk, left = self.desk, MOST_ORDERS
         while self.staffed and desk.orders:
+            if not left:
+                desk.post(_ORDERS)  # the rest after what has ended meanwhile, and after what can be started now
+                return
+            left -= 1
             order = desk.orders[0]
             desk.tries += 1
             if desk.tries <= ORDER_TRIES:

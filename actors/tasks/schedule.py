@@ -1,5 +1,6 @@
-"""Who is next: the subtasks of all tasks that could run, in one queue by (priority, deadline, age).
+"""Who is next: the subtasks of all tasks that could run, in one queue by (priority, deadline, age of the task, age).
 
+The age of its task comes before its own: with a backlog tasks finish one after the other, and not all at the end.
 They wait in *lanes*: all that the same workers can do (a worker's id, a capability, without those who refused it) are
 one lane, so that a lane whose workers are all busy costs nothing until one of them is free. Taking the next one costs
 the same among a hundred and among ten thousand that are ready. Pure: whether a lane can be served is asked of a
@@ -17,8 +18,8 @@ from typing import Generic, TypeAlias, TypeVar
 T = TypeVar("T")
 ItemT = TypeVar("ItemT")
 
-Rank: TypeAlias = tuple[int, float, int]
-"""Priority, deadline, age: smaller is sooner."""
+Rank: TypeAlias = tuple[int, float, int, int]
+"""Priority, deadline, the age of the task, the age of the subtask: smaller is sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,20 @@ class ReadyQueue(Generic[ItemT]):
     def __len__(self) -> int:
         return self.size
 
-    def push(self, key: LaneKey, priority: int, deadline: float, item: ItemT, age: int | None = None) -> object:
-        """Have an item wait; what comes back is its ticket, for ``withdraw``. ``age`` of one that waited before."""
-        rank = (priority, deadline, next(self._ages) if age is None else age)
+    def push(
+        self, key: LaneKey, priority: int, deadline: float, item: ItemT, age: int | None = None, *, born: int = 0
+    ) -> object:
+        """Have an item wait; what comes back is its ticket, for ``withdraw``.
+
+        Args:
+            key: the lane.
+            priority: smaller is sooner.
+            deadline: the same.
+            item: what waits.
+            age: of one that waited before.
+            born: the number of its task: what belongs to an older task is sooner.
+        """
+        rank = (priority, deadline, born, next(self._ages) if age is None else age)
         entry = _Entry(rank, key, item)
         lane = self._lanes.get(key)
         if lane is None:
@@ -96,7 +108,7 @@ class ReadyQueue(Generic[ItemT]):
 
     def age_of(self, ticket: object) -> int | None:
         """How old an item is, so that one that is put back does not lose its place."""
-        return ticket.rank[2] if isinstance(ticket, _Entry) else None
+        return ticket.rank[3] if isinstance(ticket, _Entry) else None
 
     def withdraw(self, ticket: object) -> None:
         """It does not wait any longer; fine if it was taken already."""

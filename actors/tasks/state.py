@@ -9,15 +9,17 @@ Every event costs the same in a plan of ten and of ten thousand subtasks: depend
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
 from actors.tasks import events
-from actors.tasks.node import FRESH, LOST, UNBEGUN, Escalation, Node, act_of, with_dependants
+from actors.tasks.node import LOST, UNBEGUN, Escalation, Node, act_of, stand_still, with_dependants
 from actors.tasks.outcome import UNKNOWN, Kind
 from actors.tasks.task import NO_USAGE, Plan, SubtaskStatus, Task, TaskStatus, Usage
 
+_NUMBERS: Final = itertools.count()
 _UNCOUNTED: Final = frozenset({"later", Kind.REJECTED.value})
 """Ends of attempts that are not counted as attempts."""
 
@@ -27,6 +29,7 @@ class TaskState:
 
     def __init__(self, id_: str) -> None:
         self.id = id_
+        self.born = next(_NUMBERS)  # tasks in the order in which they came
         self.path = ""
         """Of the supervisor whose orchestrator has it."""
         self.task = Task(goal="?")
@@ -61,8 +64,7 @@ class TaskState:
         self.reviewed = False
         """The results that there are now have passed, or are taken as they are."""
         self.best_effort = False
-        self.notes: list[str] = []
-        """What went wrong beside the subtasks: a reviewer, a synthesizer."""
+        self.notes: list[str] = []  # what went wrong beside the subtasks: a reviewer, a synthesizer
         self.output: Any = None
         self.combined = False
         self.usage = NO_USAGE
@@ -71,6 +73,7 @@ class TaskState:
         self.raised = 0
         self.compensated: list[str] = []
         self.undo_errors: dict[str, str] = {}
+        self.undoing: Node | None = None  # whose undo is under way
         self.delegations = 0
 
     def __repr__(self) -> str:
@@ -85,7 +88,7 @@ class TaskState:
             return TaskStatus.PENDING
         if self.phase == "planning":
             return TaskStatus.PLANNING
-        if self.escalations and self.open == sum(not each.undoing for each in list(self.escalations.values())):
+        if self.escalations and (not self.open or stand_still(list(self.nodes.values()))):
             return TaskStatus.WAITING
         return TaskStatus.RUNNING
 
@@ -127,7 +130,7 @@ class TaskState:
                 dependants.setdefault(needed, []).append(node)
             node.missing = len(node.spec.depends_on)
         for id_, those in dependants.items():
-            nodes[id_].dependants = those
+            nodes[id_].dependants, nodes[id_].wanted = those, len(those)
         self.open = len(nodes)
         self.ready = [node for node in nodes.values() if not node.missing]
 
@@ -243,12 +246,13 @@ class TaskState:
         if was_done:
             return
         self.open -= 1
+        for needed in node.spec.depends_on:
+            self.nodes[needed].wanted -= 1
         if status is SubtaskStatus.SUCCEEDED or not node.spec.required:
-            ready = self.ready
             for dependant in node.dependants:
                 dependant.missing -= 1
                 if not dependant.missing and dependant.status is SubtaskStatus.PENDING:
-                    ready.append(dependant)
+                    self.ready.append(dependant)
         if not self.open and self.ending is not None:
             self.phase = "undoing"
 
@@ -303,7 +307,7 @@ class TaskState:
 
     def _was_reviewed(self, event: events.Reviewed) -> None:
         self.iterations = event.iteration
-        self.best_effort = self.best_effort or event.best_effort
+        self.best_effort |= event.best_effort
         if event.error:
             self.notes.append(f"reviewer: {event.error}")
         self.reviewed = not event.rerun
@@ -317,11 +321,9 @@ class TaskState:
         for node in again.values():
             if node.is_done:
                 self.open += 1
-            node.status, node.standing, node.due = SubtaskStatus.PENDING, FRESH, None
-            node.act += 1
-            node.made = 0
-            node.feedback = rerun.get(node.id, "")
-            node.missing = sum(needed in again for needed in node.spec.depends_on)
+                for needed in node.spec.depends_on:
+                    self.nodes[needed].wanted += 1
+            node.runs_again(rerun.get(node.id, ""), sum(needed in again for needed in node.spec.depends_on))
         self.ready += [node for node in again.values() if not node.missing]
 
     def _synthesized(self, event: events.Synthesized) -> None:
@@ -337,6 +339,7 @@ class TaskState:
         self.phase = "undoing"
         node.undo_attempt, node.due, node.answered = event.attempt, None, None
         node.compensating = act_of(node, event.worker, event.act)
+        self.undoing = node
 
     def _undo_retrying(self, event: events.CompensationRetrying) -> None:
         node = self.nodes[event.subtask]
@@ -347,6 +350,7 @@ class TaskState:
         act = act_of(node, event.worker, event.act)
         if act is not None:
             act.undone = True
+        self.undoing = None
         node.compensating, node.undo_attempt, node.due, node.answered = None, 0, None, None
         if event.error:
             self.undo_errors[node.id] = event.error

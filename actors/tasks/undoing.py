@@ -39,18 +39,21 @@ class Undoing:
         self._to = orchestrator
         self._live: dict[str, Attempt] = {}
         """By task."""
+        self._left: dict[str, list[tuple[int, Node, Act]]] = {}
+        """By task: what may have to be undone, the one that was begun last at the end. Made once for each task."""
 
     def advance(self, state: TaskState) -> None:
         """Undo the next act, or end the task."""
         if state.id in self._live:
             return
-        under_way = next((node for node in state.nodes.values() if node.compensating is not None), None)
+        under_way = state.undoing
         if under_way is not None:
             if under_way.escalation is None:
                 self._go_on(state, under_way)
             return
         found = self._next(state)
         if found is None:
+            self._left.pop(state.id, None)
             ending = state.ending
             assert ending is not None  # noqa: S101 - it is the phase that follows it
             self._to.course.finish(state, ending.status)
@@ -60,13 +63,15 @@ class Undoing:
 
     def _next(self, state: TaskState) -> tuple[Node, Act] | None:
         """Of what is to be undone and can be, the act that was begun last."""
-        acts = [
-            (act.seq, node, act)
-            for node in state.nodes.values()
-            for act in node.acts or ()
-            if act.needs_undo and self._how(node, act) is not None
-        ]
-        return max(acts, key=lambda each: each[0])[1:] if acts else None
+        left = self._left.get(state.id)
+        if left is None:
+            acts = [(act.seq, node, act) for node in state.nodes.values() for act in node.acts or () if act.needs_undo]
+            left = self._left[state.id] = sorted(acts, key=lambda each: each[0])
+        while left:
+            _, node, act = left.pop()
+            if act.needs_undo and self._how(node, act) is not None:
+                return node, act
+        return None
 
     def _how(self, node: Node, act: Act) -> Callable[..., Any] | Entry | str | None:
         """What undoes an act: code, a worker, the team that did it; a text where that is gone; None: nothing."""
