@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import signal
 import sys
 
 import pytest
@@ -20,7 +21,12 @@ def _nothing_is_left(no_stray_actors: None) -> None:
 
 
 def pytest_configure() -> None:
-    """Log to whatever is stderr at that moment, so that pytest shows a test's own lines; stacks on a hard crash."""
+    """Log to whatever is stderr at that moment, so that pytest shows a test's own lines; stacks on a hard crash.
+
+    And hear Ctrl-C: a shell starts a job in its background deaf to it, and every program that a test starts would
+    inherit that.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if not faulthandler.is_enabled():
         faulthandler.enable()
     logger.remove()

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,13 +174,41 @@ def test_a_main_that_exits_chooses_the_exit_code(tmp_path: Path) -> None:
     assert "made: stopping" in ran.stdout
 
 
-def test_a_main_that_waits_for_something_else_notices_that_the_root_gave_up(tmp_path: Path) -> None:
-    main = "import time\ndef main(tree):\n    tree.ref('made/parse').tell('bad')\n    time.sleep(600)\n"
+SLEEPS = """
+import time
+def main(tree):
+    tree.ref('made/parse').tell('bad')
+    try:
+        time.sleep(600)
+    finally:
+        print("closed")
+"""
+SLEEPS_ASYNC = """
+import asyncio
+async def main(tree):
+    tree.ref('made/parse').tell('bad')
+    try:
+        await asyncio.sleep(600)
+    finally:
+        print("closed")
+"""
 
-    ran = regrow("run", file(tmp_path, "made.py", WITH_MAIN.format(main=main)))
+
+@pytest.mark.parametrize("main", [SLEEPS, SLEEPS_ASYNC], ids=["sync", "async"])
+@pytest.mark.parametrize("started", [signal.default_int_handler, signal.SIG_IGN], ids=["in front", "in the background"])
+def test_a_main_that_waits_for_something_else_notices_that_the_root_gave_up(
+    tmp_path: Path, main: str, started: Any
+) -> None:
+    made = file(tmp_path, "made.py", WITH_MAIN.format(main=main))
+    before = signal.signal(signal.SIGINT, started)  # a shell starts a job in its background deaf to Ctrl-C
+    try:
+        ran = regrow("run", made)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     assert ran.returncode == 3
     assert "made: restart 1 within 5 s, limit 0." in ran.stderr
+    assert "closed" in ran.stdout.splitlines()
 
 
 @pytest.mark.parametrize(

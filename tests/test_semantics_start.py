@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pykka
@@ -232,15 +231,6 @@ class PressesCtrlC(FaultyWorker):
         super().on_start()
 
 
-@pytest.fixture
-def _ctrl_c_is_heard() -> Iterator[None]:
-    """A job in the background of a shell is started deaf to it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_ctrl_c_is_heard")
 def test_ctrl_c_during_start_stops_what_is_up() -> None:
     diary: list[str] = []
     pressing = WorkerSpec(id="pressing", actor=PressesCtrlC, kwargs={"on_start": Hang()})

@@ -139,7 +139,7 @@ class Runner:
         """A main that waits for something else would not notice that its tree is gone."""
         if self._interruptible and tree._system.cause is not None:  # noqa: SLF001
             _say(str(tree._system.cause), sys.stderr)  # noqa: SLF001
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)  # not SIGINT: a job in the background of a shell is deaf to it
 
 
 @contextmanager
