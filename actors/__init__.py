@@ -46,6 +46,7 @@ from actors.errors import (
     WorkerCrashedError,
 )
 from actors.events import (
+    CallbackRaised,
     ChildAbandoned,
     ChildExited,
     ChildParked,
@@ -115,6 +116,7 @@ __all__ = [
     "BreakerClosed",
     "BreakerHalfOpened",
     "BreakerOpened",
+    "CallbackRaised",
     "ChildAbandoned",
     "ChildCounts",
     "ChildError",

@@ -5,13 +5,18 @@ stops and the end go through a ``Life`` and its ``Mailbox`` instead of Pykka's l
 Pykka actor may use of itself keeps working: ``actor_ref``, ``actor_urn``, ``actor_inbox``, ``actor_stopped``,
 ``stop()``, proxies.
 
-Nothing is patched: a stock class is subclassed, once, and the subclass cached. Only hooks that Pykka names for
-"implementors of new actor types" and the attributes its ``Actor.__init__`` sets are overridden.
+Nothing is patched: a stock class is subclassed, and the subclass cached as long as somebody uses it. Only hooks that
+Pykka names for "implementors of new actor types" and the attributes its ``Actor.__init__`` sets are overridden.
+
+What is kept on a user's object or class has names that begin with ``_regrow_``: a user's own ``self._handler`` or
+``self._life`` changes nothing here. It is set past the class's own ``__setattr__``, so a frozen dataclass can be a
+worker.
 """
 
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +40,6 @@ if TYPE_CHECKING:
     class _Actor:
         """``pykka.Actor`` as type checkers are to see it: its own hooks are ``-> None``, which no async one can be."""
 
-        @property
-        def actor_ref(self) -> Ref: ...
         def on_receive(self, message: Any) -> Any: ...
         def _handle_receive(self, message: Any) -> Any: ...
 else:
@@ -46,7 +49,7 @@ else:
 class Hardened(_Actor):
     """A Pykka actor whose life is in our hands."""
 
-    _life: Life | None = None
+    _regrow_life: Life | None = None
 
     # -- what Pykka's Actor.__init__ sets; the setters drop what it brings --------------------------------------
 
@@ -61,7 +64,7 @@ class Hardened(_Actor):
     @property
     def actor_inbox(self) -> Any:
         """What a stock ``pykka.ActorRef`` puts envelopes into."""
-        return PykkaInbox(self._actor_ref)
+        return PykkaInbox(self.actor_ref)
 
     @actor_inbox.setter
     def actor_inbox(self, _: Any) -> None: ...
@@ -75,12 +78,10 @@ class Hardened(_Actor):
     def actor_stopped(self, _: Any) -> None: ...
 
     @property
-    def _actor_ref(self) -> Any:
+    def actor_ref(self) -> Ref:
+        """The address of this worker; valid over restarts."""
         life = _life_of(self)
         return Ref(life.system, life.mailbox)
-
-    @_actor_ref.setter
-    def _actor_ref(self, _: Any) -> None: ...
 
     # -- Pykka's hooks for implementors -------------------------------------------------------------------------
 
@@ -104,18 +105,32 @@ class Hardened(_Actor):
 
     # -- ours ---------------------------------------------------------------------------------------------------
 
-    def _handler(self) -> Callable[[Any], Any]:
+    def _regrow_handler(self) -> Callable[[Any], Any]:
         """What a message is given to."""
-        return self._receive
+        return self._regrow_receive
 
-    def _receive(self, message: Any) -> Any:
-        if type(message) in _PYKKA_MESSAGES:
-            return self._handle_receive(message)
-        return self.on_receive(message)
+    def _regrow_receive(self, message: Any) -> Any:
+        if type(message) not in _PYKKA_MESSAGES:
+            return self.on_receive(message)
+        if type(message) is messages._ActorStop:  # noqa: SLF001
+            _life_of(self).request_stop(Reason.NORMAL)
+            return None
+        return _Actor._handle_receive(self, message)  # noqa: SLF001 - Pykka's own, whatever the user calls so
+
+
+class Stock(Hardened):
+    """What goes over a ``pykka.ThreadingActor``: its ``__init__`` sets one attribute more."""
+
+    @property
+    def _actor_ref(self) -> Any:
+        return self.actor_ref
+
+    @_actor_ref.setter
+    def _actor_ref(self, _: Any) -> None: ...
 
 
 def _life_of(actor: Hardened) -> Life:
-    life = actor._life  # noqa: SLF001
+    life = actor._regrow_life  # noqa: SLF001
     if life is None:
         kind = type(actor).__name__
         message = (
@@ -130,22 +145,26 @@ def build(cls: type[Any], life: Life, args: tuple[Any, ...], kwargs: dict[str, A
     """A new object of the class, in the hands of ``life`` before its ``__init__`` runs."""
     hardened = harden(cls)
     actor = hardened.__new__(hardened, *args, **kwargs)
-    actor._life = life  # noqa: SLF001
+    object.__setattr__(actor, "_regrow_life", life)
     actor.__init__(*args, **kwargs)
     return actor
 
 
 def harden(cls: type[Any]) -> type[Any]:
-    """The class itself if it is ours, else the one subclass of it that is."""
-    if issubclass(cls, Hardened):
+    """The class itself if it is ours, else the subclass of it that is; it lives as long as somebody holds it."""
+    if Hardened in cls.__mro__:  # issubclass() would have Pykka's ABCMeta ask each class about each other
         return cls
-    if cls not in _HARDENED:
+    known = _HARDENED.get(cls)
+    hardened = known() if known is not None else None
+    if hardened is None:
         names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-        _HARDENED[cls] = type(cls.__name__, (Hardened, cls), names)
-    return _HARDENED[cls]
+        hardened = type(cls.__name__, (Stock, cls), names)
+        _HARDENED[cls] = weakref.ref(hardened)
+    return hardened
 
 
-_HARDENED: dict[type[Any], type[Any]] = {}
+_HARDENED: weakref.WeakKeyDictionary[type[Any], weakref.ref[type[Any]]] = weakref.WeakKeyDictionary()
+"""Weak on both sides: a subclass keeps its base alive."""
 
 
 class PykkaInbox:

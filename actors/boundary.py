@@ -21,26 +21,24 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-import traceback
 from itertools import islice
-from types import CoroutineType, TracebackType
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from actors.dispatch import soon
 from actors.errors import Ignore, Signal, WorkerCrashedError
-from actors.life import Ending, Exit, Life, Owner, Phase, Up
+from actors.frames import clear_own
+from actors.life import Ending, Exit, Phase, Up
 from actors.mailbox import NOTHING
 from actors.messages import CURRENT, Current
+from actors.orders import OrderedLife
 from actors.reply import Reply
-from actors.spec import ChildSpec, Reason, Where, WorkerRecipe
-from actors.tasks.attempt import STOP, Attempt
+from actors.spec import Reason, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.mailbox import Mailbox
     from actors.messages import Envelope
-    from actors.system import System
 
 QUOTA = 256
 """Messages handled in one go, before others get their turn."""
@@ -48,18 +46,10 @@ ROUNDS = 4
 """How often a thread looks for more, before others get their turn."""
 
 
-class WorkerLife(Life):
+class WorkerLife(OrderedLife):
     """One incarnation of a worker."""
 
-    __slots__ = ("place", "recipe")
-
-    def __init__(self, system: System, spec: ChildSpec, mailbox: Mailbox, owner: Owner) -> None:
-        super().__init__(system, spec, mailbox, owner)
-        assert isinstance(spec.recipe, WorkerRecipe)  # noqa: S101 - ours to get right, not a user's mistake
-        self.recipe = spec.recipe
-        """How it is built."""
-        self.place = system.dispatcher(spec.recipe.where)
-        """Where it runs."""
+    __slots__ = ()
 
     def context_for_run(self) -> contextvars.Context:
         """The worker's own contextvars: they live as long as it does, and leak nowhere."""
@@ -69,85 +59,18 @@ class WorkerLife(Life):
             self._context.run(CURRENT.set, self.home)
         return self._context
 
-    # -- its supervisor ------------------------------------------------------------------------------------
-
-    def start(self) -> bool:
-        """Begin; True when it is up already. Otherwise ``Up`` or ``Ended`` will be told."""
-        recipe = self.recipe
-        plain = recipe.starts_plain and not recipe.is_body and recipe.where is not Where.THREAD
-        if plain:
-            self.actor = recipe.make(self)
-            self._comes_up()
-        if self.mailbox.attach(self, idle=plain):
-            self.wake()
-        return plain
-
-    def stop(self) -> Exit | None:
-        """Its supervisor orders it to end after the message it is handling; its Exit if it ended on the spot."""
-        plain = self.recipe.stops_plain and self.recipe.where is not Where.THREAD
-        if self._order(Reason.SHUTDOWN):
-            if plain:
-                return self._end(Exit(Reason.SHUTDOWN))
-            self.wake()
-        return None
-
-    def _order(self, reason: Reason) -> bool:
-        """Give the order to end; True when the life was idle, and its claim is now the caller's."""
-        with self.mailbox.lock:
-            if self.phase is Phase.OVER or self.phase is Phase.ENDING or self.order is not None:
-                return False
-            self.order = reason
-            idle = self._take_idleness()
-            stopped = self._stopped
-        if stopped is not None:
-            stopped.complete()
-        if self.recipe.is_body:
-            self.place.cancel(self)
-        elif self.recipe.where is Where.LOOP and self.current is not None:
-            self.system.loop.call(lambda: self.cancel_attempt(STOP))
-        return idle
-
-    def cancel_attempt(self, why: str) -> None:
-        """Cancel the async attempt that is being handled, and nothing else. On the loop's thread."""
-        current, task = self.current, self.task
-        if current is None or task is None or self.phase is not Phase.UP:
-            return
-        attempt = current[0]
-        if isinstance(attempt, Attempt) and attempt.ended_by is None and not attempt.done:
-            attempt.ended_by = why
-            task.cancel()
-
-    def kill(self, what: str = "") -> Exit | None:
-        """End it without any hook: a coroutine is cancelled, a thread abandoned. Its Exit if it is over now."""
-        with self.mailbox.lock:
-            if self.phase is Phase.OVER:
-                return None
-            self.order = Reason.KILLED
-            idle = self._take_idleness()
-            running = self.running_on is not None
-            stopped = self._stopped
-        if stopped is not None:
-            stopped.complete()
-        if running and self.recipe.where is Where.LOOP:
-            self.place.cancel(self)
-            return None
-        ended = self._end(Exit(Reason.KILLED, what=what), abandon=running)
-        if idle:
-            self.wake()  # a pinned thread waits at its gate, and may go now
-        return ended
-
-    def abandon(self, what: str = "") -> Exit | None:
-        """It was cancelled and did not end: leave it to itself."""
-        return self._end(Exit(Reason.KILLED, what=what), abandon=True)
-
     # -- running -------------------------------------------------------------------------------------------
-
-    def wake(self) -> None:
-        """Have it run. The caller holds its claim."""
-        self.place.schedule(self)
 
     def run(self) -> bool:
         """Drive it on the calling thread; True when there is more to do."""
+        try:
+            return self._run()
+        except BaseException as error:
+            self.fail_internally(error)
+            self._leave()
+            return False
+
+    def _run(self) -> bool:
         for _ in range(ROUNDS):
             work = self.next_work()
             if work is None:
@@ -192,18 +115,28 @@ class WorkerLife(Life):
             if self.order is None:
                 return True
             await self._obey()
-            return False
+        except BaseException as error:
+            self.fail_internally(error)
         finally:
             self._leave()
+        return False
+
+    def fail_internally(self, error: BaseException) -> None:
+        """Something left the boundary that should not have: the worker has crashed, and never stays as a zombie."""
+        self.system.internal_error(error)
+        self._tell_end(Exit(Reason.CRASHED, error, frames=error.__traceback__))
 
     def _leave(self) -> None:
         """No user code runs any more, so a kill has nothing to abandon. An abandoned thread has come back."""
+        if self.abandoned:
+            self._let_go(self._objects())
         with self.mailbox.lock:
             self.running_on = None
             abandoned, self.abandoned = self.abandoned, False
             self.mailbox.abandoned -= abandoned
         if abandoned:
             self.system.came_back(self)
+            self._let_go(self._objects())  # abandoned just now
 
     async def _enter(self) -> bool:
         if not await self._begin():
@@ -241,13 +174,14 @@ class WorkerLife(Life):
         if ordered:
             await self._obey()
             return False
+        started = None  # a value of the user's: no finalizer is to run here after the report
         with soon():  # what follows on this thread cannot block: it may keep the supervisor's job for itself
             self.owner.post(Up(self))
         return True
 
     async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901 - the hot path, in one piece
         """Handle messages; False when the life is over."""
-        handle, now, home = self.actor._handler(), self.system.now, self.home  # noqa: SLF001 - a friend
+        handle, now, home = self.actor._regrow_handler(), self.system.now, self.home  # noqa: SLF001 - a friend
         for envelope in islice(batch, QUOTA):
             self.since = now()  # first: whoever reads current and then this never gets the time of an older message
             self.current = envelope
@@ -267,8 +201,11 @@ class WorkerLife(Life):
                 if type(result) is CoroutineType:
                     result = await self._settled(result)
             except BaseException as error:
+                # No finalizer of these is to run here after the report of the end.
+                handle = envelope = body = result = None  # type: ignore[assignment]  # noqa: PLW2901
                 if not await self._survives(error, reply):
                     return False
+                handle = self.actor._regrow_handler()  # noqa: SLF001
             else:
                 if reply is not None:
                     reply.complete(result)
@@ -302,7 +239,7 @@ class WorkerLife(Life):
         if reply is not None:
             reply.fail(error)
         self.system.request_failed(self.mailbox.path, error, asked=reply is not None)
-        _clear(frames)
+        clear_own(frames)  # whoever keeps the exception keeps its traceback, not the worker's state
         return not self.is_over
 
     def is_failure(self, error: BaseException) -> bool:
@@ -316,7 +253,7 @@ class WorkerLife(Life):
         """The whole life of a ``run=`` body."""
         error: BaseException | None = None
         try:
-            result = self.actor._body()  # noqa: SLF001 - a friend
+            result = self.actor._regrow_body()  # noqa: SLF001 - a friend
             if type(result) is CoroutineType:
                 await self._settled(result)
         except asyncio.CancelledError as cancelled:
@@ -349,7 +286,6 @@ class WorkerLife(Life):
             if second is not None:
                 self.system.hook_raised(self.mailbox.path, "on_failure", second)
         self._tell_end(Exit(Reason.CRASHED, error, frames=frames))
-        _clear(frames)
 
     def _for_asker(self, error: BaseException) -> BaseException:
         if isinstance(error, Exception):
@@ -390,9 +326,3 @@ class WorkerLife(Life):
         if self.order is Reason.KILLED and exit_.reason is not Reason.KILLED:
             exit_ = Exit(Reason.KILLED, what=exit_.what)
         self._end(exit_, tell=True)
-
-
-def _clear(frames: TracebackType | None) -> None:
-    """Let go of the handler's locals: whoever keeps the exception keeps its traceback, not the worker's state."""
-    if frames is not None:
-        traceback.clear_frames(frames)

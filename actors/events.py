@@ -176,6 +176,13 @@ class SubscriberDropped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CallbackRaised(Event):
+    """A done callback that somebody had added to a reply of the worker at ``path`` raised."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
 class EventsLost(Event):
     """To a subscriber that is too slow: so many events before this one were lost."""
 
@@ -349,6 +356,7 @@ _LEVELS: dict[type[Event], str] = {
     LoopBlocked: "WARNING",
     PoolNearCap: "WARNING",
     SubscriberDropped: "ERROR",
+    CallbackRaised: "ERROR",
     EventsLost: "WARNING",
     InternalError: "CRITICAL",
 }

@@ -50,7 +50,7 @@ def _wait(life: Life, timeout_s: float) -> None:
         signal.wait(timeout_s)
         return
     woken = Reply()
-    signal.add_done_callback(woken.complete)
+    signal.when_done(woken.complete)
     timer = life.system.timers.call_at(clock.now() + timeout_s, woken.complete)
     woken.wait(None)
     timer.cancel()

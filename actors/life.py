@@ -10,6 +10,8 @@ The states, each left once and never entered again::
   ``NORMAL`` (itself) or ``KILLED``. It is looked at before each message, so it overtakes the mailbox.
 * The end is one test-and-set (``_end``) under the mailbox's lock: whoever wins reports, once, to the owner. Late acts
   of a life that is over change nothing: its late reply is dropped because a reply is completed once.
+* The report comes first. What the life leaves (its object, its contextvars, the message it was handling) may have
+  finalizers of users, which may block for ever. So it is let go of after the report, and elsewhere (``_let_go``).
 
 A worker's life runs user code (``actors.boundary``); a supervisor's never does (``actors.supervision``).
 
@@ -26,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from actors.dispatch import soon
 from actors.errors import ActorStoppedError
+from actors.frames import Frames
 from actors.reply import Reply
 from actors.spec import ChildSpec, Reason
 
@@ -43,10 +46,6 @@ class Owner(Protocol):
 
     def post(self, message: Any, reply: Reply | None = None) -> bool:
         """Take an ``Up``, ``Ending`` or ``Ended``."""
-
-
-QUOTA = 256
-"""Messages handled in one run, before others get their turn."""
 
 
 class Phase(IntEnum):
@@ -123,6 +122,7 @@ class Life:
         "order",
         "owner",
         "phase",
+        "remains",
         "running_on",
         "since",
         "spec",
@@ -157,6 +157,8 @@ class Life:
         self._ended: Reply | None = None
         self.task: asyncio.Task[bool] | None = None
         self.gate: threading.Semaphore | None = None
+        self.remains: list[Any] | None = None
+        """What its own pinned thread is to let go of when it ends."""
 
     def __repr__(self) -> str:
         return f"<Life of {self.mailbox.path} {self.phase.name}>"
@@ -275,14 +277,27 @@ class Life:
             stopped = ActorStoppedError(box.path, "ended while it handled this message")
             handled = current[1] is not None and not current[1].fail(stopped) and exit_.reason is Reason.KILLED
             exit_ = replace(exit_, lost=0 if handled else 1)  # killed just after it had answered: nothing is lost
+        remains: list[Any] = [Frames(exit_.frames), current]
+        current = None
         if abandon:
             self.system.abandoned(self)
         else:
-            self.actor = self.home = self._context = None
+            remains += self._objects()
         if tell:
             with soon():  # this thread cannot block any more: it may keep the supervisor's job for itself
                 self.owner.post(Ended(self, exit_))
         for signal in signals:  # after the report: whoever waited for the end finds that the supervisor knows of it
             if signal is not None:
                 signal.complete()
+        self._let_go(remains)
         return exit_
+
+    def _objects(self) -> list[Any]:
+        """Give up its object and what belongs to it: the caller hands the list to ``_let_go``."""
+        objects = [self.actor, self.home, self._context]
+        self.actor = self.home = self._context = None
+        return objects
+
+    def _let_go(self, remains: list[Any]) -> None:
+        """Empty the list where finalizers of users may run. A supervisor's life has none."""
+        remains.clear()

@@ -109,9 +109,11 @@ class Ref(pykka.ActorRef[Any]):
             raise _noted(BlockingAskError(self.path))
         reply, envelope = self._request(message, timeout)
         if envelope is None:
-            return reply.get() if block else reply
+            return reply.get() if block else reply.hosted(self._system)
         if block:
             reply.arm()
+        else:
+            reply.hosted(self._system)
         verdict = self._put(envelope)
         if verdict is None:
             return reply.get_armed() if block else reply
@@ -163,7 +165,7 @@ class Ref(pykka.ActorRef[Any]):
         lives = [box.life for box in boxes if box is not None and box.life is not None]
         own = current is not None and current.life in lives
         ends = [life.request_stop(Reason.NORMAL if own else Reason.SHUTDOWN) for life in lives]
-        done = Reply(self._box, timeout_s=timeout)
+        done = Reply(self._box, timeout_s=timeout).hosted(self._system)
         _complete_with(done, ends, value=bool(lives))
         return done.get() if block else done
 
@@ -338,7 +340,7 @@ def _complete_with(done: Reply, ends: list[Reply], *, value: bool) -> None:
     def go_on() -> None:
         for end in left:
             if not end.done:
-                end.add_done_callback(go_on)
+                end.when_done(go_on)
                 return
         done.complete(value)
 

@@ -7,6 +7,10 @@ thread waits too; ``await`` leaves the event loop free.
 
 Locking: ``_lock`` guards the outcome, the gate and the callbacks of this one reply. No other lock is taken while it
 is held, and callbacks run after it was released, so it stands last in every order.
+
+A user's callback (``add_done_callback``) never runs on the thread that brings the outcome, which is the target's, or a
+supervisor's: it runs on the tree's pool, and what it raises is an event. The library's own (``when_done``) run at once
+on that thread. They are short, take no lock of a mailbox and raise nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +19,17 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pykka
 
 from actors.clock import monotonic
 from actors.dispatch import blocking
+from actors.dispatch.disposal import UserCallback
+from actors.dispatch.thread import in_background
 from actors.errors import ReplyTimeoutError
+from actors.frames import border
 from actors.messages import CURRENT
 
 if TYPE_CHECKING:
@@ -30,6 +38,18 @@ if TYPE_CHECKING:
     from actors.messages import Address
 
 _PENDING = object()
+
+
+class CallbackHost(Protocol):
+    """Where callbacks of users run: a tree."""
+
+    root_path: str
+
+    def run_apart(self, job: UserCallback) -> None:
+        """Run it on a thread on which it may block."""
+
+    def callback_raised(self, path: str, error: BaseException) -> None:
+        """Report what a callback raised."""
 
 
 class Reply(pykka.Future[Any]):
@@ -44,6 +64,9 @@ class Reply(pykka.Future[Any]):
     _traceback: TracebackType | None = None
     _callbacks: list[Callable[[], object]] | None = None
 
+    _host: CallbackHost | None = None
+    """The tree that runs callbacks of users and hears what they raise; None: nobody outside the library has this."""
+
     def __init__(self, target: Address | None = None, asker: str | None = None, timeout_s: float | None = None) -> None:
         # pykka.Future.__init__ is not called: it only sets the two class attributes above, per instance.
         self._lock = threading.Lock()
@@ -57,6 +80,11 @@ class Reply(pykka.Future[Any]):
         return f"<Reply {state}>"
 
     # -- completing ----------------------------------------------------------------------------------------
+
+    def hosted(self, host: CallbackHost) -> Self:
+        """It is handed out: whoever gets it may add callbacks, and those run in this tree."""
+        self._host = host
+        return self
 
     def complete(self, value: Any = None) -> bool:
         """Answer with a value; False when it was answered already."""
@@ -87,8 +115,19 @@ class Reply(pykka.Future[Any]):
         if gate is not None:
             gate.release()
         for callback in callbacks or ():
-            callback()
+            try:
+                callback()
+            except BaseException as raised:  # noqa: BLE001 - whoever brings the outcome has no part in it
+                self._callback_raised(raised)
         return True
+
+    def _callback_raised(self, error: BaseException) -> None:
+        host = self._host
+        if host is not None:
+            host.callback_raised(self._target.path if self._target is not None else host.root_path, error)
+        else:  # no tree to report it to: what Python does with an exception that leaves a thread
+            where = threading.current_thread()
+            threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, where)))
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -154,7 +193,22 @@ class Reply(pykka.Future[Any]):
         return opened or self._value is not _PENDING
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Call ``callback()`` once there is an outcome, in the thread that brings it (now, if there is one)."""
+        """Call ``callback()`` once there is an outcome, also where there is one already.
+
+        It runs on a thread of its own, not on the target's: it may block, and has no part in the message that was
+        handled. What it raises is a ``CallbackRaised`` event.
+        """
+        job = UserCallback(callback, self._callback_raised)
+        host = self._host
+        self.when_done(
+            partial(in_background, "reply-callback", job.run) if host is None else partial(host.run_apart, job)
+        )
+
+    def when_done(self, callback: Callable[[], object]) -> None:
+        """Call ``callback()`` once there is an outcome, in the thread that brings it (now, if there is one).
+
+        For the library itself: the thread may be a supervisor's, so it must be short and must not block.
+        """
         with self._lock:
             if self._value is _PENDING:
                 if self._callbacks is None:
@@ -186,7 +240,7 @@ class Reply(pykka.Future[Any]):
                 # The loop was closed: nobody waits there any more. The outcome stays for whoever asks again.
                 return
 
-        self.add_done_callback(wake_from_anywhere)
+        self.when_done(wake_from_anywhere)
         remaining = self._remaining(None)
         timer = None if remaining is None else loop.call_later(max(0.0, remaining), wake)
         try:
@@ -232,3 +286,6 @@ class Reply(pykka.Future[Any]):
         waiting = self._target.depth if self._target is not None else 0
         limit = self._timeout_s if timeout is None or self._timeout_s is None else min(timeout, self._timeout_s)
         return ReplyTimeoutError(path, self._asker, (timeout if limit is None else limit) or 0.0, waiting)
+
+
+border(Reply._outcome)  # noqa: SLF001 - behind it, in a traceback, stand the frames of the one who answered

@@ -42,7 +42,7 @@ class Supervisor(Hardened):
     def __init__(self, life: SupervisorLife) -> None:
         recipe = life.spec.recipe
         assert isinstance(recipe, SupervisorRecipe)  # noqa: S101 - ours to get right, not a user's mistake
-        self._life = self.life = life
+        self._regrow_life = self.life = life
         self.recipe = recipe
         self.system = life.system
         self.path = life.mailbox.path

@@ -22,6 +22,7 @@ from actors.child import Child, Standing
 from actors.clock import Clock, SystemClock
 from actors.dead_letters import DeadLetterOffice
 from actors.dispatch import Dispatcher
+from actors.dispatch.disposal import UserCallback, disposal_on
 from actors.dispatch.loop import Loop
 from actors.dispatch.pool import Pool
 from actors.dispatch.thread import Threads, after_fork, in_background
@@ -39,6 +40,7 @@ from actors.mailbox import Mailbox, PoolBox, Refusal, SupervisorBox
 from actors.messages import CURRENT, Address
 from actors.ref import Ref
 from actors.reply import Reply
+from actors.reports import Reports
 from actors.spec import ChildSpec, Reason, Where
 from actors.supervision import SupervisorLife
 from actors.supervisor import Supervisor
@@ -54,7 +56,7 @@ EXIT_S = 3.0
 """How long the end of the interpreter waits for a tree that nobody has stopped."""
 
 
-class System(DeadLetterOffice):
+class System(DeadLetterOffice, Reports):
     """The shared ground of one running tree."""
 
     exit: Exit | None = None
@@ -77,9 +79,11 @@ class System(DeadLetterOffice):
         self.now = self.clock.now
         self.random = random.Random(seed)  # noqa: S311 - for jitter, not for secrets
         self.max_hops = max_hops
-        self.pool = Pool(name, max_threads, near_cap=self._near_cap, failed=self.internal_error)
+        self.pool = Pool(name, max_threads, near_cap=self.near_cap, failed=self.internal_error)
+        self.disposal = disposal_on(self.pool)
+        """Lets go of what may have finalizers of users."""
         self.bus = events.Bus(self.pool, name)
-        self.loop = Loop(f"{name}-loop", blocked=self._loop_blocked, failed=self.internal_error)
+        self.loop = Loop(f"{name}-loop", blocked=self.loop_blocked, failed=self.internal_error)
         self.timers = Timers(f"{name}-timers", self.clock, failed=self.internal_error)
         threads = Threads(failed=self.internal_error)
         self._dispatchers: dict[Where, Dispatcher] = {
@@ -264,19 +268,18 @@ class System(DeadLetterOffice):
         supervisor = self.supervisors[life.mailbox.path] = Supervisor(life)
         return supervisor
 
+    def run_apart(self, job: UserCallback) -> None:
+        """Run a user's callback on the pool, where it may block."""
+        if self.pool.closed:
+            in_background(f"{self.root_path}-callback", job.run)
+        else:
+            self.pool.submit(job)
+
     # -- events and books ----------------------------------------------------------------------------------
 
     def publish(self, event: events.Event) -> None:
         """Something happened."""
         self.bus.publish(event)
-
-    def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None:
-        """A handler answered with an error, and lives."""
-        self.publish(events.RequestFailed(path, error, asked))
-
-    def hook_raised(self, path: str, hook: str, error: BaseException) -> None:
-        """A last hook raised on the way out of a crash."""
-        self.publish(events.ChildStopAbnormal(path, Reason.CRASHED, f"{hook} raised {type(error).__name__}"))
 
     def recursion_refused(self, path: str, chain: tuple[Address, ...], hops: int = 0) -> None:
         """A request or a tell was refused."""
@@ -298,16 +301,6 @@ class System(DeadLetterOffice):
     def lives_abandoned(self) -> Counter[str]:
         """The strays, counted by path."""
         return Counter(life.mailbox.path for life in list(self.strays))
-
-    def internal_error(self, error: BaseException) -> None:
-        """A bug of ours: make it impossible to miss."""
-        self.publish(events.InternalError(self.root_path, error))
-
-    def _near_cap(self, threads: int, max_threads: int) -> None:
-        self.publish(events.PoolNearCap(self.root_path, threads, max_threads))
-
-    def _loop_blocked(self, path: str | None, blocked_s: float, stack: str) -> None:
-        self.publish(events.LoopBlocked(path or self.root_path, blocked_s, stack))
 
     # -- calls that would wait for themselves --------------------------------------------------------------
 

@@ -38,7 +38,7 @@ class Worker(Hardened):
         pass
 
     def __str__(self) -> str:
-        life = self._life
+        life = self._regrow_life
         return f"{type(self).__name__} ({'no tree' if life is None else life.mailbox.path})"
 
     # "-> Any", where Pykka says "-> None": so that a subclass may make them async.
@@ -54,7 +54,7 @@ class Worker(Hardened):
 
     def on_receive(self, message: Any) -> Any:
         """Handle a message; what it returns is the reply. Not overridden: the message is a dead letter."""
-        life = self._life
+        life = self._regrow_life
         if life is not None:
             life.system.dead_letter(life.mailbox, message, Refusal.UNHANDLED, None)
 
@@ -66,10 +66,10 @@ class Worker(Hardened):
         """
         raise NotImplementedError(f"{type(self).__name__} has no execute(task, context)")
 
-    def _receive(self, message: Any) -> Any:
+    def _regrow_receive(self, message: Any) -> Any:
         if type(message) is Attempt:
             return perform(self.execute, message)
-        return super()._receive(message)
+        return super()._regrow_receive(message)
 
 
 class ExecuteWorker(Hardened):
@@ -78,7 +78,7 @@ class ExecuteWorker(Hardened):
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call
 
-    def _receive(self, message: Any) -> Any:
+    def _regrow_receive(self, message: Any) -> Any:
         if type(message) is Attempt:
             return perform(self._call, message)
         current = CURRENT.get()
@@ -95,7 +95,7 @@ class FunctionWorker(Hardened):
         if args or kwargs:
             self._function = lambda message: function(message, *args, **kwargs)
 
-    def _handler(self) -> Callable[[Any], Any]:
+    def _regrow_handler(self) -> Callable[[Any], Any]:
         return self._function
 
 
@@ -103,7 +103,7 @@ class BodyWorker(Hardened):
     """``run=``: a function that is the worker's whole life."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._body: Callable[[], Any] = functools.partial(function, *args, **kwargs)
+        self._regrow_body: Callable[[], Any] = functools.partial(function, *args, **kwargs)
 
 
 # -- recipes -----------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def actor_recipe(
     """The recipe for ``actor=``: a Worker, or a stock ``pykka.ThreadingActor``."""
     hardened = harden(cls)
     return WorkerRecipe(
-        make=lambda life: build(cls, life, args, kwargs),
+        make=lambda life: build(hardened, life, args, kwargs),
         where=where,
         starts_plain=not overrides(hardened, "on_start") and _builds_plain(hardened),
         stops_plain=not overrides(hardened, "on_stop"),
@@ -228,12 +228,12 @@ def body_recipe(
 
 def is_actor_class(target: object) -> TypeGuard[type[Any]]:
     """True for what ``actor=`` takes: a ``Worker`` or a ``pykka.ThreadingActor`` class."""
-    return inspect.isclass(target) and issubclass(target, (Worker, pykka.ThreadingActor))
+    return inspect.isclass(target) and (Worker in target.__mro__ or pykka.ThreadingActor in target.__mro__)
 
 
 def is_stock(cls: type[Any]) -> bool:
     """True for a Pykka actor that was not written for this library."""
-    return not issubclass(cls, Worker)
+    return Worker not in cls.__mro__
 
 
 def _builds_plain(cls: type[Any]) -> bool:

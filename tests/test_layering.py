@@ -52,6 +52,7 @@ DOORS = (
             "actors/life.py": "what runs a life: its thread, its task, its gate",
             "actors/dispatch/": "where handlers run: threads and the event loop",
             "actors/mailbox.py": "the lock of the lanes",
+            "actors/orders.py": "asks which thread a pinned life runs on",
             "actors/ref.py": "the async ways to tell and ask",
             "actors/reply.py": "waits in a thread, and in any event loop",
             "actors/dead_letters.py": "the lock of the books",

@@ -189,7 +189,7 @@ def test_a_callback_is_called_once_whether_it_comes_before_or_after_the_outcome(
     reply, calls = Reply(), []
     if complete_first:
         reply.complete(1)
-    reply.add_done_callback(lambda: calls.append(1))
+    reply.when_done(lambda: calls.append(1))
     reply.complete(1)
 
     assert calls == [1]

@@ -124,7 +124,7 @@ def test_who_flushes_hears_in_order_and_only_of_what_is_kept(store: Store) -> No
         if reply is None:
             heard.append(number)
         else:
-            reply.add_done_callback(lambda number=number: heard.append(number))  # type: ignore[misc]
+            reply.when_done(lambda number=number: heard.append(number))  # type: ignore[misc]
     settled(store)
 
     assert heard == list(range(50))

@@ -124,7 +124,7 @@ def test_what_gathers_during_a_write_is_written_together_and_everybody_hears_in_
     with running.held():
         for number in range(1, 101):
             running.writer.put(added(number))
-            awaited(running.writer).add_done_callback(lambda number=number: heard.append(number))  # type: ignore[misc]
+            awaited(running.writer).when_done(lambda number=number: heard.append(number))  # type: ignore[misc]
         last = awaited(running.writer)
         assert heard == []
     last.get(timeout=PATIENCE_S)
@@ -175,10 +175,10 @@ def test_a_flush_never_overtakes_one_that_is_being_told(running: Running) -> Non
         order.append("first")
 
     with running.held():
-        awaited(running.writer).add_done_callback(slow)
+        awaited(running.writer).when_done(slow)
     assert told.wait(PATIENCE_S)
     second = awaited(running.writer)  # all is kept, and yet not everybody has heard of it
-    second.add_done_callback(lambda: order.append("second"))
+    second.when_done(lambda: order.append("second"))
     go_on.set()
     second.get(timeout=PATIENCE_S)
     settled(running.writer)
@@ -186,13 +186,17 @@ def test_a_flush_never_overtakes_one_that_is_being_told(running: Running) -> Non
     assert order == ["first", "second"]
 
 
-def test_what_somebody_does_when_it_is_kept_cannot_end_the_writer(running: Running) -> None:
+def test_what_somebody_does_when_it_is_kept_cannot_end_the_writer(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[BaseException | None] = []
+    monkeypatch.setattr(threading, "excepthook", lambda raised: told.append(raised.exc_value))
     with running.held():
-        awaited(running.writer).add_done_callback(raises(SystemExit("from a callback")))
+        awaited(running.writer).when_done(raises(SystemExit("from a callback")))
     running.writer.put(added(1))
     awaited(running.writer).get(timeout=PATIENCE_S)
 
-    assert isinstance(running.owner.wait_for(InternalError).error, SystemExit)
+    assert [type(error) for error in told] == [SystemExit]
 
 
 # -- when it cannot write --------------------------------------------------------------------------------------
@@ -215,7 +219,7 @@ def test_it_is_told_that_it_goes_on_before_those_who_wait_are(running: Running) 
     seen: list[int] = []
     running.writer.put(added(0))
     reply = awaited(running.writer)
-    reply.add_done_callback(lambda: seen.append(len(running.owner.events)))
+    reply.when_done(lambda: seen.append(len(running.owner.events)))
     reply.get(timeout=PATIENCE_S)
     settled(running.writer)
 
@@ -364,7 +368,7 @@ def test_its_end_gives_up_what_cannot_be_written_and_says_so(running: Running) -
 
 def test_its_end_may_come_from_its_own_thread(running: Running) -> None:
     with running.held():
-        awaited(running.writer).add_done_callback(running.writer.close)
+        awaited(running.writer).when_done(running.writer.close)
     running.writer.close()
 
     assert running.session.closed

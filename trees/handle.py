@@ -290,7 +290,7 @@ class _Follower:
         self.signal = Reply()
         self._unsubscribe = desk.system.bus.subscribe(self._hear)
         self._done = desk.waiting(id_)
-        self._done.add_done_callback(self._wake)
+        self._done.when_done(self._wake)
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, TaskEvent) and event.task == self._id:

@@ -229,7 +229,7 @@ async def _elsewhere(name: str, launch: _Launch) -> Store:
     try:
         store: Store = await opened
     except BaseException:  # cancelled: what is opened nevertheless is closed again
-        opened.add_done_callback(launch.close)
+        opened.when_done(launch.close)
         raise
     return store
 

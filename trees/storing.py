@@ -75,7 +75,7 @@ class Storing:
     def order(self, order: Order) -> None:
         """Somebody in another process wants something. Where it can be done it is forgotten once it is."""
         started = self._system.started
-        started.add_done_callback(lambda: self._place(order) if started.succeeded else None)
+        started.when_done(lambda: self._place(order) if started.succeeded else None)
 
     def _place(self, order: Order) -> None:
         """Have the orchestrator that has the task do it; one that is not there now finds it at the next start."""

@@ -114,7 +114,7 @@ class Submission:
             self._begin()
         else:
             lost = self._refusal("was refused by the store", maybe=True)
-            kept.add_done_callback(lambda: self._begin() if kept.succeeded else self._settle(lost))
+            kept.when_done(lambda: self._begin() if kept.succeeded else self._settle(lost))
         return False
 
     def _settle(self, error: StoreError | None = None) -> None:
@@ -148,7 +148,7 @@ class Submission:
 async def _came(reply: Reply, wait_s: float) -> bool:
     """Whether it is completed in time."""
     timed = Reply(timeout_s=wait_s)
-    reply.add_done_callback(timed.complete)
+    reply.when_done(timed.complete)
     try:
         await timed
     except ReplyTimeoutError:

@@ -230,7 +230,7 @@ class Tree(Tasking):
     def _open(self, console: Console) -> None:
         """Show this tree through a console, until it ends."""
         self._close_console = console.close
-        self._system.ended.add_done_callback(console.close)
+        self._system.ended.when_done(console.close)
         console.serve(lambda asked: self.dump(asked.path, asked.format, stacks=asked.stacks, verbose=asked.verbose))
 
     @property

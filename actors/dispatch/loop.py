@@ -17,9 +17,11 @@ import threading
 import traceback
 from collections.abc import Callable
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.clock import monotonic
+from actors.dispatch.disposal import Disposal, let_go
+from actors.dispatch.executor import DaemonExecutor
 from actors.reply import Reply
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class Loop:
         self._busy = threading.Event()
         self._closing = threading.Event()
         self._tasks: set[asyncio.Task[bool]] = set()
+        self._disposal = Disposal(lambda disposal: self.call(disposal.run))
         self._closed = False
 
     @property
@@ -107,7 +110,14 @@ class Loop:
             ready, self._ready = self._ready, []
             self._woken = False
         for life in ready:
+            self._run_safely(life)
+
+    def _run_safely(self, life: WorkerLife) -> None:
+        """Whatever goes wrong with one life is the end of that one, and of no other."""
+        try:
             self._run(life)
+        except BaseException as error:
+            life.fail_internally(error)
 
     def _run(self, life: WorkerLife) -> None:
         if life.recipe.never_waits:
@@ -133,9 +143,18 @@ class Loop:
             # Cancelled between two handlers: the order that came with the cancel is still to be obeyed.
             self.schedule(life)
         elif (error := task.exception()) is not None:
-            self._failed(error)
+            life.fail_internally(error)
         elif task.result():
-            self._run(life)
+            self._run_safely(life)
+
+    def let_go(self, things: list[Any]) -> None:
+        """Let go of what a life on this loop leaves, between two tasks; here and now once the loop is closed."""
+        with self._lock:
+            there = not self._closed and self._loop is not None
+        if there:
+            self._disposal.put(things)
+        else:
+            let_go(things)
 
     # -- the thread ----------------------------------------------------------------------------------------
 
@@ -159,14 +178,23 @@ class Loop:
 
     def _main(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
+        loop.set_default_executor(DaemonExecutor(f"{self.name}-to-thread"))
         try:
-            loop.run_forever()
+            self._run_until_closed(loop)
         finally:
             for task in asyncio.all_tasks(loop):
                 task.cancel()
             loop.run_until_complete(_settle())
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
+
+    def _run_until_closed(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Go on after a ``SystemExit`` of a user's own task or callback: it leaves the loop, and would end it."""
+        while not self._closed:
+            try:
+                loop.run_forever()
+            except BaseException as error:
+                self._failed(error)
 
     def close(self, timeout_s: float) -> None:
         """End the loop; tasks that user code left on it are cancelled. Waits at most ``timeout_s``."""

@@ -10,6 +10,8 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from actors.dispatch.disposal import let_go
+
 if TYPE_CHECKING:
     from actors.boundary import WorkerLife
 
@@ -49,6 +51,9 @@ class Threads:
                     gate.acquire()
         except BaseException as error:
             self._failed(error)
+        finally:
+            remains, life.remains = life.remains, None
+            let_go(remains or [])
 
 
 def stack_of(ident: int) -> str:

@@ -113,7 +113,7 @@ class Desk:
             if kept is None:
                 self._ended(state)
             else:
-                kept.add_done_callback(partial(self._written, kept, state))
+                kept.when_done(partial(self._written, kept, state))
 
     def _written(self, kept: Reply, state: TaskState) -> None:
         if kept.succeeded:
@@ -233,7 +233,7 @@ class Desk:
         reply = Reply(self.system.boxes.get(target), attempt.path, None if limit is None else limit + BACKSTOP_S)
         due = None if limit is None else self.system.now() + limit
         self.ground.asks[key] = Ask(reply, attempt, desk, due)
-        reply.add_done_callback(lambda: self._answered(key, desk))
+        reply.when_done(lambda: self._answered(key, desk))
         spec = Subtask(
             id=host.subtask.id,  # until it gets its own, where it is recorded
             instruction=instruction,

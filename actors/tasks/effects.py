@@ -44,7 +44,7 @@ class Effects:
             return
         self._queue.append((kept, effects))
         if kept is not None:
-            kept.add_done_callback(self._wake)
+            kept.when_done(self._wake)
 
     def _wake(self) -> None:
         if not self._woken:

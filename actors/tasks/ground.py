@@ -93,7 +93,7 @@ class Ground:
         def look() -> None:
             waits = next((desk.resumed for desk in desks if not desk.resumed.done), None)
             if waits is not None:
-                waits.add_done_callback(look)
+                waits.when_done(look)
             elif all(desk.resumed.succeeded for desk in desks):
                 whole.complete()
             else:

@@ -82,7 +82,7 @@ class Orchestrator(Hardened):
     """One incarnation of the orchestrator of a supervisor."""
 
     def __init__(self, life: Life, settings: Tasks) -> None:
-        self._life = self.life = life
+        self._regrow_life = self.life = life
         self.system = life.system
         self.path = life.mailbox.path.rpartition("/")[0]
         """Of the supervisor: the team."""

@@ -178,7 +178,7 @@ class Teamwork:
                 self._look_above(state)
             else:
                 look = Due(self._to.life, lambda: self._look_above(state))
-                above.resumed.add_done_callback(lambda: self._to.desk.post(look))
+                above.resumed.when_done(lambda: self._to.desk.post(look))
         return True
 
     def holds(self, state: TaskState) -> bool:

@@ -95,13 +95,13 @@ class Hang:
     def hold(self) -> None:
         """Hang on a thread."""
         over = Reply()
-        self._released.add_done_callback(over.complete)
+        self._released.when_done(over.complete)
         current = CURRENT.get()
         if not self.deaf and current is not None:
             life = current.life
             # In its last hook it was asked to stop already: there it hangs until it is abandoned.
             asked = life.when_over() if life.phase is Phase.ENDING else life.stop_signal()
-            asked.add_done_callback(over.complete)
+            asked.when_done(over.complete)
         self._entries.release()
         over.wait(None)
 

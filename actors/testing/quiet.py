@@ -86,7 +86,7 @@ def _ping(system: System, path: str, end: float) -> None:
     pong = Reply()
     if supervisor.life.mailbox.post(Ping(pong)):
         over = supervisor.life.when_over()
-        over.add_done_callback(pong.complete)
+        over.when_done(pong.complete)
         _wait(pong, path, end)
 
 

@@ -192,7 +192,7 @@ class Player:
         def is_quiet() -> bool:
             return quiet.done or any(hold.path == path and hold.waits for hold in self.world.holds)
 
-        quiet.add_done_callback(self._changed)
+        quiet.when_done(self._changed)
         with self.world.changed:
             assert self.world.changed.wait_for(is_quiet, WAIT_S), f"{path} is busy with {self.world.holds}"
 

@@ -146,8 +146,8 @@ class World:
         """On a thread."""
         hold = self.enter(hand, context)
         over = Reply()
-        hold.gate.add_done_callback(over.complete)
-        hold.life.stop_signal().add_done_callback(over.complete)
+        hold.gate.when_done(over.complete)
+        hold.life.stop_signal().when_done(over.complete)
         over.wait(None)
         self.leave(hold)
         return self.perform(hold)

@@ -82,7 +82,7 @@ class Runner:
             return OK
         try:
             tree.dump_on_signal()
-            tree._system.ended.add_done_callback(lambda: self._gave_up(tree))  # noqa: SLF001 - its own package
+            tree._system.ended.when_done(lambda: self._gave_up(tree))  # noqa: SLF001 - its own package
             with _showing(tree, self._keeping.said):
                 if not self._resume:
                     announce(tree, _say)

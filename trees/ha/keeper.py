@@ -312,7 +312,7 @@ class Keeper:
         self._begun = True
         system.before_end(self.down)
         started = system.start()
-        started.add_done_callback(lambda: self._started(started))
+        started.when_done(lambda: self._started(started))
 
     def _started(self, started: Reply) -> None:
         """All is up; the role changes when what was unfinished goes on. Where it is not, its end will be heard."""
@@ -323,7 +323,7 @@ class Keeper:
 
         if started.succeeded:
             resumed = self._system.tasks.resumed()
-            resumed.add_done_callback(look)
+            resumed.when_done(look)
 
     def _stop(self, _: float) -> None:
         error = self._why()
@@ -369,7 +369,7 @@ class Keeper:
             self._opening_ended()
             system.dismiss()
         failure = error or StartError(system.root_path, "was stopped while it started")
-        system.ended.add_done_callback(lambda: self._settled.fail(failure))
+        system.ended.when_done(lambda: self._settled.fail(failure))
 
     def _opening_ended(self) -> None:
         """What reads the journals cannot be interrupted: what it opens is closed after it."""

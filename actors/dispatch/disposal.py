@@ -1,0 +1,109 @@
+"""User code that nobody waits for: finalizers of what a worker leaves behind, and callbacks of a reply.
+
+An object that is let go of may have a ``__del__``, and a done callback may be any function: both may raise, block for
+ever, or call into the tree again. So they run neither on a supervisor's thread, nor on one that has promised to run a
+supervisor, nor under a lock, and nothing is reported after them. Where a life ran they are welcome:
+
+=============  ========================================================================================
+life ran on    its objects are let go of
+=============  ========================================================================================
+the pool       by a job of their own on the pool (``Disposal``), at most some of them after each other
+the loop       on the loop, between two tasks: what belongs to a loop is finalized there
+a thread       on that thread, as the last it does; on the pool where it was killed while idle
+=============  ========================================================================================
+
+Who hands a list over keeps the list, but not what is in it: the disposal empties it. So the last reference is always
+the disposal's, whichever thread is faster.
+
+No lock: whoever holds the one token of ``_token`` runs the disposal, or has set it off. It gives the token back
+*before* it lets go of anything, so an object whose finalizer blocks for ever costs one thread, and not all that
+follows it. The race, and its two orders: *a put against the end of a disposal*. The put appends, then tries for the
+token; the disposal gives the token back, then looks again. One of them finds both.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from actors.dispatch import blocking
+from actors.frames import Frames
+
+if TYPE_CHECKING:
+    from actors.dispatch.pool import Pool
+
+GATHER_S = 0.01
+"""How long things are gathered before a pool thread lets go of them: a crash is not to pay for a second thread."""
+
+
+class Disposal:
+    """Lets go of things where their finalizers may do what they like."""
+
+    urgent = False
+
+    def __init__(self, set_off: Callable[[Disposal], object], *, gather_s: float = 0.0) -> None:
+        self._set_off = set_off
+        self._gather_s = gather_s
+        self._left: deque[list[Any]] = deque()
+        self._token: deque[None] = deque((None,))
+
+    def put(self, things: list[Any]) -> None:
+        """Take what is in the list, and let go of it soon, elsewhere."""
+        self._left.append(things)
+        if self._take_token():
+            self._set_off(self)
+
+    def _take_token(self) -> bool:
+        try:
+            self._token.pop()
+        except IndexError:
+            return False
+        return True
+
+    def run(self) -> bool:
+        """Let go of all that is there; True never: who puts more sets it off again."""
+        if self._gather_s:
+            with blocking():
+                threading.Event().wait(self._gather_s)
+        batch: list[list[Any]] = []
+        while self._left:
+            batch.append(self._left.popleft())
+        self._token.append(None)
+        if self._left and self._take_token():
+            self._set_off(self)
+        while batch:
+            let_go(batch.pop())
+        return False
+
+
+def let_go(things: list[Any]) -> None:
+    """Empty the list here and now, one by one."""
+    while things:
+        last = things.pop()
+        if type(last) is Frames:
+            last.clear()
+
+
+class UserCallback:
+    """A job of the pool: a function that a user has added to a reply."""
+
+    urgent = False
+
+    def __init__(self, call: Callable[[], object], raised: Callable[[BaseException], object]) -> None:
+        self._call = call
+        self._raised = raised
+
+    def run(self) -> bool:
+        """Call it."""
+        try:
+            self._call()
+        except BaseException as error:
+            self._raised(error)
+        return False
+
+
+def disposal_on(pool: Pool) -> Disposal:
+    """One whose things are let go of by threads of the pool."""
+    return Disposal(pool.submit, gather_s=GATHER_S)

@@ -1,0 +1,119 @@
+"""Orders to a worker's life: start, stop, kill, abandon. The part of a life that its supervisor calls.
+
+All of it runs on the supervisor's own thread, so no user code runs in it: what may run some is left to the place where
+the life runs (``wake``), and objects are let go of there as well (``_let_go``).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from actors.life import Exit, Life, Owner, Phase
+from actors.spec import ChildSpec, Reason, Where, WorkerRecipe
+from actors.tasks.attempt import STOP, Attempt
+
+if TYPE_CHECKING:
+    from actors.mailbox import Mailbox
+    from actors.system import System
+
+
+class OrderedLife(Life):
+    """One incarnation of a worker, as its supervisor sees it."""
+
+    __slots__ = ("place", "recipe")
+
+    def __init__(self, system: System, spec: ChildSpec, mailbox: Mailbox, owner: Owner) -> None:
+        super().__init__(system, spec, mailbox, owner)
+        assert isinstance(spec.recipe, WorkerRecipe)  # noqa: S101 - ours to get right, not a user's mistake
+        self.recipe = spec.recipe
+        """How it is built."""
+        self.place = system.dispatcher(spec.recipe.where)
+        """Where it runs."""
+
+    # -- its supervisor ------------------------------------------------------------------------------------
+
+    def start(self) -> bool:
+        """Begin; True when it is up already. Otherwise ``Up`` or ``Ended`` will be told."""
+        recipe = self.recipe
+        plain = recipe.starts_plain and not recipe.is_body and recipe.where is not Where.THREAD
+        if plain:
+            self.actor = recipe.make(self)
+            self._comes_up()
+        if self.mailbox.attach(self, idle=plain):
+            self.wake()
+        return plain
+
+    def stop(self) -> Exit | None:
+        """Its supervisor orders it to end after the message it is handling; its Exit if it ended on the spot."""
+        plain = self.recipe.stops_plain and self.recipe.where is not Where.THREAD
+        if self._order(Reason.SHUTDOWN):
+            if plain:
+                return self._end(Exit(Reason.SHUTDOWN))
+            self.wake()
+        return None
+
+    def _order(self, reason: Reason) -> bool:
+        """Give the order to end; True when the life was idle, and its claim is now the caller's."""
+        with self.mailbox.lock:
+            if self.phase is Phase.OVER or self.phase is Phase.ENDING or self.order is not None:
+                return False
+            self.order = reason
+            idle = self._take_idleness()
+            stopped = self._stopped
+        if stopped is not None:
+            stopped.complete()
+        if self.recipe.is_body:
+            self.place.cancel(self)  # type: ignore[arg-type]  # each of these is a WorkerLife
+        elif self.recipe.where is Where.LOOP and self.current is not None:
+            self.system.loop.call(lambda: self.cancel_attempt(STOP))
+        return idle
+
+    def cancel_attempt(self, why: str) -> None:
+        """Cancel the async attempt that is being handled, and nothing else. On the loop's thread."""
+        current, task = self.current, self.task
+        if current is None or task is None or self.phase is not Phase.UP:
+            return
+        attempt = current[0]
+        if isinstance(attempt, Attempt) and attempt.ended_by is None and not attempt.done:
+            attempt.ended_by = why
+            task.cancel()
+
+    def kill(self, what: str = "") -> Exit | None:
+        """End it without any hook: a coroutine is cancelled, a thread abandoned. Its Exit if it is over now."""
+        with self.mailbox.lock:
+            if self.phase is Phase.OVER:
+                return None
+            self.order = Reason.KILLED
+            idle = self._take_idleness()
+            running = self.running_on is not None
+            stopped = self._stopped
+        if stopped is not None:
+            stopped.complete()
+        if running and self.recipe.where is Where.LOOP:
+            self.place.cancel(self)  # type: ignore[arg-type]
+            return None
+        ended = self._end(Exit(Reason.KILLED, what=what), abandon=running)
+        if idle:
+            self.wake()  # a pinned thread waits at its gate, and may go now
+        return ended
+
+    def abandon(self, what: str = "") -> Exit | None:
+        """It was cancelled and did not end: leave it to itself."""
+        return self._end(Exit(Reason.KILLED, what=what), abandon=True)
+
+    def wake(self) -> None:
+        """Have it run. The caller holds its claim."""
+        self.place.schedule(self)  # type: ignore[arg-type]
+
+    # -- what it leaves ------------------------------------------------------------------------------------
+
+    def _let_go(self, remains: list[Any]) -> None:
+        """Where it ran: see ``actors.dispatch.disposal``. Never here and now: this may be its supervisor's thread."""
+        if self.recipe.where is Where.LOOP:
+            self.system.loop.let_go(remains)
+        elif self.recipe.where is Where.THREAD and self.running_on == threading.get_ident():
+            self.remains = [*(self.remains or ()), *remains]
+            remains.clear()
+        else:
+            self.system.disposal.put(remains)
