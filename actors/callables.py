@@ -26,6 +26,15 @@ def is_async(call: object) -> bool:
     return callable(call) and inspect.iscoroutinefunction(type(call).__call__)
 
 
+def type_name(kind: type[Any]) -> str:
+    """The name of a class, past whatever its metaclass makes of ``__name__``: no code of a user runs."""
+    name: str = _NAME.__get__(kind)
+    return name
+
+
+_NAME: Any = vars(type)["__name__"]
+
+
 def signature_of(call: Callable[..., Any]) -> inspect.Signature | None:
     """Its signature, or None where it cannot be told."""
     try:

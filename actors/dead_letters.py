@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from actors.callables import type_name
 from actors.errors import (
     ActorsError,
     ActorStoppedError,
@@ -62,7 +63,7 @@ class DeadLetterOffice:
             if box is not None:
                 box.dead += 1
         where = box.path if box is not None else path
-        self.publish(DeadLetter(where, str(reason), type(body).__name__, sender))
+        self.publish(DeadLetter(where, str(reason), type_name(type(body)), sender))
 
     def expired(self, box: Mailbox, envelope: Envelope) -> None:
         """Its asker waits no longer, so it is not handled."""

@@ -1,9 +1,7 @@
-"""Everything that happens, as one stream of frozen records, and the bus that delivers them.
+"""Everything that happens, as one stream of frozen records (delivered by ``actors.bus``), and the log lines of them.
 
-A supervisor only puts a record on the bus; each subscriber is served, in order, by a job of its own on the pool. A
-subscriber that raises is dropped (``SubscriberDropped``, logged as an error); one that is too slow loses its oldest
-events and is told how many (``EventsLost``). Log lines are one subscriber more; this is the only file that imports
-loguru. Whoever wants silence says ``logger.disable("actors")``.
+Log lines are one subscriber more; this is the only file that imports loguru. Whoever wants silence says
+``logger.disable("actors")``.
 
 Records carry paths, types, numbers and the exception itself while it is delivered; never a message's body.
 """
@@ -11,25 +9,14 @@ Records carry paths, types, numbers and the exception itself while it is deliver
 from __future__ import annotations
 
 import traceback
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from loguru import logger
 
-from actors.reply import Reply
+from actors.callables import type_name
 from actors.spec import Reason
-
-if TYPE_CHECKING:
-    from actors.dispatch.pool import Pool
-
-GATHER_S = 0.01
-"""How long events are gathered before they are delivered. Delivering, log lines above all, takes the GIL from what set
-the event off: delivered at once, a crash took twice as long to the next reply (tests/bench, "crash")."""
-BACKLOG = 65_536
-"""Events that wait for one subscriber before its oldest are lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,153 +183,6 @@ class InternalError(Event):
     error: BaseException
 
 
-Callback: TypeAlias = "Callable[[Event], object]"
-
-# -- the bus -----------------------------------------------------------------------------------------------
-
-
-class Bus:
-    """Delivers each event to each subscriber, in the order in which they were published."""
-
-    def __init__(self, pool: Pool, root: str) -> None:
-        self._pool = pool
-        self._root = root
-        self.published = 0
-        """How many events so far, at least."""
-        self._subscriptions: dict[Subscription, None] = {}
-        """An ordered set. Each change, and the copy that ``publish`` makes, is one step of C: no lock is needed."""
-
-    def publish(self, event: Event) -> None:
-        """Hand an event to every subscriber's queue. Never blocks."""
-        self.published += 1
-        for subscription in tuple(self._subscriptions):
-            subscription.put(event)
-
-    def subscribe(self, callback: Callback) -> Callable[[], None]:
-        """Have ``callback(event)`` called for everything from now on; returns how to end that."""
-        subscription = Subscription(self._pool, self._root, callback, self._dropped)
-        self._subscriptions[subscription] = None
-        return lambda: self._remove(subscription)
-
-    def _remove(self, subscription: Subscription) -> None:
-        self._subscriptions.pop(subscription, None)
-
-    def _dropped(self, subscription: Subscription, error: BaseException) -> None:
-        self._remove(subscription)
-        event = SubscriberDropped(self._root, subscription.name, error)
-        self.publish(event)
-
-    def silence(self) -> None:
-        """Deliver nothing any more: in the child of a fork there is no thread to do it."""
-        self._subscriptions.clear()
-
-    def flush(self, timeout_s: float) -> bool:
-        """Wait until all that was published is delivered; False when a subscriber is too slow for that."""
-        marks = [mark for subscription in tuple(self._subscriptions) if (mark := subscription.mark()) is not None]
-        delivered = [mark.wait(timeout_s) for mark in marks]  # wait for each, also after one was too slow
-        return all(delivered)
-
-
-class Subscription:
-    """One subscriber: a queue of its events, and the job that delivers them.
-
-    Whoever holds the one token of ``_claim`` is the only one who delivers, or has woken the one who will. A deque's own
-    operations are one step of C each, so no lock is needed, which counts: this runs for every event and subscriber. The
-    race, and its two orders: *a put against the end of a delivery*. The put appends and then tries for the token; the
-    delivery gives the token back and then looks for more and tries for it again. So one of them finds both.
-    """
-
-    urgent = False
-
-    def __init__(
-        self, pool: Pool, root: str, callback: Callback, dropped: Callable[[Subscription, BaseException], None]
-    ) -> None:
-        self._pool = pool
-        self._root = root
-        self._callback = callback
-        self._dropped = dropped
-        self._lost = 0
-        self._over = False
-        self._hurry = Reply()
-        self._marks: set[Reply] = set()
-        """Somebody waits until these are delivered: then nothing is gathered."""
-        self.name = getattr(callback, "__qualname__", type(callback).__name__)
-        self._queue: deque[Event | Reply] = deque()
-        self._claim: deque[None] = deque((None,))
-
-    def put(self, event: Event | Reply) -> None:
-        """Queue an event; the oldest goes when there are too many."""
-        queue = self._queue
-        if len(queue) >= BACKLOG and not isinstance(event, Reply):
-            self._drop_oldest()
-        queue.append(event)
-        if self._claim:
-            self._wake()
-
-    def _drop_oldest(self) -> None:
-        try:
-            oldest = self._queue.popleft()
-        except IndexError:  # it was delivered meanwhile
-            return
-        if isinstance(oldest, Reply):
-            self._reach(oldest)
-        else:
-            self._lost += 1
-
-    def _wake(self) -> None:
-        if self._take_claim():
-            self._pool.submit(self)
-
-    def _take_claim(self) -> bool:
-        try:
-            self._claim.pop()
-        except IndexError:
-            return False
-        return True
-
-    def mark(self) -> Reply | None:
-        """Completed when all that is queued now was delivered; None once it was dropped."""
-        mark = Reply()
-        self._marks.add(mark)
-        self.put(mark)
-        self._hurry.complete()
-        return None if self._over else mark
-
-    def run(self) -> bool:
-        """Deliver until there is nothing left; True never: it looks again by itself."""
-        hurry = self._hurry = Reply()  # first: a mark is either seen here, or finds this to complete
-        if not self._marks:
-            hurry.wait(GATHER_S)
-        queue = self._queue
-        while True:
-            while queue:
-                try:
-                    event = queue.popleft()
-                except IndexError:  # somebody dropped the last one
-                    break
-                if isinstance(event, Reply):
-                    self._reach(event)
-                elif not self._over:
-                    self._deliver(event)
-            self._claim.append(None)
-            if not queue or not self._take_claim():
-                return False
-
-    def _reach(self, mark: Reply) -> None:
-        self._marks.discard(mark)
-        mark.complete()
-
-    def _deliver(self, event: Event) -> None:
-        lost, self._lost = self._lost, 0
-        try:
-            if lost:
-                self._callback(EventsLost(self._root, lost))
-            self._callback(event)
-        except BaseException as error:
-            self._over = True
-            self._dropped(self, error)
-
-
 # -- log lines ---------------------------------------------------------------------------------------------
 
 _LEVELS: dict[type[Event], str] = {
@@ -391,9 +231,18 @@ def describe(event: Event) -> str:
         elif value not in (None, ""):
             facts.append(f"{field.name}={value if not isinstance(value, float) else format(value, '.3g')}")
     line = f"{event.path}: {type(event).__name__} {' '.join(facts)}".rstrip()
-    if error is not None:
-        line += "\n" + "".join(traceback.format_exception(type(error), error, frames or error.__traceback__)).rstrip()
-    return line
+    return line if error is None else f"{line}\n{_text_of(error, frames)}"
+
+
+def _text_of(error: BaseException, frames: TracebackType | None) -> str:
+    """The error with its traceback. Its own code may run here, and raise: then its type has to do."""
+    kind = type(error)
+    try:
+        return "".join(traceback.format_exception(kind, error, frames or error.__traceback__)).rstrip()
+    except BaseException as second:
+        name, why = type_name(kind), type_name(type(second))
+        where = "".join(traceback.format_tb(frames))
+        return f"{where}{name}: <no text: its own code raised {why} when it was to be formatted>"
 
 
 _LAZY = logger.opt(lazy=True)  # made once: it costs as much as a line that is not written

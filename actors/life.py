@@ -26,6 +26,7 @@ from enum import IntEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from actors.callables import type_name
 from actors.dispatch import soon
 from actors.errors import ActorStoppedError
 from actors.frames import Frames
@@ -77,7 +78,7 @@ class Exit:
     @property
     def detail(self) -> str:
         """The type of the error, or what happened; never a text that may hold payloads."""
-        return type(self.error).__name__ if self.error is not None else self.what
+        return type_name(type(self.error)) if self.error is not None else self.what
 
     def __str__(self) -> str:
         return f"{self.reason} {self.detail}".rstrip()

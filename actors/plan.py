@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from actors.callables import type_name
 from actors.child import Standing
 from actors.errors import StartError
 from actors.spec import Restart
@@ -254,7 +255,7 @@ def start_error(child: Child, exit_: Exit) -> StartError:
     elif isinstance(exit_.error, StartError):
         error = StartError(child.path, f"child {exit_.error.path!r} did not start")
     elif exit_.error is not None:
-        error = StartError(child.path, f"raised {type(exit_.error).__name__} while it started")
+        error = StartError(child.path, f"raised {type_name(type(exit_.error))} while it started")
     else:
         error = StartError(child.path, f"ended while it started ({exit_})")
     error.__cause__ = exit_.error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors import events
+from actors.callables import type_name
 from actors.spec import Reason
 
 
@@ -25,7 +26,7 @@ class Reports:
 
     def hook_raised(self, path: str, hook: str, error: BaseException) -> None:
         """A last hook raised on the way out of a crash."""
-        self.publish(events.ChildStopAbnormal(path, Reason.CRASHED, f"{hook} raised {type(error).__name__}"))
+        self.publish(events.ChildStopAbnormal(path, Reason.CRASHED, f"{hook} raised {type_name(type(error))}"))
 
     def internal_error(self, error: BaseException) -> None:
         """A bug of ours: make it impossible to miss."""

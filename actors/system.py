@@ -18,6 +18,7 @@ from typing import Any
 
 from actors import events
 from actors.base import register_root
+from actors.bus import Bus
 from actors.child import Child, Standing
 from actors.clock import Clock, SystemClock
 from actors.dead_letters import DeadLetterOffice
@@ -82,7 +83,7 @@ class System(DeadLetterOffice, Reports):
         self.pool = Pool(name, max_threads, near_cap=self.near_cap, failed=self.internal_error)
         self.disposal = disposal_on(self.pool)
         """Lets go of what may have finalizers of users."""
-        self.bus = events.Bus(self.pool, name)
+        self.bus = Bus(self.pool, name)
         self.loop = Loop(f"{name}-loop", blocked=self.loop_blocked, failed=self.internal_error)
         self.timers = Timers(f"{name}-timers", self.clock, failed=self.internal_error)
         threads = Threads(failed=self.internal_error)
@@ -109,7 +110,7 @@ class System(DeadLetterOffice, Reports):
         box = self.boxes[name] = SupervisorBox(name)
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
         self._unregister: Callable[[], None] = lambda: None
-        self.bus.subscribe(events.log)
+        self.bus.subscribe(events.log, lasting=True)
         self.tasks = Ground(self, store)
         """What the tasks of this tree share."""
         _LIVING.add(self)

@@ -23,7 +23,7 @@ from actors import (
     RequestFailed,
     SubscriberDropped,
     WorkerCrashedError,
-    events,
+    bus,
 )
 from actors.testing import settle
 from tests.hardening import (
@@ -263,7 +263,7 @@ def test_a_subscriber_that_raises_is_dropped_and_hurts_nobody_else() -> None:
 def test_a_subscriber_that_is_slow_loses_its_oldest_events_and_is_told_how_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(events, "BACKLOG", 5)
+    monkeypatch.setattr(bus, "BACKLOG", 5)
     gate, got = Gate(), []
     with tree_of(worker("w")) as tree:
         tree.subscribe(lambda event: (gate(), got.append(event)))
