@@ -293,6 +293,92 @@ def test_waiting_as_long_as_it_says_is_always_enough(opened_at: float, cooldown:
     assert (wait == 0.0) is breaker.admits(now)
 
 
+def ends(breaker: CircuitBreaker, signs: str, now: float = 1.0) -> CircuitBreaker:
+    """One end for each sign: ``x`` failed, ``.`` went well."""
+    for sign in signs:
+        (breaker.failed if sign == "x" else breaker.succeeded)(breaker.begin(now), now)
+    return breaker
+
+
+@pytest.mark.parametrize(
+    ("rate", "signs", "state"),
+    [
+        (0.5, "xxx", "open"),
+        (0.5, "xx", "closed"),
+        (0.5, "...xxx", "open"),
+        (0.5, "....xxx", "closed"),
+        (0.5, "....xxxx", "open"),
+        (0.5, "xx....x", "closed"),
+        (0.5, "xx....xx", "open"),
+        (0.02, "." * 100 + "xxx", "open"),
+        (1.0, ".xxxx", "closed"),
+        (1.0, "xxx", "open"),
+        (0.0, "." * 100 + "xxx", "open"),
+    ],
+)
+def test_it_opens_on_a_number_of_failures_that_is_a_share_of_what_ended(rate: float, signs: str, state: str) -> None:
+    policy = Breaker(failure_threshold=3, window_s=10.0, failure_rate=rate)
+
+    assert ends(CircuitBreaker(policy), signs).state == state
+
+
+def test_what_ended_before_the_window_is_no_part_of_the_share() -> None:
+    breaker = ends(CircuitBreaker(POLICY), "." * 50, now=1.0)
+
+    assert ends(breaker, "xxx", now=13.0).state == "open"
+
+
+def test_of_a_million_ends_a_few_numbers_are_kept() -> None:
+    breaker = CircuitBreaker(POLICY)
+    for now in range(1_000):
+        ends(breaker, "...x", now=now * 0.1)
+
+    assert len(breaker.ended) <= 12
+    assert sum(each[1] for each in breaker.ended) < 600
+
+
+def test_a_restored_breaker_goes_on_with_the_share() -> None:
+    kept = ends(CircuitBreaker(POLICY), "....xx", now=1.0)
+    breaker = CircuitBreaker(POLICY)
+    breaker.restore(kept.state, kept.failures, kept.opened_at, kept.ended)
+
+    assert ends(breaker, "x", now=2.0).state == "closed"
+    assert ends(breaker, "x", now=2.0).state == "open"
+
+
+def test_the_attempts_of_one_subtask_count_once() -> None:
+    breaker = CircuitBreaker(POLICY)
+    changed = [breaker.failed(breaker.begin(1.0), 1.0)]
+    changed += [breaker.failed(breaker.begin(at), at, counted=1.0) for at in (2.0, 3.0, 4.0)]
+    breaker.succeeded(breaker.begin(5.0), 5.0, counted=1.0)
+
+    assert changed == [True, False, False, False]
+    assert (breaker.state, breaker.failures, breaker.ended) == ("closed", (1.0,), [[1.0, 1, 1]])
+
+
+@pytest.mark.parametrize("counted", [1.0, None])
+def test_a_failure_that_is_older_than_the_window_is_counted_anew(counted: float | None) -> None:
+    breaker = CircuitBreaker(POLICY)
+    breaker.failed(breaker.begin(1.0), 1.0)
+
+    assert breaker.failed(breaker.begin(11.5), 11.5, counted=counted)
+    assert breaker.failures == (11.5,)
+
+
+def test_a_failure_of_before_it_was_closed_is_counted_anew() -> None:
+    breaker = opened(100.0)
+    breaker.succeeded(breaker.begin(105.0), 105.0)
+
+    assert breaker.failed(breaker.begin(106.0), 106.0, counted=100.0)
+
+
+def test_a_probe_that_fails_opens_it_though_its_subtask_was_counted_before() -> None:
+    breaker = opened(100.0)
+
+    assert breaker.failed(breaker.begin(105.0), 106.0, counted=100.0)
+    assert (breaker.state, breaker.opened_at) == ("open", 106.0)
+
+
 class _Walk(RuleBasedStateMachine):
     """Any order of beginnings, ends, waits and restores; the model knows attempts and not tokens."""
 
@@ -301,7 +387,7 @@ class _Walk(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.breaker = CircuitBreaker(POLICY)
+        self.breaker = CircuitBreaker(POLICY.model_copy(update={"failure_rate": 0.0}))  # the number alone decides
         self.started = 0
         self.state = "closed"
         self.failures: list[float] = []

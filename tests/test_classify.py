@@ -17,7 +17,7 @@ from actors.errors import (
 )
 from actors.tasks.attempt import Attempt, AttemptEnded
 from actors.tasks.classify import NEUTRAL, classify
-from actors.tasks.errors import AttemptTimeoutError, BudgetExceededError, SubtaskFailedError
+from actors.tasks.errors import AttemptTimeoutError, BudgetExceededError, SubtaskFailedError, TeamFailedError
 from actors.tasks.outcome import Done, Failure, Kind
 from actors.tasks.perform import InvalidResultError
 from actors.tasks.task import Budget, Subtask, Usage
@@ -64,17 +64,19 @@ def test_what_was_completed_is_done() -> None:
     ("error", "crashed", "kind", "retryable", "counts"),
     [
         (ValueError("no"), False, Kind.FAILED, True, True),
-        (Failed("no"), False, Kind.FAILED, True, True),
+        (Failed("no"), False, Kind.FAILED, True, False),
         (Failed("no", retryable=False), False, Kind.FAILED, False, False),
         (ValueError("no"), True, Kind.CRASHED, True, True),
         (SystemExit(1), True, Kind.CRASHED, True, True),
-        (InvalidResultError("no"), False, Kind.INVALID, True, True),
+        (InvalidResultError("no"), False, Kind.INVALID, True, False),
         (Rejected(), False, Kind.REJECTED, True, False),
         (Escalated("may I?"), False, Kind.ESCALATED, True, False),
         (RecursionDetectedError(("r/a", "r/a")), False, Kind.RECURSION, False, False),
         (RecursionDetectedError(("r/a", "r/a")), True, Kind.RECURSION, False, False),
         (SubtaskFailedError("t", "s", "no", kind=Kind.RECURSION), False, Kind.RECURSION, False, False),
-        (SubtaskFailedError("t", "s", "no", kind=Kind.CRASHED), False, Kind.FAILED, True, True),
+        (SubtaskFailedError("t", "s", "no", kind=Kind.CRASHED), False, Kind.FAILED, True, False),
+        (TeamFailedError("no"), False, Kind.FAILED, True, True),
+        (TeamFailedError("no", retryable=False), False, Kind.FAILED, False, False),
     ],
 )
 def test_what_left_the_code_is_a_failure_of_its_kind(

@@ -6,7 +6,7 @@ import pytest
 
 from actors.tasks.outcome import Failure, Kind
 from actors.tasks.schedule import LaneKey
-from actors.tasks.selection import serve
+from actors.tasks.selection import put_off, serve
 from actors.tasks.staff import Entry
 from tests.staffing import Office, spec
 
@@ -111,18 +111,51 @@ def test_nobody_admitted_is_told_apart_from_nobody_there() -> None:
     office.refused("a")
     office.hear("b", "parked")
 
-    assert served(office, X) == Kind.BREAKER
+    assert served(office, X) is None
+    assert put_off(office.staff, X, 18.0) == "breaker of a open, probe in 12 s"
+    assert put_off(office.staff, LaneKey(None, "y"), 0.0) == ""
     assert served(office, LaneKey(None, "y")) == Kind.NOBODY
     assert served(office, LaneKey(None, "z")) == Kind.NOBODY
     assert served(office, LaneKey("nobody")) == Kind.NOBODY
 
 
-def test_a_backup_that_is_gone_leaves_the_failure_of_its_primary() -> None:
+def test_a_backup_that_is_gone_leaves_the_lane_to_its_primary_which_puts_it_off() -> None:
     office = Office(spec("a", "x", backup="b"), spec("b"))
     office.refused("a")
     office.hear("b", "parked")
 
-    assert served(office, X) == Kind.BREAKER
+    assert served(office, X) is None
+    assert office.entry("a").lanes == {X}
+
+
+def test_a_primary_that_is_gone_and_a_backup_that_admits_nothing_put_it_off() -> None:
+    office = Office(spec("a", "x", backup="b"), spec("b"))
+    office.hear("a", "parked")
+    office.refused("b")
+
+    assert served(office, X) is None
+    assert office.entry("b").lanes == {X}
+
+
+def test_where_one_took_over_whose_breaker_is_open_by_now_others_that_can_do_it_are_asked() -> None:
+    office = Office(spec("a", "x"), spec("b", "x"), spec("c", "x", backup="d"), spec("d"))
+    office.refused("b")
+    taken_over = LaneKey("b", "x", ("a",))
+
+    assert served(office, taken_over) == "c"
+    office.refused("c")
+    assert served(office, taken_over) == "d"
+    office.refused("d")
+    assert served(office, taken_over) is None
+    assert [id_ for id_ in "abcd" if taken_over in office.entry(id_).lanes] == ["b", "c", "d"]
+    assert served(office, taken_over, 30.0) == "b"
+
+
+def test_nothing_is_put_off_of_which_somebody_is_only_busy() -> None:
+    office = Office(spec("a", "x"), spec("b", "x"))
+    office.refused("a")
+
+    assert put_off(office.staff, X, 0.0) == ""
 
 
 def test_an_open_breaker_admits_one_probe_after_its_cooldown() -> None:
@@ -134,8 +167,8 @@ def test_an_open_breaker_admits_one_probe_after_its_cooldown() -> None:
     assert breaker is not None
     breaker.begin(30.0)
 
-    assert (before, probe) == (Kind.BREAKER, "a")
-    assert served(office, X, 30.0) == Kind.BREAKER
+    assert (before, probe) == (None, "a")
+    assert served(office, X, 30.0) is None
 
 
 def test_who_is_out_of_the_question_is_not_asked() -> None:

@@ -236,13 +236,14 @@ def test_the_backup_of_a_named_worker_takes_over() -> None:
     assert office.staff.successor(A, ("a",), (), 0.0) == "b"
 
 
-def test_nobody_takes_over_who_refused_it_is_gone_or_is_not_admitted() -> None:
+def test_nobody_takes_over_who_refused_it_or_is_gone_and_who_is_not_admitted_only_where_there_is_no_other() -> None:
     office = Office(spec("a", "x"), spec("b", "x"), spec("c", "x"), spec("d", "x"), spec("e", "x"))
     office.hear("c", "parked")
     office.refused("d")
 
     assert office.staff.successor(X, ("a",), ("b",), 0.0) == "e"
-    assert office.staff.successor(X, ("a",), ("b", "e"), 0.0) is None
+    assert office.staff.successor(X, ("a",), ("b", "e"), 0.0) == "d"
+    assert office.staff.successor(X, ("a", "d"), ("b", "e"), 0.0) is None
 
 
 def test_one_that_restarts_may_take_over() -> None:

@@ -78,6 +78,7 @@ BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     dict[str, str]: st.dictionaries(anything, anything, max_size=3),
     tuple[str, ...]: st.lists(anything, max_size=3).map(tuple),
     tuple[float, ...]: st.lists(st.floats(), max_size=3).map(tuple),
+    tuple[tuple[float, ...], ...]: st.lists(st.lists(st.floats(), max_size=3).map(tuple), max_size=3).map(tuple),
     tuple[Problem, ...]: st.lists(st.builds(Problem, anything, anything, anything), max_size=2).map(tuple),
     str | None: st.none() | anything,
     float | None: st.none() | st.floats(),

@@ -43,7 +43,7 @@ TREE = SupervisorSpec(
             id="flaky",
             execute=refuses,
             on_failure=[Retry(max_attempts=2, initial_s=0.0)],
-            breaker=Breaker(failure_threshold=2),
+            breaker=Breaker(failure_threshold=1, cooldown_s=0.05),
         ),
         WorkerSpec(id="ask", execute=refuses, on_failure=[Escalate(question="private-question")], breaker=None),
     ],
@@ -67,6 +67,7 @@ def test_away_from_a_terminal_what_somebody_should_know_of_a_task_is_a_line(tmp_
     assert ran.returncode == 0, ran.stderr
     assert sorted(told) == [
         "made/flaky: its breaker has opened, it gets no work",
+        "made/flaky: its breaker has opened, it gets no work",
         "made: task t1, subtask ask: asks a person, escalation t1:ask:1",
         "made: task t1, subtask ask: failed (denied)",
         "made: task t1, subtask flaky: attempt 1: failed, next in 0.0 s",
@@ -76,7 +77,7 @@ def test_away_from_a_terminal_what_somebody_should_know_of_a_task_is_a_line(tmp_
         "made: tasks are kept in regrow.db ('--store memory:' keeps none)",
     ]
     assert told[1] == "made: task t1: planned, subtasks 3"
-    assert told[-1] == "made: task t1: succeeded"
+    assert "made: task t1: succeeded" in told[-2:]
     assert "tasks finished 1" in ran.stdout
     assert "private" not in ran.stdout
 

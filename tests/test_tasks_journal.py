@@ -36,7 +36,8 @@ def node_picture(node: Node) -> dict[str, Any]:
 
 def picture_of(state: TaskState) -> dict[str, Any]:
     """Everything of a state, to compare; but who has become ready since somebody looked."""
-    picture = {name: value for name, value in vars(state).items() if name not in {"ready", "nodes", "escalations"}}
+    left_out = {"born", "ready", "nodes", "escalations"}
+    picture = {name: value for name, value in vars(state).items() if name not in left_out}
     picture["nodes"] = {id_: node_picture(node) for id_, node in state.nodes.items()}
     picture["escalations"] = sorted(state.escalations)
     picture["seen"] = state.status

@@ -31,7 +31,11 @@ class Writer:
         while (first := self.replies.get()) is not None:
             pause.wait(GROUP_S)
             group = [first]
-            while not self.replies.empty() and (reply := self.replies.get()) is not None:
+            while not self.replies.empty():
+                reply = self.replies.get()
+                if reply is None:  # the end, which the outer loop is to see too
+                    self.replies.put(None)
+                    break
                 group.append(reply)
             for reply in group:
                 reply.complete()

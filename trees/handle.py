@@ -24,6 +24,7 @@ from actors.tasks.hears import Cancel, Join, Responded
 from actors.tasks.node import Escalation, stand_still
 from actors.tasks.policy import Answer, Approve, Edit, Reject, Respond
 from actors.tasks.report import Report
+from actors.tasks.selection import lane_of, put_off
 from actors.tasks.state import TaskState, folded
 from actors.tasks.synthesis import json_form
 from actors.tasks.task import SubtaskStatus, Task, TaskStatus
@@ -213,7 +214,9 @@ class TaskHandle:
         state = self._state()
         live = {node.id: node.live for node in list(state.nodes.values())}
         progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
-        return render(state, format, now, progress, reviews=self._desk.settings.reviewer is not None)
+        queued = [node for node in list(state.nodes.values()) if node.status is SubtaskStatus.QUEUED]
+        waits = {node.id: put_off(self._desk.staff, lane_of(state, node, self._desk.path), now) for node in queued}
+        return render(state, format, now, progress, waits, reviews=self._desk.settings.reviewer is not None)
 
 
 def _waits(ground: Ground, state: TaskState) -> bool:

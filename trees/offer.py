@@ -42,6 +42,7 @@ def of_worker(spec: WorkerSpec, schemas: Schemas) -> Executable:
         output_schema=gives if spec.output is None else schema_of(spec.output),
         description=spec.description,
         capabilities=frozenset(spec.capabilities),
+        expected=tuple(spec.expected),
         **_rules(spec),
     )
 

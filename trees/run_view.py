@@ -49,6 +49,8 @@ class RunView:
     wanted: Mapping[str, str] = field(default_factory=dict)
     """Who is to do what nobody has begun yet: a worker, or a [capability]."""
     retry_in_s: Mapping[str, float] = field(default_factory=dict)
+    waits: Mapping[str, str] = field(default_factory=dict)
+    """Why queued subtasks wait though nobody who could do them is busy."""
 
     def children(self) -> dict[str | None, list[SubtaskReport]]:
         """Under None the subtasks of the plan, under an id those that this one asked for."""
@@ -94,12 +96,15 @@ class RunView:
             "progress": fraction,
             "progress_text": text,
             "retry_in_s": self.retry_in_s.get(each.id),
+            "waits": self.waits.get(each.id) or None,
         }
 
 
-def view_of(run: TaskState | Report, now: float, progress: Progress, *, reviews: bool) -> RunView:
+def view_of(
+    run: TaskState | Report, now: float, progress: Progress, waits: Mapping[str, str], *, reviews: bool
+) -> RunView:
     """Of a task that runs, or has ended."""
-    return _of_report(run) if isinstance(run, Report) else _of_state(run, now, progress, reviews=reviews)
+    return _of_report(run) if isinstance(run, Report) else _of_state(run, now, progress, waits, reviews=reviews)
 
 
 def _of_report(report: Report) -> RunView:
@@ -122,7 +127,7 @@ def _of_report(report: Report) -> RunView:
     )
 
 
-def _of_state(state: TaskState, now: float, progress: Progress, *, reviews: bool) -> RunView:
+def _of_state(state: TaskState, now: float, progress: Progress, waits: Mapping[str, str], *, reviews: bool) -> RunView:
     graph = graph_of(state)
     nodes = dict(state.nodes)  # after the graph, so that it has all of them
     subtasks = tuple(_until(each, nodes[each.id], now) for each in graph)
@@ -155,6 +160,7 @@ def _of_state(state: TaskState, now: float, progress: Progress, *, reviews: bool
         progress={id_: said for id_, said in progress.items() if id_ in runs},
         wanted={id_: node.spec.worker or f"[{node.spec.capability}]" for id_, node in nodes.items()},
         retry_in_s={id_: max(0.0, due - now) for id_, due in dues.items() if due is not None},
+        waits=waits,
     )
 
 

@@ -31,6 +31,7 @@ def render(
     format: str,
     now: float,
     progress: Mapping[str, tuple[float, str]] | None = None,
+    waits: Mapping[str, str] | None = None,
     *,
     reviews: bool = False,
 ) -> str:
@@ -41,12 +42,13 @@ def render(
         format: ``"text"``, ``"mermaid"`` or ``"json"``.
         now: in seconds since 1970, by the tree's clock.
         progress: what running subtasks say of themselves, by their ids.
+        waits: why queued subtasks wait though nobody who could do them is busy, by their ids.
         reviews: it has a reviewer.
 
     Raises:
         DumpFormatError: no such format.
     """
-    view = view_of(run, now, progress or {}, reviews=reviews)
+    view = view_of(run, now, progress or {}, waits or {}, reviews=reviews)
     if format == "text":
         return _to_text(view)
     if format == "mermaid":
@@ -114,6 +116,8 @@ def _facts(view: RunView, each: SubtaskReport) -> Iterator[str]:
     used = _used(each.usage)
     if used:
         yield used
+    if view.waits.get(each.id):
+        yield view.waits[each.id]
     if each.id in view.retry_in_s:
         yield f"next attempt in {view.retry_in_s[each.id]:.1f} s"
     times = _times(each)

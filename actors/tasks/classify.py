@@ -81,8 +81,15 @@ def _own(attempt: Attempt, error: BaseException) -> Outcome:  # noqa: PLR0911 - 
     if of_other or isinstance(error, RecursionDetectedError):
         return Failure(Kind.RECURSION, error, retryable=False)
     if isinstance(error, InvalidResultError):
-        return Failure(Kind.INVALID, error, counts=True)
+        return Failure(Kind.INVALID, error)
     if attempt.crashed:
         return Failure(Kind.CRASHED, error, counts=True)
     retryable = error.retryable if isinstance(error, Failed) else True
-    return Failure(Kind.FAILED, error, retryable=retryable, counts=retryable)
+    return Failure(Kind.FAILED, error, retryable=retryable, counts=_says_something_of_the_worker(error))
+
+
+def _says_something_of_the_worker(error: BaseException) -> bool:
+    """False where the request was at fault, or somebody else who had a part in it."""
+    if isinstance(error, TeamFailedError):
+        return error.retryable
+    return not isinstance(error, (Failed, *_OF_OTHERS))

@@ -56,7 +56,10 @@ class Course:
             self._deadlines[state.id] = self._to.at(state.deadline, lambda: self._too_late(state))
 
     def _too_late(self, state: TaskState) -> None:
-        self.end(state, TaskStatus.FAILED, "deadline", "its time is up")
+        node = next((node for node in state.nodes.values() if node.status is SubtaskStatus.QUEUED), None)
+        why = self._to.launching.put_off(state, node) if node is not None else ""
+        waited = f"; {node.id} waited: {why}" if node is not None and why else ""
+        self.end(state, TaskStatus.FAILED, "deadline", f"its time is up{waited}")
 
     def resume(self, state: TaskState) -> None:
         """A task from the journal: what it waits for is waited for again, and what was recorded last has its effect."""

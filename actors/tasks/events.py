@@ -365,6 +365,8 @@ class BreakerChanged(Event):
     failures: tuple[float, ...]
     """When, within the window."""
     opened_at: float | None
+    ended: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+    """What ended within the window, in slices of it: since when, how many, how many of them failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ class Executable:
     """``undo(task, result, context)``, or the id of a sibling."""
     estimate: Any = None
     """Tokens, a ``Budget``, or a callable of the subtask that gives one of them."""
+    expected: tuple[type[BaseException], ...] = ()
+    """Exceptions that say that the request was at fault: its breaker does not count them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from actors.tasks.classify import Outcome, classify
 from actors.tasks.node import Node
 from actors.tasks.outcome import Done, Failure
 from actors.tasks.schedule import LaneKey, ReadyQueue
-from actors.tasks.selection import lane_of, nobody, serve
+from actors.tasks.selection import lane_of, nobody, put_off, serve
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
 from actors.tasks.task import SubtaskStatus
@@ -74,6 +74,10 @@ class Launching:
             self.queue.withdraw(node.ticket)
             self.put_in_queue(state, node)
 
+    def put_off(self, state: TaskState, node: Node) -> str:
+        """Why one that is queued waits though nobody who could do it is busy; else nothing."""
+        return put_off(self._to.staff, lane_of(state, node, self._to.path), self._to.time())
+
     def changed(self, entry: Entry) -> None:
         """A worker has room again, or is gone: those who wait for it may be served otherwise."""
         if entry.lanes:
@@ -98,7 +102,7 @@ class Launching:
                 return
             (state, node), served = found
             if isinstance(served, Failure):
-                self._to.trying.failed(state, node, nobody(served, state, node, self._to), None)
+                self._to.trying.failed(state, node, nobody(state, node, self._to), None)
             else:
                 self._launch(state, node, served)  # type: ignore[arg-type]
 
@@ -206,7 +210,7 @@ class Launching:
         if node is not None and node.live is attempt:
             node.live = None
             outcome = classify(attempt, lambda name: self._limit_of(node, entry, name))
-            turned = self._count(attempt, entry, outcome)
+            turned = self._count(attempt, node, entry, outcome)
             to.trying.over(state, node, attempt, outcome)  # type: ignore[arg-type]  # there is a node in it
             if turned is not None and entry is not None:
                 self.tell_breaker(entry, turned)  # last: a breaker that lacks it finds it in the task's journal
@@ -227,15 +231,18 @@ class Launching:
         theirs: float | None = getattr(entry.executable, name) if entry is not None else None
         return own if own is not None else theirs or 0.0
 
-    def _count(self, attempt: Attempt, entry: Entry | None, outcome: Outcome) -> type[events.BreakerChanged] | None:
+    def _count(
+        self, attempt: Attempt, node: Node, entry: Entry | None, outcome: Outcome
+    ) -> type[events.BreakerChanged] | None:
         """Tell the breaker how it ended; what has become of it, where that changed anything."""
         if entry is None or entry.breaker is None:
             return None
         now, before = self._to.time(), entry.breaker.state
+        counted = node.counted[1] if node.counted is not None and node.counted[0] == entry.id else None
         if isinstance(outcome, Done):
-            changed = entry.breaker.succeeded(attempt.token, now)
-        elif isinstance(outcome, Failure) and outcome.counts:
-            changed = attempt.counted = entry.breaker.failed(attempt.token, now)
+            changed = entry.breaker.succeeded(attempt.token, now, counted)
+        elif isinstance(outcome, Failure) and entry.counts(outcome):
+            changed = attempt.counted = entry.breaker.failed(attempt.token, now, counted)
         else:
             changed = entry.breaker.neutral(attempt.token, now)
         return _turn_of(entry.breaker.state, before) if changed else None
@@ -254,7 +261,8 @@ class Launching:
         """Record what a breaker has counted, or that it has turned."""
         breaker = entry.breaker
         if breaker is not None:
-            event = kind(entry.path, self._to.time(), breaker.state, tuple(breaker.failures), breaker.opened_at)
+            ended = tuple(tuple(each) for each in breaker.ended)
+            event = kind(entry.path, self._to.time(), breaker.state, breaker.failures, breaker.opened_at, ended)
             self._to.record_breaker(event)
             self.cools_down(entry)
 
@@ -289,7 +297,9 @@ class Launching:
                     self._preempt_one(rank[0], busy)
 
     def _busy(self, key: LaneKey) -> list[Attempt]:
-        return [attempt for entry in self._to.staff.primaries(key) for attempt in entry.attempts.values()]
+        """What those have whose room would be of use to a lane: not of who admits nothing."""
+        able, now = self._to.staff.primaries(key), self._to.time()
+        return [each for entry in able if entry.admits(now) for each in entry.attempts.values()]
 
     def _preempt_one(self, urgent: int, running: list[Attempt]) -> bool:
         victims = [attempt for attempt in running if attempt.priority > urgent and self._may_preempt(attempt)]

@@ -168,7 +168,7 @@ class Orchestrator(Hardened):
             return
         kept = self.store.read(f"breaker:{entry.path}")
         if kept and isinstance(kept[-1], events.BreakerChanged):
-            entry.breaker.restore(kept[-1].state, kept[-1].failures, kept[-1].opened_at)
+            entry.breaker.restore(kept[-1].state, kept[-1].failures, kept[-1].opened_at, kept[-1].ended)
             entry.breaker_at = kept[-1].at
             self.launching.cools_down(entry)
 

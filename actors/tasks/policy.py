@@ -64,11 +64,17 @@ class Breaker(Words, frozen=True, kw_only=False):
     """When a worker gets no more work for a while."""
 
     failure_threshold: Annotated[int, Field(ge=1)] = 5
-    """So many failures within ``window_s`` open it. Crashes, timeouts and retryable failures count."""
+    """So many failures within ``window_s`` open it, where they are ``failure_rate`` of what ended in it.
+
+    Crashes, timeouts and exceptions count. What says that the request was at fault does not: ``Failed``, ``Rejected``,
+    a result of the wrong type, exceptions named in ``expected=``. The attempts of one subtask count once.
+    """
     window_s: fields.Period = 60.0
     """Seconds."""
     cooldown_s: fields.Period = 30.0
     """Seconds until one probe is let through; its success closes the breaker."""
+    failure_rate: fields.Share = 0.5
+    """From 0 to 1; 0: the number of failures alone decides."""
 
 
 # -- what a person answers -----------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class LaneKey:
     worker: str | None
     """The id of the one who does it, or"""
     capability: str | None = None
-    """what they must be able to do, and"""
+    """what they must be able to do (of both: who does it unless its breaker is open, and what others must be), and"""
     without: tuple[str, ...] = ()
     """who is not to be asked any more."""
 

@@ -1,15 +1,19 @@
 """Who is given the next subtask of a lane. Pure, but for looking at the registry.
 
 The rules (orchestration.md, points 10, 11, 16): among those who can do it, run and whose breaker admits, the one with
-the fewest attempts; backups only where no primary admits; nobody who waits for this task himself.
+the fewest attempts; backups only where no primary admits; nobody who waits for this task himself. An open breaker puts
+off and does not use up: where nobody admits, the lane waits for the first who does, and no attempt is made of it.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from actors.errors import RecursionDetectedError, Rejected
-from actors.tasks.errors import BreakerOpenError, NoCapableWorkerError
+from actors.tasks.errors import NoCapableWorkerError
 from actors.tasks.node import Node
 from actors.tasks.outcome import Failure, Kind
 from actors.tasks.schedule import LaneKey
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
     from actors.tasks.state import TaskState
 
-_OPEN = Failure(Kind.BREAKER, BreakerOpenError("", (), 0.0))
 _NOBODY = Failure(Kind.NOBODY, NoCapableWorkerError("", (), ()))
 
 
@@ -29,9 +32,9 @@ def lane_of(state: TaskState, node: Node, path: str) -> LaneKey:
     if not standing.rejected and not standing.tried and not state.chain and not node.lineage:
         return LaneKey(spec.worker, None if spec.worker is not None else spec.capability)
     without = {*standing.rejected, *waiting_for(state, node, path)}
+    without.update(standing.tried)  # also where whoever took over said that it is not theirs: nobody has fresh tries
     if standing.target is not None and standing.target not in without:
-        return LaneKey(standing.target, None, tuple(sorted(without)))
-    without.update(standing.tried)  # whoever took over said that it is not theirs: that gives nobody fresh tries
+        return LaneKey(standing.target, spec.capability if spec.worker is None else None, tuple(sorted(without)))
     return LaneKey(spec.worker, None if spec.worker is not None else spec.capability, tuple(sorted(without)))
 
 
@@ -48,26 +51,52 @@ def chain_of(state: TaskState, node: Node) -> tuple[str, ...]:
 
 
 def serve(staff: Staff, key: LaneKey, now: float) -> Entry | Failure | None:
-    """Who takes the next one of a lane; None: those who could are busy, and the lane waits for them."""
-    primaries, backups = staff.primaries(key), []
-    found = _among(primaries, now)
-    if isinstance(found, Failure):
-        backups = staff.backups(primaries, key.without)
-        second = _among(backups, now)
-        found = found if second is _NOBODY else second
-    if found is None:
-        for entry in (*primaries, *backups):  # also those that are down, or refused: they may be the first to be free
-            entry.lanes.add(key)
-    return found
+    """Who takes the next one of a lane; None: those who could are busy or put it off, and the lane waits for them."""
+    asked: list[Entry] = []
+    is_put_off = False
+    for entries in _in_turn(staff, key):
+        asked += entries
+        found = _among(entries, now)
+        if isinstance(found, Entry):
+            return found
+        if found is _Wait.BUSY:
+            break
+        is_put_off = is_put_off or found is _Wait.BREAKER
+    else:
+        if not is_put_off:
+            return _NOBODY
+    for entry in asked:  # also those that are down, or refused: they may be the first to be free
+        entry.lanes.add(key)
+    return None
 
 
-def _among(entries: list[Entry], now: float) -> Entry | Failure | None:
+def _in_turn(staff: Staff, key: LaneKey) -> Iterator[list[Entry]]:
+    """Who is asked, group by group: the next one only where nobody of those before admits."""
+    primaries = staff.primaries(key)
+    yield primaries
+    yield staff.backups(primaries, key.without)
+    if key.worker is not None and key.capability is not None:
+        without = tuple(sorted({*key.without, key.worker}))
+        others = staff.primaries(LaneKey(None, key.capability, without))
+        yield others
+        yield staff.backups(others, without)
+
+
+class _Wait(Enum):
+    """Why nobody of a group is given it."""
+
+    BUSY = "busy"
+    BREAKER = "breaker"
+    NOBODY = "nobody"
+
+
+def _among(entries: list[Entry], now: float) -> Entry | _Wait:
     best: Entry | None = None
     refused = waits = False
     for entry in entries:
         if entry.is_gone:
             continue
-        if entry.breaker is not None and not entry.breaker.admits(now):
+        if not entry.admits(now):
             refused = True
         elif not entry.has_room():
             waits = True
@@ -75,22 +104,25 @@ def _among(entries: list[Entry], now: float) -> Entry | Failure | None:
             best = entry
     if best is not None:
         return best
-    if waits:
-        return None
-    return _OPEN if refused else _NOBODY
+    return _Wait.BUSY if waits else _Wait.BREAKER if refused else _Wait.NOBODY
 
 
-def nobody(failure: Failure, state: TaskState, node: Node, to: Orchestrator) -> Failure:
-    """The same failure, told of this subtask."""
+def put_off(staff: Staff, key: LaneKey, now: float) -> str:
+    """Why a lane waits where nobody who could serve it admits: ``breaker of x open, probe in 12 s``; else nothing."""
+    asked = [entry for entries in _in_turn(staff, key) for entry in entries if not entry.is_gone]
+    waits = [(entry.breaker.retry_in_s(now), entry.id) for entry in asked if entry.breaker and not entry.admits(now)]
+    if not waits or len(waits) < len(asked):
+        return ""
+    names = ", ".join(dict.fromkeys(id_ for _, id_ in waits))
+    return f"breaker of {names} open, probe in {math.ceil(min(waits)[0])} s"
+
+
+def nobody(state: TaskState, node: Node, to: Orchestrator) -> Failure:
+    """Why there is nobody for a subtask."""
     spec, staff = node.spec, to.staff
     wanted = spec.worker or spec.capability or spec.id
     able = staff.primaries(LaneKey(spec.worker, spec.capability))
     waiting = waiting_for(state, node, to.path)
-    if failure.kind is Kind.BREAKER:
-        now = to.time()
-        breakers = [entry.breaker for entry in able if entry.breaker is not None]
-        left = min((breaker.retry_in_s(now) for breaker in breakers), default=0.0)
-        return Failure(Kind.BREAKER, BreakerOpenError(spec.id, tuple(entry.id for entry in able), left))
     if waiting and any(entry.id in waiting for entry in able):
         target = next(entry.path for entry in able if entry.id in waiting)
         error = RecursionDetectedError((*chain_of(state, node), target))

@@ -22,6 +22,7 @@ from actors.tasks.schedule import LaneKey
 if TYPE_CHECKING:
     from actors.mailbox import Mailbox
     from actors.tasks.attempt import Attempt
+    from actors.tasks.outcome import Failure
 
 _BEST_FIRST: tuple[State, ...] = ("running", "restarting", "stopped", "parked")
 
@@ -115,6 +116,14 @@ class Entry:
                 self.free[box] = None
         elif state != "running":
             self.free.pop(box, None)
+
+    def admits(self, now: float) -> bool:
+        """Whether its breaker lets it have work."""
+        return self.breaker is None or self.breaker.admits(now)
+
+    def counts(self, failure: Failure) -> bool:
+        """Whether a failure says something of it, and not only of the request."""
+        return failure.counts and not issubclass(type(failure.error), self.executable.expected)
 
     def has_room(self) -> bool:
         """Whether it could begin one more now."""
@@ -215,7 +224,7 @@ class Staff:
 
     def primaries(self, key: LaneKey) -> list[Entry]:
         """Who is asked first: not those who are only somebody's backup, as long as there are others."""
-        if key.worker is not None:
+        if key.worker is not None:  # a capability is then that of others, should its breaker be open
             entry = self.entries.get(key.worker)
             return [] if entry is None or entry.id in key.without else [entry]
         able = self.able(key.capability or "")
@@ -240,12 +249,13 @@ class Staff:
         return found
 
     def successor(self, key: LaneKey, tried: tuple[str, ...], rejected: tuple[str, ...], now: float) -> str | None:
-        """Who takes over when ``tried`` have used up their tries: another one that can do it, else a backup."""
+        """Who takes over when ``tried`` have used up their tries: another one that can do it, else a backup.
+
+        One whose breaker is open only where there is no other: work waits for it.
+        """
         out = {*tried, *rejected}
         worked = [entry for id_ in tried if (entry := self.get(id_)) is not None]
         candidates = [*self.primaries(key), *self.backups([*self.primaries(key), *worked], out)]
-        for entry in candidates:
-            admits = entry.breaker is None or entry.breaker.admits(now)
-            if entry.id not in out and not entry.is_gone and admits:
-                return entry.id
-        return None
+        able = [entry for entry in candidates if entry.id not in out and not entry.is_gone]
+        best = next((entry for entry in able if entry.admits(now)), able[0] if able else None)
+        return best.id if best is not None else None

@@ -73,7 +73,7 @@ class TaskState:
         self.raised = 0
         self.compensated: list[str] = []
         self.undo_errors: dict[str, str] = {}
-        self.undoing: Node | None = None  # whose undo is under way
+        self.undoing: str | None = None  # whose undo is under way
         self.delegations = 0
 
     def __repr__(self) -> str:
@@ -339,7 +339,7 @@ class TaskState:
         self.phase = "undoing"
         node.undo_attempt, node.due, node.answered = event.attempt, None, None
         node.compensating = act_of(node, event.worker, event.act)
-        self.undoing = node
+        self.undoing = node.id
 
     def _undo_retrying(self, event: events.CompensationRetrying) -> None:
         node = self.nodes[event.subtask]

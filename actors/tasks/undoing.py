@@ -46,7 +46,7 @@ class Undoing:
         """Undo the next act, or end the task."""
         if state.id in self._live:
             return
-        under_way = state.undoing
+        under_way = state.nodes[state.undoing] if state.undoing is not None else None
         if under_way is not None:
             if under_way.escalation is None:
                 self._go_on(state, under_way)
