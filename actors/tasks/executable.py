@@ -13,6 +13,7 @@ from actors.child import State
 from actors.tasks.policy import Breaker, Ladder
 
 Type: TypeAlias = Literal["tool", "workflow", "agent", "team"]
+Errors: TypeAlias = tuple[type[BaseException], ...]
 BreakerWord: TypeAlias = Literal["closed", "open", "half_open"]
 
 
@@ -39,7 +40,7 @@ class Executable:
     """``undo(task, result, context)``, or the id of a sibling."""
     estimate: Any = None
     """Tokens, a ``Budget``, or a callable of the subtask that gives one of them."""
-    expected: tuple[type[BaseException], ...] = ()
+    expected: Errors = ()
     """Exceptions that say that the request was at fault: its breaker does not count them."""
 
 
