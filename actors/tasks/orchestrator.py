@@ -174,7 +174,7 @@ class Orchestrator(Hardened):
 
     # -- hearing -------------------------------------------------------------------------------------------
 
-    def _handler(self) -> Callable[[Any], None]:
+    def _regrow_handler(self) -> Callable[[Any], None]:
         return self._hear
 
     def _hear(self, message: Any) -> None:
