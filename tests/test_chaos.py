@@ -196,7 +196,7 @@ def test_an_old_incarnation_that_goes_on_is_found() -> None:
 
     ledger.enter(old)
 
-    assert ledger.violations == [f"{PATH}: an old incarnation runs though a newer one has begun"]
+    assert ledger.violations == [f"{PATH}: an old incarnation runs though a newer one has begun: {old!r}"]
 
 
 @pytest.mark.parametrize(

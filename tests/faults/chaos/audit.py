@@ -30,12 +30,12 @@ def come_to_rest(ground: Ground) -> list[str]:
             settle(tree, max(1.0, end - time.monotonic()))
         except TimeoutError as late:
             return [f"it does not come to rest: {late}"]
-        restarting = [info.path for info in listed(tree) if info.state == "restarting"]
-        if not restarting or not tree.is_alive:
+        moving = [info.path for info in listed(tree) if info.state == "restarting"]
+        moving += [path for path, life in list(ground.obeying.items()) if not life.is_over]
+        if not moving or not tree.is_alive:
             return []
         if time.monotonic() > end:
-            return [f"the restart of {path} does not end" for path in restarting]
-        tree._system.started.wait(0)  # it is up; the next look is after the next round trip through all mailboxes
+            return [f"the restart of {path} does not end" for path in moving]
 
 
 def listed(tree: Any, path: str = "r") -> list[ChildInfo]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import traceback
 from collections import Counter, deque
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -218,7 +219,7 @@ class Ledger:
                 self.lives[id(life)] = life
                 self._newest[path] = life
             elif self._newest[path] is not life and not life.abandoned:
-                self.broken(f"{path}: an old incarnation runs though a newer one has begun")
+                self.broken(f"{path}: an old incarnation runs though a newer one has begun: {life!r}")
 
     def leave(self, life: Any) -> None:
         """It has returned."""
@@ -253,7 +254,8 @@ class Ledger:
         elif isinstance(event, EventsLost):
             self.events_lost += event.count
         elif isinstance(event, (InternalError, SubscriberDropped)):
-            self.broken(f"{event.path}: {type(event).__name__} {event.error!r}")
+            stack = "".join(traceback.format_exception(event.error)).rstrip()
+            self.broken(f"{event.path}: {type(event).__name__} {event.error!r}\n{stack}")
 
     def _exited(self, event: ChildExited, record: Record) -> None:
         self.ends[str(event.reason)] += 1

@@ -20,7 +20,7 @@ from tests.faults.chaos.ledger import Sender
 from tests.faults.chaos.shape import Shape
 from tests.faults.chaos.workers import DEEDS, LONG_S, BoomError, Ground
 
-KINDS = ("send", "send", "send", "send_async", "meddle", "meddle", "meddle", "strike", "watch")
+KINDS = ("send", "send", "send", "send_async", "meddle", "meddle", "meddle", "strike", "heal", "watch")
 """The jobs of the threads of a round."""
 ANSWERS = (ActorsError, BoomError, Failed, asyncio.CancelledError)
 """What an ask of theirs may end with, besides a reply."""
@@ -162,9 +162,9 @@ class Load:
             self._does(f"asking {ref.path}")
             try:
                 ledger.ask(sender, ref, deed, patience_s)
-            except ReplyTimeoutError:
-                if patience_s == LONG_S:
-                    raise
+            except ReplyTimeoutError as late:
+                if late.path == ref.path and late.asker is None and patience_s == LONG_S:
+                    raise  # else it is what its handler's own ask ended with
             except ANSWERS:
                 pass
 
@@ -223,9 +223,7 @@ class Load:
     def _strike(self, dice: random.Random, sender: Sender) -> None:
         """What ends a worker: a crash, a stop through its Ref, an order to a body."""
         path = self._path(dice)
-        orders = self._ground.orders.get(path)
-        if orders is not None:
-            orders.append(dice.choice(("crash", "return", "hang", "stop", "exit")))
+        self._ground.give_order(path, dice.choice(("crash", "return", "hang", "stop", "exit")))
         ref = self._ref(dice)
         if ref is None:
             return
@@ -236,6 +234,18 @@ class Load:
             self._does(f"crashing {ref.path}")
             self._ledger.tell(sender, ref, dice.choice(("crash", "crash", "stop", "exit", "hang")))
         time.sleep(dice.random() * 0.02)  # or nothing would ever be up
+
+    def _heal(self, dice: random.Random, _: Sender) -> None:
+        """Whoever is down or gone comes back: else most messages would be refused after a second."""
+        for path in [path for path in self.supervisors[1:] + self._ground.paths if dice.random() < 0.5]:
+            try:
+                down = self._tree.child(path).state in {"stopped", "parked"}
+            except ActorsError:
+                self._call(f"start_child {path}", lambda path=path: self._add(dice, path))
+            else:
+                if down:
+                    self._call(f"restart_child {path}", lambda path=path: self._tree.restart_child(path))
+        time.sleep(dice.random() * 0.02)
 
     # -- watchers ------------------------------------------------------------------------------------------
 

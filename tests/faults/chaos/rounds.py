@@ -75,7 +75,7 @@ class Round:
         for info in tree.which_children("r"):
             self._is_up(info)
         self.load = Load(ground, tree, shape, self.dice)
-        ground.armed = True
+        ground.arm(armed=True)
         self.load.start()
         for _ in range(BURSTS):
             if not self._burst(self.load):
@@ -100,7 +100,7 @@ class Round:
             self._stuck(load, 0.0)
         if self._found(load):
             return False
-        self.ground.armed = False
+        self.ground.arm(armed=False)
         if not self.ground.tree.is_alive:
             self.problems.append("the root went down")
             return False
@@ -109,7 +109,7 @@ class Round:
             self.problems += self._within(2 * ANSWER_S, "the audit ends", lambda: at_rest(self.ground))
         if self._found(load):
             return False
-        self.ground.armed = True
+        self.ground.arm(armed=True)
         load.gate.open()
         return True
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ HANG_S = 0.15
 """Longer than most stops may take, so that who hangs is killed when it is stopped."""
 LONG_S = 60.0
 """The timeout of an ask that must be answered: the audit notices long before when it is not."""
+FRIEND_S = 1.0
+"""The timeout of a worker's own asks: one whose stop has no limit may wait for one that was stopped before it."""
 DEEDS = (
     *("work",) * 60,
     *("ask",) * 8,
@@ -65,6 +68,10 @@ class Ground:
     """All workers of the shape; one asks and tells only those further on, so that no two wait for each other."""
     orders: dict[str, deque[str]] = field(default_factory=dict)
     """For bodies."""
+    obeying: dict[str, Any] = field(default_factory=dict)
+    """Bodies that have taken an order: the tree is not at rest until they have carried it out, or ended of it."""
+    lock: Any = field(default_factory=threading.Lock)
+    """Guards ``armed``, ``orders`` and ``obeying`` where they must agree."""
     tree: Any = None
     acting: dict[int, Acting] = field(default_factory=dict)
 
@@ -78,6 +85,27 @@ class Ground:
         if found is None or found.life is not life:
             found = self.acting[id(life)] = Acting(self, life)
         return found
+
+    def arm(self, *, armed: bool) -> None:
+        """From now on starts may fail and bodies may take orders; or not."""
+        with self.lock:
+            self.armed = armed
+            self.orders.clear()
+
+    def take_order(self, path: str, life: Any) -> str:
+        """The next order for a body; none while the tree is audited."""
+        with self.lock:
+            orders = self.orders.setdefault(path, deque())
+            if not self.armed or not orders:
+                return ""
+            self.obeying[path] = life
+            return orders.popleft()
+
+    def give_order(self, path: str, order: str) -> None:
+        """For the body at this path, if there is one."""
+        with self.lock:
+            if path in self.orders:
+                self.orders[path].append(order)
 
     def dice(self, whose: str) -> random.Random:
         """Dice of one's own."""
@@ -164,7 +192,7 @@ class Acting:
             elif note.deed in {"ask", "tell"}:
                 friend = self.friend()
                 if friend is not None and note.deed == "ask":
-                    self.ledger.ask(self.sender, friend, "work", LONG_S)
+                    self.ledger.ask(self.sender, friend, "work", FRIEND_S)
                 elif friend is not None:
                     self.ledger.tell(self.sender, friend, "work")
         return note.number
@@ -189,7 +217,7 @@ class Acting:
             elif note.deed in {"ask", "tell"}:
                 friend = self.friend()
                 if friend is not None and note.deed == "ask":
-                    await self.ledger.ask_async(self.sender, friend, "work", LONG_S)
+                    await self.ledger.ask_async(self.sender, friend, "work", FRIEND_S)
                 elif friend is not None:
                     await self.ledger.tell_async(self.sender, friend, "work")
         return note.number
@@ -272,25 +300,18 @@ async def handle_async(note: Note, ground: Ground, _: Traits) -> int:
     return await ground.act().receive_async(note)
 
 
-def _order(ground: Ground, acting: Acting) -> str:
-    orders = ground.orders.setdefault(acting.path, deque())
-    try:
-        return orders.popleft()
-    except IndexError:
-        return ""
-
-
 def body(ground: Ground, traits: Traits) -> None:
     """A sync life of its own, until it is stopped or given an order."""
     acting = ground.act()
     with acting:
         time.sleep(acting.start_s(traits))
         while not actors.sleep(0.01):
-            order = _order(ground, acting)
+            order = ground.take_order(acting.path, acting.life)
             if order == "return":
                 return
             acting.misbehave(order)
             time.sleep(HANG_S if order == "hang" else 0)
+            ground.obeying.pop(acting.path, None)
         time.sleep(acting.stop_s(traits))
 
 
@@ -301,9 +322,12 @@ async def body_async(ground: Ground, traits: Traits) -> None:
         await asyncio.sleep(acting.start_s(traits))
         while True:
             await asyncio.sleep(0.01)
-            order = _order(ground, acting)
+            order = ground.take_order(acting.path, acting.life)
             if order == "return":
                 return
             acting.misbehave(order)
             if order == "hang":
                 await deaf(HANG_S)
+                if actors.stopping():  # it was cancelled meanwhile, and nobody cancels it again
+                    return
+            ground.obeying.pop(acting.path, None)
