@@ -11,7 +11,7 @@ races, and who wins (tests/test_life_races.py forces both orders of each):
 * *kill against a handler that just returns*: if the thread ends first, the exit is what the handler made of it, and the
   kill finds OVER; if the kill is first, the thread finds OVER.
 * *stop against going idle*: both look at ``idle`` under the mailbox's lock. Either the stop finds the life idle and
-  takes its claim, or the life finds the order when it looks for messages.
+  wakes or ends it, or the life finds the order when it looks for messages.
 * *abandoned between two messages*: the thread marks the envelope as current and then looks for an order; the abandoning
   side gives the order and then takes the current envelope. So one of them answers for it (``Mailbox.give_back``).
 """
@@ -63,12 +63,17 @@ class WorkerLife(OrderedLife):
 
     def run(self) -> bool:
         """Drive it on the calling thread; True when there is more to do."""
+        if not self.mailbox.hold(self):
+            return False
+        more = False
         try:
-            return self._run()
+            more = self._run()
         except BaseException as error:
             self.fail_internally(error)
             self._leave()
-            return False
+        if more:
+            self.mailbox.release(self)
+        return more
 
     def _run(self) -> bool:
         for _ in range(ROUNDS):
@@ -90,7 +95,7 @@ class WorkerLife(OrderedLife):
         return True
 
     def next_work(self) -> Iterator[Envelope] | None:
-        """What the holder of the claim is to ``drive``; None when that is nothing, and the claim is given up.
+        """What a run that holds the life is to ``drive``; None when that is nothing, and the run is over.
 
         Not a part of ``drive``: the next run may begin on another thread before this one has left the worker's
         context, and a context cannot be entered twice.

@@ -3,7 +3,8 @@
 Whatever refuses or drops a message comes here with the envelope and the reason, and nowhere else: so none is lost
 without a trace.
 
-Locking: ``_books`` guards the counters. No other lock is taken while it is held.
+Locking: ``_books`` guards the counters. No other lock is taken while it is held, but a finalizer may run there and
+come here again, so it is re-entrant.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class DeadLetterOffice:
     supervisors: dict[str, Supervisor]
 
     def __init__(self) -> None:
-        self._books = threading.Lock()
+        self._books = threading.RLock()
         self.dead_letters: Counter[str] = Counter()
         """Dead letters so far, by reason."""
 

@@ -20,9 +20,11 @@ Locking: ``phase``, ``order``, ``current``, ``running_on`` and the signals are g
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,9 +36,7 @@ from actors.reply import Reply
 from actors.spec import ChildSpec, Reason
 
 if TYPE_CHECKING:
-    import asyncio
-    import threading
-
+    from actors.dispatch.wakeup import Wakeup
     from actors.mailbox import Mailbox
     from actors.messages import Current, Envelope
     from actors.system import System
@@ -118,6 +118,7 @@ class Life:
         "came_up",
         "current",
         "gate",
+        "held",
         "home",
         "mailbox",
         "order",
@@ -150,6 +151,8 @@ class Life:
         """When that began, on the tree's clock."""
         self.running_on: int | None = None
         """The thread that is in ``drive`` now, or None."""
+        self.held = False
+        """True during a run of it. The mailbox's."""
         self.abandoned = False
         self.home: Current | None = None
         """The contextvar's value for messages from outside; built with the first run."""
@@ -157,9 +160,9 @@ class Life:
         self._stopped: Reply | None = None
         self._ended: Reply | None = None
         self.task: asyncio.Task[bool] | None = None
-        self.gate: threading.Semaphore | None = None
         self.remains: list[Any] | None = None
         """What its own pinned thread is to let go of when it ends."""
+        self.gate: Wakeup | None = None
 
     def __repr__(self) -> str:
         return f"<Life of {self.mailbox.path} {self.phase.name}>"
@@ -178,6 +181,13 @@ class Life:
     def must_stop(self) -> bool:
         """True once it was asked to end."""
         return self.order is not None
+
+    @property
+    def is_handling_here(self) -> bool:
+        """True in its handler, on the thread or in the task that runs it; not in a task of its own making."""
+        if self.task is None:
+            return self.running_on == get_ident()
+        return self.running_on == get_ident() and asyncio.current_task() is self.task
 
     def _comes_up(self) -> None:
         """It is up. With the mailbox's lock held, or before it is attached.
@@ -207,11 +217,11 @@ class Life:
         raise NotImplementedError
 
     def wake(self) -> None:
-        """Have it run. The caller holds its claim."""
+        """Have it run. May be done once too often: a run that finds nothing to do does nothing."""
         raise NotImplementedError
 
     def _order(self, reason: Reason) -> bool:
-        """Give the order to end; True when the life was idle, and its claim is now the caller's."""
+        """Give the order to end; True when the life was idle, and is now the caller's to wake or to end."""
         raise NotImplementedError
 
     # -- asked to end by others ----------------------------------------------------------------------------
@@ -249,10 +259,7 @@ class Life:
     # -- the end -------------------------------------------------------------------------------------------
 
     def _take_idleness(self) -> bool:
-        idle = self.mailbox.idle is self
-        if idle:
-            self.mailbox.idle = None
-        return idle
+        return self.mailbox.take_idleness(self)
 
     def _end(self, exit_: Exit, *, abandon: bool = False, tell: bool = False) -> Exit | None:
         """The one test-and-set of the end; None when it was over already. ``tell`` reports it to the owner."""
@@ -262,18 +269,13 @@ class Life:
                 return None
             self.phase = Phase.OVER
             self.order = self.order or exit_.reason
-            if box.life is self:
-                box.life = None
-            self._take_idleness()
             current, self.current = self.current, None
             abandon = abandon and self.running_on is not None  # it may have come back just before this
             if abandon:
                 self.abandoned = True
                 box.abandoned += 1
-                # The old thread iterates over the same batch: this empties it under its feet, in one step.
-                box.batch = iter(list(box.batch))
-            signals = (self._stopped, self._ended, *(box.waiters or ()))
-            box.waiters = None
+            signals = (self._stopped, self._ended, *box.detach(self, abandon=abandon))
+        box.left()
         if current is not None:
             stopped = ActorStoppedError(box.path, "ended while it handled this message")
             handled = current[1] is not None and not current[1].fail(stopped) and exit_.reason is Reason.KILLED

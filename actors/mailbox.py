@@ -1,111 +1,109 @@
-"""The mailbox of one path: what survives a restart.
+"""The mailbox of one path: what survives a restart. Which life handles its messages, and when.
 
 A mailbox belongs to the tree, not to a worker: lives (incarnations) come and go, attach to it and leave it. It is
 open while a life is attached or about to be, and closed, with the reason, while its child stays down.
 
-How a message gets from a sender to a handler with one lock taken twice per *batch*, not per message:
+The states of the attached life, as the mailbox sees it::
 
-* ``put`` appends under the lock. If a life is idle it takes that life's idleness away (it *claims* it) and wakes
-  it; otherwise whoever runs will look again.
-* ``take`` swaps the whole queue out under the lock and hands out one iterator over it. If there is nothing, the
-  life is marked idle under the same lock: so "nothing there" and "wake me" cannot fall apart, and no wake-up is lost.
-* The iterator stays here. A life that ends in the middle leaves the rest of its batch where the next one finds it,
-  in order. An abandoned thread cannot steal from its successor: ``detach`` drains the shared iterator, and a thread
-  that had already taken an envelope looks for an order before it handles it, and gives it back (``give_back``).
-* ``close`` sets the refusal and takes what is left in one step: a message is either handled, or returned by
-  ``close``, or refused. There is no fourth way, so no ask hangs.
+               attach(idle=False)                 hold               take: nothing waits
+    DETACHED --------------------> CALLED ----------------> RUNNING ----------------------> IDLE
+        |                            ^                        |  ^                          |  |
+        |                            +-- release: more to do -+  +----------- hold ---------+  |
+        |  attach(idle=True)                                                                   |
+        +-------------------------------------------------------------------------------------->
+    any of them -- detach (the life is over) --> DETACHED
 
-Locking: ``lock`` guards every field that is not marked otherwise, and the fields ``phase``, ``order`` and
-``current`` of the life attached here. Nothing is called while it is held, except a reply's own lock never; so no
-order between mailbox locks is ever needed. Waking and answering happen after it was released.
+========= ================= ============ =====================================================================
+state     ``idle``          ``held``     what is promised
+========= ================= ============ =====================================================================
+DETACHED  None              --           what waits stays; ``attach`` looks at it
+CALLED    None              False        a job of the life is on its way to its dispatcher
+RUNNING   None              True         the run will ``take`` again, or release, or the life is over
+IDLE      the life          False        nothing waited when it began; whoever appends then finds ``idle`` set
+========= ================= ============ =====================================================================
+
+* **put** appends and then looks at ``idle``; it takes nothing and changes no state. If the life is idle it is woken:
+  a job is queued. Only *after* that ``roused`` notes for which period of idleness (``runs``) it was done, so an
+  exception between any two steps leaves no more than a job too many, or one that the next put makes.
+* **hold** begins a run. A life that is held already, or is no longer attached, turns the run away: so a job too many
+  changes nothing, and no two runs of a life overlap.
+* **take** hands out what waits. If there is nothing it marks the life idle and *then looks once more*: a put that came
+  before the mark is found here, a put that comes after it finds the mark. So no wake-up is lost.
+* A run that ``hold`` turned away is not lost either: its message was appended before, and the run that was under way
+  looks, under the lock, after it is no longer held.
+* **give_back**: an abandoned thread cannot steal from its successor: ``detach`` drains the shared iterator, and a
+  thread that had already taken an envelope looks for an order before it handles it, and gives it back.
+* **close** refuses from then on and takes what is left: a message is handled, returned by ``close``, or refused.
+  A put that was overtaken by it looks again (``Inbox.overtaken``). There is no fourth way, so no ask hangs.
+* An order (``stop``, ``kill``) is given under the lock, and whoever gives it wakes an idle life as a put does.
+
+The messages that a run has taken stay in ``batch``, an iterator shared with the next life: a life that ends in the
+middle leaves the rest where its successor finds it, in order. A member of a pool takes its own messages in a batch,
+and those of the pool one by one (see ``actors.poolbox``).
+
+Locking: as ``Inbox``; ``lock`` guards also ``phase``, ``order``, ``held`` and ``current`` of the attached life. The
+members of a pool share the lock of the pool. No user code is called while it is held; but the garbage collector, or a
+signal, may run a finalizer or a handler there: what it puts waits for no lock, or finds this re-entrant one.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Iterator
-from enum import StrEnum
 from operator import length_hint
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
+from actors.inbox import Inbox, Refusal, Verdict
 from actors.reply import Reply
-from actors.spec import UNBOUNDED, Bounds, Overflow
+from actors.spec import UNBOUNDED, Bounds
 
 if TYPE_CHECKING:
-    from random import Random
-
     from actors.life import Life
     from actors.messages import Envelope
-
-
-class Refusal(StrEnum):
-    """Why a mailbox does not take a message; also the reason of the dead letter that a refused tell becomes."""
-
-    STOPPED = "stopped"
-    PARKED = "parked"
-    FORGOTTEN = "forgotten"
-    """Deleted, or temporary and ended: no child of this path is listed."""
-    BODY = "no_mailbox"
-    """A ``run=`` body."""
-    SUPERVISOR = "supervisor"
-    """Supervisors take no messages of users."""
-    FULL = "full"
-    DOWN = "tree_down"
-    HOPS = "hops"
-    EXPIRED = "expired"
-    UNHANDLED = "unhandled"
-    """The worker has no on_receive."""
-    LOST = "lost"
-    """A mailbox with drop_oldest had no room for it any more."""
-
-
-Verdict: TypeAlias = "Refusal | Reply | Envelope | None"
-"""What became of a message that was put: see ``Mailbox.put``."""
+    from actors.poolbox import PoolBox
 
 NOTHING: Final[Iterator[Envelope]] = iter(())
 """No messages."""
 
 
-class Mailbox:
+class Mailbox(Inbox):
     """One path's messages, and which life is to handle them."""
 
     __slots__ = (
         "abandoned",
+        "at",
         "batch",
-        "bounds",
         "dead",
         "idle",
         "incarnation",
         "life",
-        "lock",
-        "path",
-        "plain",
         "pool",
-        "queue",
-        "refusal",
+        "quiet",
+        "roused",
         "runs",
-        "waiters",
+        "shared",
     )
 
+    queue: list[Envelope]
+
     def __init__(self, path: str, bounds: Bounds = UNBOUNDED, pool: PoolBox | None = None) -> None:
-        self.path = path
-        self.lock = threading.Lock()
-        self.bounds = bounds
+        super().__init__(path, bounds, None if pool is None else pool.lock)
         self.pool = pool
-        self.queue: list[Envelope] | deque[Envelope] = [] if bounds.capacity is None else deque()
+        self.queue = []
         self.batch: Iterator[Envelope] = NOTHING
         self.life: Life | None = None
         self.idle: Life | None = None
         """The attached life when it has nothing to do and must be woken, else None."""
-        self.refusal: Refusal | None = None
-        self.plain = bounds.capacity is None
-        """True when a put needs no look at anything: open and without bound."""
-        self.waiters: deque[Reply] | None = None
-        """Senders that wait for room in a full mailbox, the first one first; tests that wait until it is quiet."""
         self.runs = 0
-        """How often a life came for messages: unchanged means that nothing was handled meanwhile."""
+        """How often a life became idle: unchanged means that nothing was handled meanwhile."""
+        self.roused = -1
+        """The period of idleness (``runs``) in which it was last woken. Written without the lock, after the fact."""
+        self.quiet: list[Reply] | None = None
+        """Those who wait until nothing is being handled."""
+        self.at = -1
+        """Its place among the free members of its pool. The pool's."""
+        self.shared: Envelope | None = None
+        """The envelope of ``batch`` that came from the pool, or the last one."""
         self.incarnation = 0
         """Starts that succeeded, over restarts of the supervisor too. Written by the supervisor only."""
         self.dead = 0
@@ -118,7 +116,7 @@ class Mailbox:
 
     @property
     def depth(self) -> int:
-        """Messages that wait. Without the lock: a reading, right at some moment during the call."""
+        """Messages that wait for this life. Without the lock: a reading, right at some moment during the call."""
         return len(self.queue) + length_hint(self.batch)
 
     @property
@@ -129,126 +127,151 @@ class Mailbox:
     # -- senders -------------------------------------------------------------------------------------------
 
     def put(self, envelope: Envelope) -> Verdict:
-        """Take a message.
-
-        None: taken. A ``Refusal``: not taken. A ``Reply``: full; wait for it, then put again. An envelope: taken,
-        and this older one had to go for it.
-        """
-        dropped = None
-        with self.lock:
-            if self.plain:
-                self.queue.append(envelope)
-            else:
-                verdict = self._put_with_care(envelope)
-                if type(verdict) is tuple:
-                    dropped = verdict
-                elif verdict is not None:
-                    return verdict
-            life = self.idle
-            if life is None:
-                return dropped
-            self.idle = None
-        life.wake()
-        return dropped
-
-    def admit(self, envelope: Envelope) -> Refusal | None:
-        """Take a message beyond the bound: whoever sends it bounds itself, as an orchestrator does (one at a time)."""
-        with self.lock:
-            if self.refusal is not None:
-                return self.refusal
-            self.queue.append(envelope)
-            life = self.idle
-            if life is None:
-                return None
-            self.idle = None
-        life.wake()
-        return None
-
-    def _put_with_care(self, envelope: Envelope) -> Verdict:
-        if self.refusal is not None:
-            return self.refusal
-        dropped = None
-        if self.bounds.capacity is not None and self.depth >= self.bounds.capacity:
-            if self.bounds.overflow is Overflow.REJECT:
-                return Refusal.FULL
-            if self.bounds.overflow is Overflow.BLOCK:
-                room = Reply()
-                if self.waiters is None:
-                    self.waiters = deque()
-                self.waiters.append(room)
-                return room
-            dropped = next(self.batch, None)
-            if dropped is None:
-                dropped = self.queue.popleft()  # type: ignore[union-attr]  # bounded: a deque
+        """Take a message; see ``Inbox.put``."""
+        if not self.plain:
+            return self.put_with_care(envelope)
         self.queue.append(envelope)
-        return dropped
+        if self.idle is None and self.plain:
+            return None
+        return self.overtaken(envelope)
+
+    def rouse(self) -> None:
+        """Wake the life if it is idle and has not been woken yet in this period of idleness."""
+        turn, life = self.runs, self.idle  # in this order: see take
+        if life is not None and self.roused != turn:
+            life.wake()
+            self.roused = turn
+
+    def drop_oldest(self) -> Envelope | None:
+        """With the lock held: the message that waits the longest; None where it has just been taken."""
+        oldest = next(self.batch, None)
+        return self.queue.pop(0) if oldest is None and self.queue else oldest
+
+    def recall(self) -> None:
+        """With the lock held: what was taken ahead comes back, so that each message that is begun makes room."""
+        if self.shared is None:
+            self.queue[:0] = list(self.batch)
 
     # -- the life that handles -----------------------------------------------------------------------------
 
     def attach(self, life: Life, *, idle: bool) -> bool:
-        """A new life takes over; True when it is to be woken now, with its claim given to the caller.
+        """A new life takes over; True when it is to be woken now, by the caller.
 
         ``idle``: it is up already and has nothing to do but what waits here. Otherwise its start comes first.
         """
         with self.lock:
             self.life = life
-            idle = idle and not self.queue and not length_hint(self.batch)
-            self.idle = life if idle else None
-        return not idle
+            self._is_busy()
+            if idle:
+                self._is_idle(life)
+                if not self._has_work():
+                    return False
+                self._is_busy()
+        return True
 
     def open(self, refusal: Refusal | None = None) -> None:
         """Take messages (again), or refuse them by nature (a body, a supervisor)."""
         with self.lock:
-            self.refusal = refusal
+            was_open, self.refusal = self.refusal is None, refusal
             self.plain = refusal is None and self.bounds.capacity is None
+            if self.pool is not None:
+                self.pool.member_changed(was_open, refusal)
+
+    def hold(self, life: Life) -> bool:
+        """Begin a run of this life; False when there is one already, or the life is over: nothing is to be run."""
+        with self.lock:
+            if self.life is not life or life.held:
+                return False
+            life.held = True
+            self._is_busy()
+        return True
+
+    def release(self, life: Life) -> None:
+        """End a run that has left something to do: the life is queued again, and the next run holds it."""
+        with self.lock:
+            life.held = False
 
     def take(self, life: Life) -> Iterator[Envelope] | None:
-        """What waits, for the life that holds the claim.
+        """What waits, for the run that holds the life.
 
         None: leave; there is nothing and the life is now idle, or it is over. With an order given there is nothing to
-        handle, but the claim is kept: ``NOTHING``.
+        handle, but the run goes on: ``NOTHING``.
         """
+        told: list[Reply] = []
         with self.lock:
             if self.life is not life:
                 return None
             life.running_on = get_ident()
-            if life.order is not None:
-                return NOTHING
-            if length_hint(self.batch):
-                return self.batch
-            if not self.queue:
-                self.idle = life
+            batch = NOTHING if life.order is not None else self._next_batch(told)
+            while batch is None:
                 self.batch = NOTHING
-                self.runs += 1
-                life.running_on = None
-                woken, self.waiters = self.waiters, None
-                batch = None
-            elif self.bounds.capacity is None or self.bounds.overflow is Overflow.DROP_OLDEST:
-                # (What goes first when a batch has to shrink is taken from the same iterator: see _put_with_care.)
-                self.batch, self.queue = iter(self.queue), type(self.queue)()
-                return self.batch
-            else:
-                # Senders wait for room, or are refused: one at a time, so that room is told as it comes.
-                batch = self.batch = iter((self.queue.popleft(),))  # type: ignore[union-attr]  # bounded: a deque
-                room = next((one for one in self.waiters or () if not isinstance(one, _Quiet)), None)
-                woken = None if room is None else deque((room,))
-                if room is not None and self.waiters is not None:
-                    self.waiters.remove(room)
-        for waiter in woken or ():
+                self.shared = None
+                self._is_idle(life)
+                if not self._has_work():  # looked at after the mark: see the protocol
+                    life.held = False
+                    life.running_on = None
+                    told, self.quiet = self.quiet or told, None
+                    break
+                self._is_busy()
+                batch = self._next_batch(told)
+        for waiter in told:
             waiter.complete()
+        if self.pool is not None:
+            self.pool.pass_on()
         return batch
+
+    def _next_batch(self, told: list[Reply]) -> Iterator[Envelope] | None:
+        """With the lock held: what is to be handled next, and who is to be told of room; None where nothing waits."""
+        if length_hint(self.batch):
+            return self.batch
+        pool, was_shared = self.pool, self.shared is not None
+        self.shared = None
+        if pool is not None and pool.queue and (was_shared is False or not self.queue):
+            self.shared = pool.queue.popleft()
+            self.batch, room = iter((self.shared,)), pool.first_waiter()
+        elif not self.queue:
+            return None
+        elif self.waiters:  # one at a time, so that room is told as it comes
+            self.batch, room = iter((self.queue.pop(0),)), self.first_waiter()
+        else:
+            self.batch, room = iter(self.drain()), None
+        if room is not None:
+            told.append(room)
+        return self.batch
+
+    def _has_work(self) -> bool:
+        return bool(self.queue or length_hint(self.batch) or (self.pool is not None and self.pool.queue))
+
+    def _is_idle(self, life: Life) -> None:
+        self.runs += 1  # before idle: whoever sees it idle then sees a period in which nobody has woken it
+        self.idle = life
+        if self.pool is not None:
+            self.pool.join(self)
+
+    def _is_busy(self) -> None:
+        self.idle = None
+        if self.pool is not None:
+            self.pool.part(self)
+
+    def take_idleness(self, life: Life) -> bool:
+        """With the lock held: True where the life was idle. It is not any more: the caller ends it, or wakes it."""
+        idle = self.idle is life
+        if idle:
+            self._is_busy()
+        return idle
 
     def when_quiet(self) -> Reply:
         """Completed once its life is idle, or there is none: nothing is being handled."""
-        quiet = _Quiet()
+        quiet = Reply()
         with self.lock:
-            busy = self.life is not None and self.idle is None and self.refusal is None
+            life, called = self.life, self.idle
+            busy = life is not None and self.refusal is None and (called is None or self._has_work())
             if busy:
-                if self.waiters is None:
-                    self.waiters = deque()
-                self.waiters.append(quiet)
+                self.quiet = [*(self.quiet or ()), quiet]
         if not busy:
             quiet.complete()
+        elif called is not None:
+            called.wake()  # perhaps for nothing, where another member is called for what waits for the pool
         return quiet
 
     def give_back(self, life: Life, envelope: Envelope) -> Refusal | None:
@@ -260,99 +283,68 @@ class Mailbox:
             if life.current is not envelope:
                 return None  # whoever ended this life has answered it already
             life.current = None
-            if self.refusal is not None:
-                return self.refusal
-            self.batch = iter([envelope, *self.batch])
-            successor, self.idle = self.idle, None
-        if successor is not None:
-            successor.wake()
+            origin: Inbox = self if envelope is not self.shared or self.pool is None else self.pool
+            if origin.refusal is not None:
+                return origin.refusal
+            if origin is self:
+                self.batch = iter([envelope, *self.batch])
+                self.room = 0
+            else:
+                self._return_shared([envelope])
+        origin.rouse()
         return None
+
+    def detach(self, life: Life, *, abandon: bool) -> list[Reply]:
+        """With the lock held: the life is over; those who waited for quiet, to be completed by the caller.
+
+        ``abandon``: its thread still iterates over the batch. This empties it under its feet, in one step.
+        """
+        if self.life is not life:
+            return []
+        self.life = None
+        self._is_busy()
+        if abandon or self.shared is not None:
+            self.batch = iter(self._return_shared(list(self.batch)))
+        quiet, self.quiet = self.quiet or [], None
+        return quiet
+
+    def left(self) -> None:
+        """Without the lock, after ``detach``: others of the pool may have to look now."""
+        if self.pool is not None:
+            self.pool.pass_on()
+
+    def _return_shared(self, rest: list[Envelope]) -> list[Envelope]:
+        """With the lock held: what came from the pool and was not begun waits for the others again, first in line."""
+        if self.pool is not None and rest and rest[0] is self.shared and self.pool.refusal is None:
+            self.pool.return_first(rest.pop(0))
+        self.shared = None
+        return rest
 
     # -- its supervisor ------------------------------------------------------------------------------------
 
     def close(self, refusal: Refusal) -> list[Envelope]:
-        """Refuse from now on; returns what was waiting, in order, to be answered by the caller."""
-        with self.lock:
-            self.refusal = refusal
-            self.plain = False
-            left = [*self.batch, *self.queue]
-            self.batch = NOTHING
-            self.queue.clear()
-            waiters, self.waiters = self.waiters, None
-        for room in waiters or ():
-            room.complete()  # they put again, and are refused
-        return left
+        """Refuse from now on; returns what was waiting, in order, to be answered by the caller.
 
-
-class _Quiet(Reply):
-    """Waits until nothing is being handled, not for room."""
-
-
-class PoolBox:
-    """The address of a pool: hands each message to a member that is not busy."""
-
-    __slots__ = ("_index", "members", "path", "random")
-
-    def __init__(self, path: str, random: Random) -> None:
-        self.path = path
-        self.random = random
-        self.members: list[Mailbox] = []
-        """Changed by the supervisor only, one item at a time; a reader needs no lock."""
-        self._index: dict[Mailbox, int] = {}
-
-    def __repr__(self) -> str:
-        return f"<PoolBox {self.path} {len(self.members)} members>"
-
-    @property
-    def depth(self) -> int:
-        """Messages that wait for any member."""
-        return sum(member.depth for member in list(self.members))
-
-    def remove(self, member: Mailbox) -> None:
-        """Take a member out, at the same cost in a pool of ten and of ten thousand: the last takes its place."""
-        if not self._index:
-            self._index = {box: at for at, box in enumerate(self.members)}
-        at = self._index.pop(member, None)
-        if at is None:
-            return
-        last = self.members.pop()
-        if last is not member:
-            self.members[at] = last
-            self._index[last] = at
-
-    def refill(self, members: list[Mailbox]) -> None:
-        """These are the members now."""
-        self.members = members
-        self._index = {}
-
-    def pick(self) -> Mailbox | None:
-        """A member to send to: the least busy of a few. None where the pool has no members.
-
-        A few are looked at, never all of ten thousand. Members that are up come before members that are just
-        restarting, and those before members that are down, which are taken only where there is nothing else.
+        With the last member of a pool that closes, also what waited for the pool.
         """
-        members = self.members
-        if len(members) <= _FEW:
-            return min(members, key=_busyness, default=None)
-        best = min((self._any(members) for _ in range(_FEW)), key=_busyness)
-        return best if best.refusal is None else min(members, key=_busyness)
-
-    def _any(self, members: list[Mailbox]) -> Mailbox:
-        try:
-            return members[int(self.random.random() * len(members))]
-        except IndexError:  # it shrank between the two looks at it
-            return members[0]
-
-
-_FEW = 4
-
-
-def _busyness(mailbox: Mailbox) -> tuple[int, int]:
-    if mailbox.refusal is not None:
-        return (2, 0)
-    if mailbox.life is None:
-        return (1, mailbox.depth)
-    return (0, mailbox.depth + (mailbox.idle is None))
+        with self.lock:
+            was_open, self.refusal = self.refusal is None, refusal
+            self.plain = False
+            self.room = 0
+            left = [*self._return_shared(list(self.batch)), *self.drain()]
+            self.batch = NOTHING
+            told: list[Reply] = [*(self.waiters or ()), *(self.quiet or ())]
+            self.waiters = self.quiet = None
+            if self.pool is not None:
+                self.pool.member_changed(was_open, refusal)
+                if self.pool.refusal is not None:
+                    left += self.pool.drain()
+                    told += self.pool.waiters or ()
+                    self.pool.waiters = None
+        for waiter in told:
+            waiter.complete()  # senders put again, and are refused
+        self.left()
+        return left
 
 
 class SupervisorBox(Mailbox):
@@ -372,6 +364,7 @@ class SupervisorBox(Mailbox):
         """As ``post``, but overtaking all that waits: an order."""
         with self.lock:
             self.batch = iter([(message, None, None), *self.batch])
-            life, self.idle = self.idle, None
-        if life is not None:
-            life.wake()
+        self.rouse()
+
+
+__all__ = ["NOTHING", "Mailbox", "Refusal", "SupervisorBox", "Verdict"]

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from actors.life import Life
-    from actors.mailbox import Mailbox, PoolBox
+    from actors.mailbox import Mailbox
+    from actors.poolbox import PoolBox
     from actors.reply import Reply
 
 P = ParamSpec("P")

@@ -54,7 +54,7 @@ class OrderedLife(Life):
         return None
 
     def _order(self, reason: Reason) -> bool:
-        """Give the order to end; True when the life was idle, and its claim is now the caller's."""
+        """Give the order to end; True when the life was idle, and is now the caller's to wake or to end."""
         with self.mailbox.lock:
             if self.phase is Phase.OVER or self.phase is Phase.ENDING or self.order is not None:
                 return False
@@ -103,7 +103,7 @@ class OrderedLife(Life):
         return self._end(Exit(Reason.KILLED, what=what), abandon=True)
 
     def wake(self) -> None:
-        """Have it run. The caller holds its claim."""
+        """Have it run. May be done once too often: see ``Mailbox.hold``."""
         self.place.schedule(self)  # type: ignore[arg-type]
 
     # -- what it leaves ------------------------------------------------------------------------------------

@@ -21,14 +21,16 @@ import pykka
 
 from actors.clock import monotonic
 from actors.errors import BlockingAskError, RecursionDetectedError, UnknownPathError
-from actors.mailbox import Mailbox, PoolBox, Refusal
+from actors.inbox import Refusal, Room
+from actors.mailbox import Mailbox
 from actors.messages import CURRENT, Current, Origin
+from actors.poolbox import PoolBox
 from actors.proxy import Proxy
 from actors.reply import Reply
 from actors.spec import Reason, Where
 
 if TYPE_CHECKING:
-    from actors.mailbox import Verdict
+    from actors.inbox import Verdict
     from actors.messages import Envelope
     from actors.system import System
 
@@ -241,32 +243,45 @@ class Ref(pykka.ActorRef[Any]):
         if origin is not None and origin.hops > self._system.max_hops:
             self._system.recursion_refused(self.path, origin.chain, hops=origin.hops)
             return Refusal.HOPS
-        box = self._box
-        if isinstance(box, PoolBox):
-            member = box.pick()
-            return Refusal.FORGOTTEN if member is None else member.put(envelope)
-        return box.put(envelope)
+        return self._box.put(envelope)
 
     def _put_again(self, envelope: Envelope, verdict: Verdict) -> None:
         """The mailbox did not simply take it: wait for room, look the path up again, or give it up."""
         deadline = self._wait_until(envelope)
-        while isinstance(verdict, Reply):
-            if _running_loop() or not verdict.wait(deadline - monotonic()):
-                verdict = Refusal.FULL
-            else:
-                verdict = self._put(envelope)
+        while isinstance(verdict, Room):
+            room, offered = verdict, False
+            try:
+                wait = not _running_loop() and not self._only_here_is_room()
+                offered = wait and room.wait(deadline - monotonic())
+                verdict = self._put(envelope) if offered else Refusal.FULL
+            finally:
+                room.leave(used=offered)
         self._give_up(envelope, self._look_again(envelope, verdict))
 
     async def _put_again_async(self, envelope: Envelope, verdict: Verdict) -> None:
         deadline = self._wait_until(envelope)
-        while isinstance(verdict, Reply):
+        while isinstance(verdict, Room):
+            room, offered = verdict, False
             try:
-                await asyncio.wait_for(verdict, max(0.0, deadline - monotonic()))
+                if not self._only_here_is_room():
+                    await asyncio.wait_for(room, max(0.0, deadline - monotonic()))
+                    offered = True
+                verdict = self._put(envelope) if offered else Refusal.FULL
             except TimeoutError:
                 verdict = Refusal.FULL
-            else:
-                verdict = self._put(envelope)
+            finally:
+                room.leave(used=offered)
         self._give_up(envelope, self._look_again(envelope, verdict))
+
+    def _only_here_is_room(self) -> bool:
+        """True in a handler that sends to its own full mailbox: nobody makes room while it waits."""
+        current = CURRENT.get()
+        if current is None:
+            return False
+        life, own = current.life, current.life.mailbox
+        box = self._box
+        here = box is own or (isinstance(box, PoolBox) and box is own.pool and box.is_only(own))
+        return here and life.is_handling_here
 
     def _wait_until(self, envelope: Envelope) -> float:
         """How long to wait for room: the current deadline, else ``FULL_WAIT_S``; on the machine's clock."""
@@ -290,7 +305,7 @@ class Ref(pykka.ActorRef[Any]):
             self._system.overflowed(self._any_box(), verdict)
         elif isinstance(verdict, Refusal):
             self._system.refused(self.path, self._any_box(), envelope, verdict)
-        elif isinstance(verdict, Reply):
+        elif isinstance(verdict, Room):
             self._put_again(envelope, verdict)
 
     # -- looking -------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from actors.child import Child
-from actors.mailbox import Mailbox, PoolBox, Refusal, SupervisorBox
-from actors.spec import ChildSpec, WorkerRecipe
+from actors.mailbox import Mailbox, Refusal, SupervisorBox
+from actors.poolbox import PoolBox
+from actors.spec import UNBOUNDED, ChildSpec, WorkerRecipe
 
 if TYPE_CHECKING:
     from actors.life import Life
@@ -60,18 +61,19 @@ class Roster:
         """List the child, or the members of the pool, that the spec stands for; with the mailboxes they had."""
         pool = None
         if spec.pool is not None:
-            pool = self._pool_box(spec.id)
+            pool = self._pool_box(spec)
             self.pools[spec.id] = pool
         added = [self._enlist_one(spec, id_, pool, dynamic=dynamic) for id_ in spec.member_ids()]
         if pool is not None:
             pool.refill([child.mailbox for child in added])
         return added
 
-    def _pool_box(self, id_: str) -> PoolBox:
-        path = f"{self.path}/{id_}"
+    def _pool_box(self, spec: ChildSpec) -> PoolBox:
+        path = f"{self.path}/{spec.id}"
         box = self._system.boxes.get(path)
         if not isinstance(box, PoolBox):
-            box = self._system.boxes[path] = PoolBox(path, self._system.random)
+            bounds = spec.recipe.bounds if isinstance(spec.recipe, WorkerRecipe) else UNBOUNDED
+            box = self._system.boxes[path] = PoolBox(path, bounds)
         return box
 
     def _enlist_one(self, spec: ChildSpec, id_: str, pool: PoolBox | None, *, dynamic: bool) -> Child:

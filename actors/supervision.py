@@ -96,6 +96,14 @@ class SupervisorLife(Life):
 
     def run(self) -> bool:
         """Hear all that waits."""
+        if not self.mailbox.hold(self):
+            return False
+        more = self._hear_all()
+        if more:
+            self.mailbox.release(self)
+        return more
+
+    def _hear_all(self) -> bool:
         try:
             if not self.actor.begun:
                 self.actor.begin()

@@ -2,7 +2,8 @@
 
 It is built for one tree and ends with it. ``trees.Tree`` is what users hold; a ``System`` knows no declarations.
 
-Locking: ``_books`` guards the counters. No other lock is taken while it is held.
+Locking: ``_books`` guards the counters. No other lock is taken while it is held, but a finalizer may run there and
+come here again, so it is re-entrant.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ from actors.errors import (
     StartError,
 )
 from actors.life import Ended, Exit, Life, Up
-from actors.mailbox import Mailbox, PoolBox, Refusal, SupervisorBox
+from actors.mailbox import Mailbox, Refusal, SupervisorBox
 from actors.messages import CURRENT, Address
+from actors.poolbox import PoolBox
 from actors.ref import Ref
 from actors.reply import Reply
 from actors.reports import Reports
@@ -235,12 +237,12 @@ class System(DeadLetterOffice, Reports):
 
     def forked(self) -> None:
         """In the child of a fork: none of the threads is here, so the tree is down."""
-        self._books = threading.Lock()
+        self._books = threading.RLock()
         self.is_down = True
         self.bus.silence()
         for box in list(self.boxes.values()):
             if isinstance(box, Mailbox):
-                box.lock, box.waiters = threading.Lock(), None
+                box.lock, box.waiters, box.quiet = threading.RLock(), None, None
                 box.close(Refusal.DOWN)
         self._unregister()
         self.root.life = self.before_stop = None

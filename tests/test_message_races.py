@@ -89,7 +89,7 @@ def test_a_round_trip_through_a_full_mailbox_does_not_end_before_its_last_messag
         box = tree._system.boxes["t/w"]
         for n, gate in enumerate(gates):
             gate.wait_reached()
-            eventually(lambda: box.waiters)
+            eventually(lambda: box.quiet)
             assert not settled, n
             gate.open.set()
         done()

@@ -76,7 +76,7 @@ def test_a_wait_that_is_marked_is_compensated_at_once_beyond_the_base(pool: Pool
 
     assert more.wait(LONG_S)
     gate.open.set()
-    eventually(lambda: pool._blocked == 0)
+    eventually(lambda: not pool._blocked)
 
 
 def test_it_grows_to_its_cap_says_so_and_no_further(pool: Pool, near: list[tuple[int, int]]) -> None:

@@ -24,7 +24,7 @@ def test_a_message_never_waits_behind_a_handler_of_another_worker_because_a_thre
         pool = tree._system.pool
         for _ in range(3):
             for thread in list(pool._threads):
-                thread.wake()
+                thread.wakeup.give()
             slow.ask("message", timeout=WAIT_S)
         slow.tell("wait")
         assert inside.wait(WAIT_S)

@@ -18,7 +18,7 @@ from actors.child import Child, Standing, State
 from actors.errors import UnknownPathError
 from actors.life import Life, Phase
 from actors.limit import RestartWindow
-from actors.mailbox import PoolBox
+from actors.poolbox import PoolBox
 from actors.spec import SupervisorRecipe, WorkerRecipe
 from actors.system import System
 from trees.look_tasks import facts_of_tasks
@@ -202,12 +202,17 @@ class _Look:
             size=len(members),
             states=Counter(state for _, state in states),
             doing=Counter(word for word in words if word is not None),
-            mailbox=None if bodies else sum(child.mailbox.depth for child in members),
+            mailbox=None if bodies else self.waiting(path) + sum(child.mailbox.depth for child in members),
             busy=sum(life.current is not None for life in lives),
             members=None
             if fold
             else tuple(self.worker(child, recipe) for child in members if isinstance(recipe, WorkerRecipe)),
         )
+
+    def waiting(self, path: str) -> int:
+        """Messages that wait for any member of a pool."""
+        box = self.system.boxes.get(path)
+        return box.depth if isinstance(box, PoolBox) else 0
 
     # -- one fact each -------------------------------------------------------------------------------------
 

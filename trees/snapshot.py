@@ -114,7 +114,7 @@ class PoolSnapshot(_Node):
     doing: dict[Doing, int]
     """What is under way with how many members."""
     mailbox: int | None
-    """Messages that wait, all members together; None: members without mailboxes."""
+    """Messages that wait for any member, and those that wait for one; None: members without mailboxes."""
     busy: int
     """Members that are handling a message."""
     members: tuple[WorkerSnapshot, ...] | None

@@ -14,7 +14,8 @@ from actors.calls import DeleteChild, RestartChild, StartChild, TerminateChild
 from actors.child import Child, ChildCounts, ChildInfo
 from actors.errors import ChildError, UnknownPathError
 from actors.events import Event
-from actors.mailbox import PoolBox, Refusal, SupervisorBox
+from actors.mailbox import Refusal, SupervisorBox
+from actors.poolbox import PoolBox
 from actors.ref import Ref, ref_of
 from actors.reply import Reply
 from actors.system import System

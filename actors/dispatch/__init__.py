@@ -1,7 +1,7 @@
 """Where a handler runs: the elastic pool, the event loop, a pinned thread.
 
 A dispatcher is told that a life has something to do (``schedule``) and sees to it that ``life.drive()`` is run, by
-one thread at a time: whoever schedules holds the life's claim (see ``actors.mailbox``).
+one thread at a time: a job may be queued once too often, and a run begins with ``Mailbox.hold``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Dispatcher(Protocol):
     """What a life needs of the place where it runs."""
 
     def schedule(self, life: WorkerLife) -> None:
-        """Run ``life.drive()`` soon. The caller holds the life's claim. Never blocks."""
+        """Run ``life.drive()`` soon. Never blocks, waits for no lock, and may be done once too often."""
 
     def cancel(self, life: WorkerLife) -> None:
         """Cancel what the life is awaiting, where that is possible. Never blocks."""

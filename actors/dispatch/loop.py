@@ -6,7 +6,11 @@ costs no task. While a handler awaits, other lives run. Waking many lives costs 
 A watchdog thread asks the loop for a sign of life while it has work; a handler that holds the loop up longer than
 ``BLOCK_S`` is reported with the stack it stands in.
 
-Locking: ``_lock`` guards the list of lives to run and whether the loop was woken. Nothing is called while it is held.
+There is no lock that a ``schedule`` waits for: it may come from a finalizer that the garbage collector runs anywhere.
+It appends to ``_ready``, has the loop call ``_run_ready``, and only then notes for which turn that was done; the loop
+begins a turn before it looks. So a life that was appended is either found in this turn, or called for in the next.
+The thread is started by one caller at a time (``_starting``), and nobody waits for that: who comes meanwhile leaves its
+life in ``_ready``, for the one who is there.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from actors.clock import monotonic
 from actors.dispatch.disposal import Disposal, let_go
 from actors.dispatch.executor import DaemonExecutor
+from actors.dispatch.wakeup import Turnstile
 from actors.reply import Reply
 
 if TYPE_CHECKING:
@@ -44,9 +49,12 @@ class Loop:
         self.name = name
         self._blocked = blocked
         self._failed = failed
-        self._lock = threading.Lock()
+        self._starting = Turnstile()
         self._ready: list[WorkerLife] = []
-        self._woken = False
+        self._turn = 0
+        """How often the loop has looked at ``_ready``."""
+        self._called = -1
+        """The turn for which it was last called."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._ident: int | None = None
@@ -66,25 +74,22 @@ class Loop:
 
     def schedule(self, life: WorkerLife) -> None:
         """Run the life as a task of the loop soon."""
-        with self._lock:
-            if self._closed:
-                return
-            self._ready.append(life)
-            if self._woken:
-                return
-            try:
-                loop = self._loop or self._start()
-            except RuntimeError as error:
-                loop, refusal = None, error
-                self._ready.remove(life)
-            else:
-                self._woken = True
-        if loop is None:
-            life.never_ran(refusal)
-        elif self._ident == get_ident():
+        if self._closed:
+            return
+        self._ready.append(life)
+        if self._loop is None:
+            self._starting.enter(self._start)
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        loop, turn = self._loop, self._turn
+        if loop is None or self._called == turn:
+            return
+        if self._ident == get_ident():
             loop.call_soon(self._run_ready)  # it is awake: no need to write into the pipe that wakes it
         else:
             self._call_on(loop, self._run_ready)
+        self._called = turn
 
     def cancel(self, life: WorkerLife) -> None:
         """Cancel what the life is awaiting; without effect when it is not running."""
@@ -92,8 +97,7 @@ class Loop:
 
     def call(self, function: Callable[[], object]) -> None:
         """Call a function on the loop's thread; without effect once the loop is closed."""
-        with self._lock:
-            loop = None if self._closed else self._loop
+        loop = None if self._closed else self._loop
         if loop is not None:
             self._call_on(loop, function)
 
@@ -106,24 +110,32 @@ class Loop:
             return
 
     def _run_ready(self) -> None:
-        with self._lock:
-            ready, self._ready = self._ready, []
-            self._woken = False
-        for life in ready:
-            self._run_safely(life)
+        self._turn += 1  # first: what is appended from now on calls again
+        for life in self._take_ready():
+            self._run_safely(life, self._run)
 
-    def _run_safely(self, life: WorkerLife) -> None:
+    @staticmethod
+    def _run_safely(life: WorkerLife, run: Callable[[WorkerLife], object]) -> None:
         """Whatever goes wrong with one life is the end of that one, and of no other."""
         try:
-            self._run(life)
+            run(life)
         except BaseException as error:
             life.fail_internally(error)
+
+    def _take_ready(self) -> list[WorkerLife]:
+        ready = self._ready.copy()
+        del self._ready[: len(ready)]
+        return ready
 
     def _run(self, life: WorkerLife) -> None:
         if life.recipe.never_waits:
             if life.run():
                 self.schedule(life)
-            return
+        elif life.mailbox.hold(life):
+            self._go_on(life)
+
+    def _go_on(self, life: WorkerLife) -> None:
+        """Run a life that is held: as one task, until it has nothing to do."""
         work = life.next_work()
         if work is None:
             return
@@ -141,32 +153,44 @@ class Loop:
             life.task = None
         if task.cancelled():
             # Cancelled between two handlers: the order that came with the cancel is still to be obeyed.
+            life.mailbox.release(life)
             self.schedule(life)
         elif (error := task.exception()) is not None:
             life.fail_internally(error)
         elif task.result():
-            self._run_safely(life)
+            self._run_safely(life, self._go_on)
 
     def let_go(self, things: list[Any]) -> None:
         """Let go of what a life on this loop leaves, between two tasks; here and now once the loop is closed."""
-        with self._lock:
-            there = not self._closed and self._loop is not None
-        if there:
+        if not self._closed and self._loop is not None:
             self._disposal.put(things)
         else:
             let_go(things)
 
     # -- the thread ----------------------------------------------------------------------------------------
 
-    def _start(self) -> asyncio.AbstractEventLoop:
+    def _start(self) -> bool:
+        """Inside the turnstile: start the thread, and have it look; False: no need to look again."""
+        if self._loop is None and self._ready:
+            self._start_thread()
+        self._wake_up()
+        return self._loop is None and bool(self._ready)
+
+    def _start_thread(self) -> None:
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=self._main, args=(loop,), name=self.name, daemon=True)
+        self._loop, self._thread = loop, thread
         try:
             thread.start()
-        except RuntimeError:
+        except RuntimeError as error:
+            self._loop = None
             loop.close()
-            raise
-        self._loop, self._thread, self._ident = loop, thread, thread.ident
+            for life in self._take_ready():
+                life.never_ran(error)
+            return
+        finally:
+            if thread.ident is None:
+                self._loop = self._thread = None
         watchdog = threading.Thread(target=self._watch, name=f"{self.name}-watchdog", daemon=True)
         try:
             watchdog.start()
@@ -174,9 +198,9 @@ class Loop:
             self._failed(error)  # nobody watches the loop, but it runs
         else:
             self._watchdog = watchdog
-        return loop
 
     def _main(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._ident = get_ident()
         asyncio.set_event_loop(loop)
         loop.set_default_executor(DaemonExecutor(f"{self.name}-to-thread"))
         try:
@@ -198,9 +222,8 @@ class Loop:
 
     def close(self, timeout_s: float) -> None:
         """End the loop; tasks that user code left on it are cancelled. Waits at most ``timeout_s``."""
-        with self._lock:
-            self._closed = True
-            loop = self._loop
+        self._closed = True
+        loop = self._loop
         self._closing.set()
         self._busy.set()
         if loop is None or self._thread is None:

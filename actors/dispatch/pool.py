@@ -11,12 +11,26 @@ threads in a storm, because it cannot tell a blocked thread from one that waits 
 Two lanes: ``urgent`` for supervisors, which never block, and the rest. One thread, the *reserve*, serves only the
 urgent lane: so a supervisor answers even while every other thread is stuck in user code.
 
-No job waits for a thread that is not there: a thread parks under the lock, and only when both lanes are empty; a
-submit pops a parked thread under the same lock and wakes that one. A thread that runs code which cannot block
-(``soon``) may keep one job for itself without waking anybody: it always looks at the lanes before it parks.
+There is no lock. A submit may come from a finalizer that the garbage collector runs in the middle of any of these
+functions, or from a signal handler that interrupts one; so each step is one atomic operation of a deque, dict or set,
+and is repeated by the next caller where an exception has cut one short.
 
-Locking: ``_lock`` guards the lanes, the parked threads and the counts. Nothing is called and no other lock taken
-while it is held.
+========== =========================================================================================================
+who        does, in this order
+========== =========================================================================================================
+submit     appends the job; then calls (``_call``): wakes the thread that parked last, unless it was woken already and
+           has not looked yet; where none is parked, lets one start
+thread     wakes; takes itself off ``_parked``; looks at the lanes; has it taken a job and there are more, it calls
+thread     finds nothing; puts itself on ``_parked``; looks once more; sleeps
+========== =========================================================================================================
+
+So a job never waits for a thread that is not there: either the thread's second look comes after the append and finds
+the job, or the submit finds the thread parked. And one woken thread at a time is enough: it passes the call on. An ask
+between two workers costs two switches of threads: neither the submit nor the wait that follows it wakes a second one.
+
+A thread that runs code which cannot block (``soon``) may keep one job for itself without calling anybody: it always
+looks at the lanes before it parks. Threads are started by one caller at a time (``_starting``), and nobody waits for
+that: who comes meanwhile leaves its job to the one who is there.
 """
 
 from __future__ import annotations
@@ -25,14 +39,12 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from actors.clock import cpu_s, monotonic
 from actors.dispatch import HERE
-
-if TYPE_CHECKING:
-    pass
-
+from actors.dispatch.pool_thread import PoolThread
+from actors.dispatch.wakeup import Turnstile, Wakeup
 
 BASE = 8
 """Threads that are not blocked, up to which the pool grows at once."""
@@ -73,21 +85,23 @@ class Pool:
         self.max_threads = max_threads
         self._near_cap = near_cap
         self._failed = failed
-        self._lock = threading.Lock()
         self._urgent: deque[Job] = deque()
         self._jobs: deque[Job] = deque()
         self._threads: set[PoolThread] = set()
-        self._parked: list[PoolThread] = []
+        self._parked: dict[PoolThread, None] = {}
+        """Threads that sleep, or were woken and have not looked yet; the one that parked last stands last."""
+        self._fresh: set[PoolThread] = set()
+        """Threads that were started and have not looked yet."""
+        self._blocked: set[PoolThread] = set()
+        self._starting = Turnstile()
         self._reserve: PoolThread | None = None
-        self._reserve_parked = False
-        self._blocked = 0
         self._taken = 0
         self._near = False
         self._refusal: RuntimeError | None = None
         """Why the last new thread could not be started, until that has been reported."""
         self._closed = False
         self._ticker: threading.Thread | None = None
-        self._tick = threading.Event()
+        self._tick = Wakeup()
         self._closing = threading.Event()
         self._numbers = itertools.count()
 
@@ -102,19 +116,13 @@ class Pool:
 
     def submit(self, job: Job) -> None:
         """Run ``job.run()`` soon. Never blocks, may start a thread."""
+        urgent = job.urgent
+        (self._urgent if urgent else self._jobs).append(job)
         here = HERE.blocking
-        with self._lock:
-            (self._urgent if job.urgent else self._jobs).append(job)
-            if isinstance(here, PoolThread) and here.pool is self and here.may_keep(job):
-                here.promised = True
-                return
-            thread = self._find_thread(urgent=job.urgent)
-        if thread is not None:
-            thread.wake()
-        elif not job.urgent and not self._tick.is_set():
-            self._tick.set()
-        if self._refusal is not None:
-            self._report_refusal()
+        if isinstance(here, PoolThread) and here.pool is self and here.may_keep(urgent=urgent):
+            here.promised = True
+            return
+        self._call()
 
     def open(self) -> None:
         """Start the reserve, so that supervisors have a thread also when the machine gives no more.
@@ -126,42 +134,61 @@ class Pool:
         reserve.start()
         self._reserve = reserve
 
-    def _find_thread(self, *, urgent: bool) -> PoolThread | None:
-        """With the lock held: a thread for one more job, or None where the job must wait for one to get free."""
-        if self._parked:
-            return self._unpark()
-        unblocked = len(self._threads) - self._blocked
-        if unblocked < BASE and len(self._threads) < self.max_threads:
-            thread = self._new_thread()
-            if thread is not None:
-                return thread
-        if self._reserve_parked and (urgent or not self._threads):
-            self._reserve_parked = False
-            return self._reserve
+    def _call(self) -> None:
+        """Something waits: see to it that one thread looks, and no more than one."""
+        thread = self._last_parked()
+        if thread is not None:
+            thread.wakeup.give()
+        elif not self._fresh:
+            if self._may_grow() or self._ticker is None:
+                self._starting.enter(self._grows_at_once)
+            reserve = self._reserve
+            if reserve is not None and (self._urgent or not self._threads):
+                reserve.wakeup.give()
+            if self._jobs:
+                self._tick.give()
+        if self._refusal is not None:
+            self._report_refusal()
+
+    def _last_parked(self) -> PoolThread | None:
+        while True:
+            try:
+                return next(reversed(self._parked), None)
+            except RuntimeError:  # it changed between the two steps
+                continue
+
+    def _grows_at_once(self) -> bool:
+        """Inside the turnstile: start a thread where there are too few; True to look again."""
+        if self._fresh or not (self._jobs or self._urgent):
+            return False
+        if self._may_grow() and self._new_thread():
+            return True
         if self._ticker is None and not self._closed:
-            ticker = threading.Thread(target=self._grow_slowly, name=f"{self.name}-tick", daemon=True)
-            self._ticker = ticker if self._starts(ticker) else None
-        return None
+            self._start_ticker()
+        return False
 
-    def _park(self, thread: PoolThread) -> None:
-        thread.parked = True
-        self._parked.append(thread)
+    def _may_grow(self) -> bool:
+        threads = len(self._threads)
+        return not self._parked and threads - len(self._blocked) < BASE and threads < self.max_threads
 
-    def _unpark(self) -> PoolThread:
-        thread = self._parked.pop()
-        thread.parked = False
-        return thread
-
-    def _new_thread(self) -> PoolThread | None:
+    def _new_thread(self) -> bool:
         thread = PoolThread(self, f"{self.name}-{next(self._numbers)}", reserve=False)
-        self._threads.add(thread)
-        if self._starts(thread):
-            return thread
-        self._threads.discard(thread)
-        return None
+        try:
+            self._threads.add(thread)
+            self._fresh.add(thread)
+            return self._starts(thread)
+        finally:
+            if thread.ident is None:  # refused, or cut short: should it run all the same, it comes back by itself
+                self._fresh.discard(thread)
+                self._threads.discard(thread)
+
+    def _start_ticker(self) -> None:
+        ticker = threading.Thread(target=self._grow_slowly, name=f"{self.name}-tick", daemon=True)
+        if self._starts(ticker):
+            self._ticker = ticker
 
     def _starts(self, thread: threading.Thread) -> bool:
-        """With the lock held: start a thread. Where the machine gives no more, those that are there serve all."""
+        """Start a thread. Where the machine gives no more, those that are there serve all."""
         try:
             thread.start()
         except RuntimeError as error:
@@ -170,12 +197,10 @@ class Pool:
         return True
 
     def _report_refusal(self) -> None:
-        """Without the lock: say that the machine gave no thread; saying it may itself submit a job."""
-        if self._refusal is not None:
-            with self._lock:
-                refusal, self._refusal = self._refusal, None
-            if refusal is not None:
-                self._failed(refusal)
+        """Say that the machine gave no thread; saying it may itself submit a job."""
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            self._failed(refusal)
 
     # -- growing -------------------------------------------------------------------------------------------
 
@@ -183,12 +208,10 @@ class Pool:
         stalled, step = 0, 1
         cpu, wall, taken = cpu_s(), monotonic(), self._taken
         while not self._closed:
-            self._tick.wait()
+            if not self._jobs:
+                self._tick.sleep()  # a job that came before this has given a wake-up, or gives one
             self._closing.wait(TICK_S)
             if not self._jobs:
-                self._tick.clear()
-                if self._jobs:
-                    self._tick.set()
                 continue
             now_cpu, now_wall = cpu_s(), monotonic()
             idle_cpu = (now_cpu - cpu) < 0.5 * (now_wall - wall)
@@ -205,12 +228,13 @@ class Pool:
 
     def _grow(self, count: int) -> None:
         for _ in range(count):
-            with self._lock:
-                if len(self._threads) >= self.max_threads:
-                    break
-                thread = self._unpark() if self._parked else self._new_thread()
-            if thread is not None:
-                thread.wake()
+            if self._parked:
+                self._call()
+                break
+            if len(self._threads) >= self.max_threads:
+                break
+            if not self._new_thread():
+                break
         self._report_cap()
 
     def _report_cap(self) -> None:
@@ -218,63 +242,71 @@ class Pool:
         if near and not self._near:
             self._near_cap(len(self._threads), self.max_threads)
         self._near = near
-        self._report_refusal()
+        if self._refusal is not None:
+            self._report_refusal()
 
-    def block(self) -> None:
+    def came(self, thread: PoolThread) -> None:
+        """A thread begins: it counts, also where its start was cut short by an exception."""
+        self._threads.add(thread)
+
+    def block(self, thread: PoolThread) -> None:
         """The calling pool thread is about to wait: another takes its place if there is work."""
-        with self._lock:
-            self._blocked += 1
-            waiting = self._jobs or self._urgent
-            thread = self._find_thread(urgent=bool(self._urgent)) if waiting else None
-        if thread is not None:
-            thread.wake()
+        self._blocked.add(thread)
+        if self._jobs or self._urgent:
+            self._call()
         self._report_cap()
 
-    def unblock(self) -> None:
+    def unblock(self, thread: PoolThread) -> None:
         """The calling pool thread goes on."""
-        with self._lock:
-            self._blocked -= 1
+        self._blocked.discard(thread)
 
     # -- what the threads do -------------------------------------------------------------------------------
 
     def next_job(self, thread: PoolThread) -> Job | None:
         """A job for this thread; None when there is none and the thread is now parked."""
-        with self._lock:
-            thread.promised = False
-            if thread.parked:  # woken for nothing: it must not stand among the parked while it works, or twice
-                self._parked.remove(thread)
-                thread.parked = False
+        thread.promised = False
+        while True:
+            self._parked.pop(thread, None)
+            self._fresh.discard(thread)
+            job = self._first_job(thread)
+            if job is not None:
+                if self._urgent or self._jobs:
+                    self._call()
+                return job
+            if thread.reserve:
+                return None  # it is called by itself, and remembers that
+            self._parked[thread] = None
+            if not self._urgent and not self._jobs:
+                return None
+
+    def _first_job(self, thread: PoolThread) -> Job | None:
+        try:
             if self._urgent:
                 return self._urgent.popleft()
             if self._jobs and (not thread.reserve or not self._threads):
                 self._taken += 1
                 return self._jobs.popleft()
-            if thread.reserve:
-                self._reserve_parked = True
-                return None
-            self._park(thread)
-            return None
+        except IndexError:  # another was faster
+            return self._first_job(thread)
+        return None
 
     def again(self, job: Job) -> None:
         """The job has more to do: behind those that wait."""
-        with self._lock:
-            (self._urgent if job.urgent else self._jobs).append(job)
-            thread = self._unpark() if self._parked and len(self._jobs) + len(self._urgent) > 1 else None
-        if thread is not None:
-            thread.wake()
+        (self._urgent if job.urgent else self._jobs).append(job)
+        if len(self._jobs) + len(self._urgent) > 1:
+            self._call()
 
     def retire(self, thread: PoolThread) -> bool:
         """The thread had nothing to do for long; True when it may end."""
-        with self._lock:
-            if thread.reserve:
-                if not self._closed or self._urgent:
-                    return False
-            elif thread.parked:
-                self._parked.remove(thread)
-            elif not self._closed or self._urgent or self._jobs:
-                return False  # it has just been picked for a job
-            self._threads.discard(thread)
-            return True
+        if thread.reserve:
+            return self._closed and not self._urgent
+        self._parked.pop(thread, None)
+        if self._urgent or self._jobs:
+            return False
+        self._threads.discard(thread)
+        if self._urgent or self._jobs:  # came in between, and still counted on this thread
+            self._call()
+        return True
 
     def run_job(self, job: Job) -> None:
         """Run it; an exception here is a bug of this library, not of a worker."""
@@ -292,99 +324,30 @@ class Pool:
         return self._closed
 
     @property
+    def patience_s(self) -> float:
+        """How long a thread waits for a job; not at all once it is closed: the wake-up of that may be used up."""
+        return 0 if self._closed else IDLE_S
+
+    @property
     def size(self) -> int:
         """Threads there are now, stuck ones too."""
         return len(self._threads) + (self._reserve is not None)
 
     def close(self, timeout_s: float) -> None:
         """End the threads; waits at most ``timeout_s`` for those that are not stuck in user code."""
-        with self._lock:
-            self._closed = True
-            threads = [*self._threads]
-            if self._reserve is not None:
-                threads.append(self._reserve)
-            while self._parked:
-                self._unpark()
+        self._closed = True
+        threads = list(self._threads.copy())
+        if self._reserve is not None:
+            threads.append(self._reserve)
         self._closing.set()
-        self._tick.set()
+        self._tick.give()
         for thread in threads:
-            thread.wake()
+            thread.wakeup.give()
         end = monotonic() + timeout_s
         # Those in user code come last: one may be stuck there for good, and the others must not wait for it.
         for thread in sorted(threads, key=lambda thread: thread.in_user_code):
-            if thread is not threading.current_thread():
+            if thread is not threading.current_thread() and thread.ident is not None:
                 patience = min(timeout_s, STUCK_S) if thread.in_user_code else end - monotonic()
                 thread.join(max(0.0, patience))
         if self._ticker is not None:
             self._ticker.join(max(0.0, end - monotonic()))
-
-
-class PoolThread(threading.Thread):
-    """One thread of the pool; as a context manager, the mark around a wait of its own."""
-
-    def __init__(self, pool: Pool, name: str, *, reserve: bool) -> None:
-        super().__init__(name=name, daemon=True)
-        self.pool = pool
-        self.reserve = reserve
-        self.soon = False
-        """True while it runs code that cannot block, so that it will look for a job soon. Its own thread only."""
-        self.promised = False
-        """True when it has kept a job for itself. Guarded by the pool's lock."""
-        self.parked = False
-        """True while it stands among the parked. Guarded by the pool's lock."""
-        self.in_user_code = False
-        self._depth = 0
-        self._gate = threading.Lock()  # a semaphore would be 10 us slower: it is made of Python code
-        self._gate.acquire()
-
-    def may_keep(self, job: Job) -> bool:
-        """With the pool's lock held: True when this thread will look for a job soon and has none in mind yet."""
-        return self.soon and not self.promised and (job.urgent or not self.reserve)
-
-    def wake(self) -> None:
-        """Have it look for jobs (again)."""
-        try:
-            self._gate.release()
-        except RuntimeError:
-            return  # woken twice before it looked: once is enough, it takes all that waits
-
-    def run(self) -> None:
-        """Take jobs until there have been none for a while."""
-        HERE.blocking = self
-        HERE.soon = _Soon(self)
-        pool = self.pool
-        while True:
-            job = pool.next_job(self)
-            if job is not None:
-                self.soon = job.urgent
-                self.in_user_code = not job.urgent
-                pool.run_job(job)
-                self.soon = self.in_user_code = False
-                job = None  # a parked thread must not keep the last life alive
-                continue
-            woken = self._gate.acquire(timeout=0 if pool.closed else IDLE_S)  # the wake of close may be used up
-            if (not woken or pool.closed) and pool.retire(self):
-                return
-
-    def __enter__(self) -> None:
-        self._depth += 1
-        if self._depth == 1:
-            self.pool.block()
-
-    def __exit__(self, *_: object) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self.pool.unblock()
-
-
-class _Soon:
-    """Marks what a pool thread does last in a run: it will look for a job right after."""
-
-    def __init__(self, thread: PoolThread) -> None:
-        self._thread = thread
-
-    def __enter__(self) -> None:
-        self._thread.soon = True
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.soon = False

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from actors.dispatch.disposal import let_go
+from actors.dispatch.wakeup import Wakeup
 
 if TYPE_CHECKING:
     from actors.boundary import WorkerLife
@@ -25,12 +26,12 @@ class Threads:
         self._failed = failed
 
     def schedule(self, life: WorkerLife) -> None:
-        """Start the life's thread, or wake it. The claim protocol makes sure that it is not woken twice."""
+        """Start the life's thread, or wake it. Its supervisor starts it; nobody can wake it before."""
         gate = life.gate
         if gate is not None:
-            gate.release()
+            gate.give()
             return
-        life.gate = gate = threading.Semaphore(0)
+        life.gate = gate = Wakeup()
         name = f"{life.mailbox.path}-{next(_numbers)}"
         thread = threading.Thread(target=self._main, args=(life, gate), name=name, daemon=True)
         try:
@@ -41,14 +42,14 @@ class Threads:
     def cancel(self, life: WorkerLife) -> None:
         """A thread cannot be cancelled: its supervisor abandons it."""
 
-    def _main(self, life: WorkerLife, gate: threading.Semaphore) -> None:
+    def _main(self, life: WorkerLife, gate: Wakeup) -> None:
         try:
             while True:
                 more = life.run()
                 if life.is_over:
                     return
                 if not more:
-                    gate.acquire()
+                    gate.sleep()
         except BaseException as error:
             self._failed(error)
         finally:
