@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import pykka
 
 from actors.clock import monotonic
-from actors.dispatch.pool import Pool, PoolThread
+from actors.dispatch.pool import Pool
+from actors.dispatch.pool_thread import PoolThread
 
 PATIENCE_S = 5.0
 """How long threads that are just ending are waited for."""
