@@ -113,8 +113,11 @@ class WorkerLife(OrderedLife):
     async def drive(self, work: Iterator[Envelope]) -> bool:
         """The crash boundary: run what is to be run; False when the life is over, else look for more work."""
         try:
-            if self.phase is Phase.STARTING:
+            phase = self.phase
+            if phase is Phase.STARTING:
                 return await self._enter()
+            if phase is Phase.OVER:
+                return False  # it was killed since ``next_work``: there may never have been an actor
             if not await self._work(work):
                 return False
             if self.order is None:

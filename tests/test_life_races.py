@@ -16,6 +16,7 @@ from actors import (
     ChildError,
     ChildExited,
     ChildStarted,
+    InternalError,
     Reply,
     StartError,
 )
@@ -78,6 +79,34 @@ def test_a_kill_and_a_crash_at_the_same_moment_make_one_exit(
         eventually(lambda: not tree._system.lives_abandoned)
 
         assert [event.reason for event in seen.of(ChildExited)] == [reason]
+
+
+@pytest.mark.parametrize("dispatch", ["pool", "thread"])
+@pytest.mark.parametrize("claimed", [True, False])
+def test_one_that_is_killed_before_the_first_line_of_its_start_runs_nothing(
+    dispatch: str, claimed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    kind = kind_with(Ours, on_start=lambda self: ran.append("on_start"))
+    with tree_of(worker("other")) as tree:
+        seen = Witness(tree)
+        settle(tree)
+
+        with stop_at(
+            WorkerLife, "next_work", lambda life: "w" in life.mailbox.path, after=claimed, patch=monkeypatch
+        ) as gate:
+            spec = worker("w", kind, dispatch=dispatch, shutdown="brutal_kill")
+            started = in_thread(lambda: tree.start_child("t", spec))
+            gate.wait_reached()
+            tree.terminate_child("t/w")
+        with pytest.raises(StartError):
+            started()
+        settle(tree)
+        eventually(lambda: not tree._system.lives_abandoned)
+
+        assert ran == []
+        assert seen.of(InternalError) == []
+        assert [(event.reason, event.started) for event in seen.of(ChildExited)] == [(Reason.KILLED, False)]
 
 
 @pytest.mark.parametrize("kind", [Ours, kind_with(Ours, on_stop=lambda self: None), Stock])
