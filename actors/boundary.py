@@ -289,11 +289,12 @@ class WorkerLife(OrderedLife):
         frames = error.__traceback__
         if reply is not None:
             reply.fail(self._for_asker(error))
-        if self._enter_last_hook(plain=self.recipe.fails_plain or self.actor is None):
+        crash = Exit(Reason.CRASHED, error, frames=frames)
+        if self._enter_last_hook(plain=self.recipe.fails_plain or self.actor is None, crash=crash):
             second = await self._hook("on_failure", type(error), error, error.__traceback__)
             if second is not None:
                 self.system.hook_raised(self.mailbox.path, "on_failure", second)
-        self._tell_end(Exit(Reason.CRASHED, error, frames=frames))
+        self._tell_end(crash)
 
     def _for_asker(self, error: BaseException) -> BaseException:
         if isinstance(error, Exception):
@@ -302,14 +303,14 @@ class WorkerLife(OrderedLife):
         wrapped.__cause__ = error
         return wrapped
 
-    def _enter_last_hook(self, *, plain: bool) -> bool:
+    def _enter_last_hook(self, *, plain: bool, crash: Exit | None = None) -> bool:
         """True when a last hook is to be run; the owner then gives it the limit of a stop."""
         if plain:
             return False
         with self.mailbox.lock:
             if self.phase is Phase.OVER or self.order is Reason.KILLED:
                 return False
-            self.phase = Phase.ENDING
+            self.phase, self.crash = Phase.ENDING, crash
         self.owner.post(Ending(self))
         return True
 

@@ -49,7 +49,7 @@ class TerminateChild:
         """Stop it, whatever it is doing: a pending restart is cancelled for good."""
         children = _found(supervisor, self.id, reply)
         if children:
-            supervisor.advance(StopCall(children, reply))
+            supervisor.carry_out(StopCall(children, reply))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class DeleteChild:
 def _start(supervisor: Supervisor, children: list[Child], reply: Reply, *, keep: bool) -> None:
     call = StartCall(children, reply, keep=keep)
     supervisor.starting.add(call)
-    supervisor.advance(call)
+    supervisor.carry_out(call)
 
 
 def _found(supervisor: Supervisor, id_: str, reply: Reply) -> list[Child]:

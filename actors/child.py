@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from actors.dispatch.timers import Timer
     from actors.life import Exit, Life
     from actors.mailbox import Mailbox
-    from actors.plan import Plan
+    from actors.plan import Plan, StartCall
     from actors.system import System
 
 State: TypeAlias = Literal["running", "restarting", "stopped", "parked"]
@@ -32,6 +32,11 @@ class Standing(Enum):
     UP = "up"
     STOPPING = "stopping"
     PARKED = "parked"
+    GONE = "gone"
+    """No longer listed. It is never started again, even where a namesake is."""
+
+
+_DOWN = frozenset({Standing.DOWN, Standing.PARKED, Standing.GONE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,7 @@ class Child:
     """A supervisor's record of one child."""
 
     __slots__ = (
+        "added_by",
         "came_up",
         "consecutive",
         "due",
@@ -93,6 +99,7 @@ class Child:
         "joined",
         "last_exit",
         "life",
+        "limit",
         "mailbox",
         "plan",
         "restarts",
@@ -116,9 +123,11 @@ class Child:
         self.standing = Standing.DOWN
         self.life: Life | None = None
         self.plan: Plan | None = None
-        """What is being done with it."""
+        """Its owner, which alone may start and stop it: see ``actors.ownership``."""
         self.joined: list[Plan] | None = None
-        """Other plans that wait until it is down."""
+        """Other plans that wait until its owner has dealt with it."""
+        self.added_by: StartCall | None = None
+        """The start_child that has added it, while that has not succeeded yet."""
         self.came_up = False
         """True when the last life that ended had been up."""
         self.timed_out = False
@@ -130,7 +139,9 @@ class Child:
         """When its backoff ends."""
         self.last_exit: LastExit | None = None
         self.timer: Timer | None = None
-        """The limit of what it is doing now: starting, or ending."""
+        """The time limit of what it is doing now: starting, or ending."""
+        self.limit: object = None
+        """What its supervisor will be told when that time is over; anything else that it is told is of an old limit."""
         self.window: RestartWindow | None = None
         """Its own restart limit, where it parks."""
 
@@ -150,7 +161,7 @@ class Child:
     @property
     def is_down(self) -> bool:
         """True when nothing of it runs."""
-        return self.standing is Standing.DOWN or self.standing is Standing.PARKED
+        return self.standing in _DOWN
 
     @property
     def is_up(self) -> bool:
@@ -163,7 +174,8 @@ class Child:
         """True when it is down, or coming up, and its supervisor will see to it that it runs again."""
         if self.standing is Standing.STARTING:
             return not self.is_up
-        return self.standing is Standing.DOWN and self.plan is not None
+        plan = self.plan
+        return self.standing is Standing.DOWN and plan is not None and plan.starts_again
 
     @property
     def state(self) -> State:
@@ -172,7 +184,7 @@ class Child:
             return "parked"
         if self.is_restarting:
             return "restarting"
-        return "stopped" if self.standing is Standing.DOWN else "running"
+        return "stopped" if self.is_down else "running"
 
     @property
     def counts_as_alive(self) -> bool:
@@ -187,7 +199,7 @@ class Child:
         """Its limit no longer counts."""
         if self.timer is not None:
             self.timer.cancel()
-            self.timer = None
+            self.timer = self.limit = None
 
     def info(self, system: System) -> ChildInfo:
         """What others may see."""

@@ -1,8 +1,12 @@
 """One child's operation: start it, stop it, run out of patience with it, take note of its end.
 
 The supervisor decides; its hands do it to one child at a time and know nothing of the others. Every wait has a limit,
-which is a timer that posts ``Late`` to the supervisor; it carries the life, so that a limit of an old life says nothing
-about a new one.
+which is a timer that posts a ``Late`` of its own to the supervisor. The child's record keeps the one that counts now
+(``Child.limit``): a limit that was lifted or replaced says nothing any more, neither of this life nor of a later one.
+
+A child's limit is that of its start, of a stop that its supervisor has ordered, or of an end of its own: it crashed, or
+stopped, and is in its last hook. What is over by itself has the ``shutdown`` of its spec for that, but where this is 0
+(or "brutal_kill"): that says how long its supervisor waits when it orders a stop, not that on_failure is not to run.
 """
 
 from __future__ import annotations
@@ -25,11 +29,13 @@ if TYPE_CHECKING:
 
 GRACE_S = 0.5
 """How long a cancelled coroutine may take to end before it is abandoned."""
+OWN_END_S = 5.0
+"""How long a child that ends by itself may take for its last hook, where its supervisor would not wait at all."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Late:
-    """To the supervisor: the limit of what this life is doing is over."""
+    """To the supervisor: this limit of what this life is doing is over. Each one is another."""
 
     life: Life
 
@@ -44,7 +50,6 @@ class Hands:
 
     def start(self, child: Child) -> bool:
         """Begin a new life; True when it is up already."""
-        self.open(child)
         spec, mailbox = child.spec, child.mailbox
         kind = SupervisorLife if spec.is_supervisor else WorkerLife
         life = child.life = kind(self._system, spec, mailbox, self._box)
@@ -58,7 +63,7 @@ class Hands:
 
     @staticmethod
     def open(child: Child) -> None:
-        """It is to be started: what is sent to it waits, also where it was stopped for good before."""
+        """It is to be started: what is sent to it waits from now on, also where it was stopped for good before."""
         natural = natural_refusal(child.spec)
         if child.mailbox.refusal is not natural:
             child.mailbox.open(natural)
@@ -91,13 +96,19 @@ class Hands:
         life = child.life
         if life is None or seconds == math.inf:
             return
-        box = self._box
-        child.timer = self._system.timers.call_at(self._system.now() + seconds, lambda: box.post(Late(life)))
+        box, late = self._box, Late(life)
+        child.limit = late
+        child.timer = self._system.timers.call_at(self._system.now() + seconds, lambda: box.post(late))
 
-    def out_of_time(self, child: Child) -> Exit | None:
+    def ends_by_itself(self, child: Child) -> None:
+        """It is on its way out, and nobody here has told it to: one limit, for its handler and its last hook."""
+        if child.timer is None:
+            self.limit(child, child.spec.shutdown_s or OWN_END_S)
+
+    def out_of_time(self, child: Child, late: Late) -> Exit | None:
         """It took too long: cancel or abandon it; abandon what was cancelled before. Its Exit if it is over now."""
         life = child.life
-        if life is None or child.timer is None or child.timer.callback is not None:
+        if life is None or child.limit is not late:
             return None  # that limit was lifted, or replaced, after it had run out
         if child.standing is Standing.STARTING:
             child.timed_out = True

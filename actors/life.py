@@ -116,6 +116,7 @@ class Life:
         "abandoned",
         "actor",
         "came_up",
+        "crash",
         "current",
         "gate",
         "held",
@@ -145,6 +146,8 @@ class Life:
         self.came_up = False
         """True once it was up."""
         self.order: Reason | None = None
+        self.crash: Exit | None = None
+        """Set while on_failure runs: how it ends, also where that takes too long and it has to be killed."""
         self.current: Envelope | None = None
         """The envelope being handled."""
         self.since = 0.0
@@ -270,6 +273,9 @@ class Life:
             self.phase = Phase.OVER
             self.order = self.order or exit_.reason
             current, self.current = self.current, None
+            crash, self.crash = self.crash, None
+            if crash is not None and exit_.reason is Reason.KILLED:
+                exit_ = crash
             abandon = abandon and self.running_on is not None  # it may have come back just before this
             if abandon:
                 self.abandoned = True

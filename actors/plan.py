@@ -5,20 +5,20 @@ other, in order). The first start of a supervisor, a restart of one child or of 
 are all plans; they differ in what a failure and the end of the plan mean. ``advance`` is a loop, not a recursion, and
 gives way every ``STEPS`` steps, so that a supervisor of 100,000 children answers while it starts or stops them.
 
-Every child belongs to at most one plan. A plan that needs a child of another takes it over: the other one goes on
-without it (``lose``), or, where it only waits until the child is down, is told when it is (``Child.joined``).
+Every child belongs to at most one plan, which has claimed it when the plan began; see ``actors.ownership``.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from actors.callables import type_name
 from actors.child import Standing
 from actors.errors import StartError
+from actors.ownership import claim, join
 from actors.spec import Restart
 
 if TYPE_CHECKING:
@@ -36,9 +36,11 @@ class Plan:
     """Stop, wait, start."""
 
     starts_again = False
-    """True where a child that was stopped for it is still its own, because it will start it."""
+    """True where a child of it that is down will be started by it."""
     only_waits = False
     """True where it is content when another plan brings its child down."""
+    exclusive = False
+    """True where the restart of a group leaves its children alone."""
 
     def __init__(
         self, stops: Iterable[list[Child]] = (), starts: Iterable[Child] = (), due: float | None = None
@@ -65,9 +67,13 @@ class Plan:
             self.timer.cancel()
             self.timer = None
 
-    def pending(self) -> list[Child]:
-        """Children that it has still to start, in order."""
-        return [child for child in self.starts if child.plan is self]
+    def members(self) -> Iterator[Child]:
+        """All that stand in its lists, some of them twice; to be claimed when it begins."""
+        return itertools.chain(self.starts, *self.stops, self.batch, self.busy)
+
+    def own(self) -> list[Child]:
+        """Children that it has something to do with still."""
+        return [child for child in dict.fromkeys(self.members()) if child.plan is self]
 
     # -- what the kinds differ in --------------------------------------------------------------------------
 
@@ -88,7 +94,29 @@ class Plan:
 
 
 class FirstPass(Plan):
-    """The first start of a supervisor: all children in order; the first that fails fails all."""
+    """The first start of a supervisor: all children in order; the first that fails fails all.
+
+    A child that is up already and has to be restarted is put off until all are up. Meanwhile it belongs to the first
+    pass, so whoever stops it takes it from there, and its restart with it.
+    """
+
+    starts_again = True
+
+    def __init__(self, children: Iterable[Child]) -> None:
+        super().__init__(starts=children)
+        self.late: dict[Child, Exit] = {}
+        """Children to be restarted when all are up, and how they ended."""
+        self.significant_ended = False
+        """True once a significant child has ended by itself: what follows from that is decided when all are up."""
+
+    def put_off(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
+        """Restart it when all are up."""
+        self.late[child] = exit_
+        claim(supervisor, self, [child])
+
+    def lose(self, supervisor: Supervisor, child: Child) -> None:
+        """It is not restarted."""
+        self.late.pop(child, None)
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
         """Roll back: no retry, nothing counted."""
@@ -96,7 +124,7 @@ class FirstPass(Plan):
 
     def done(self, supervisor: Supervisor) -> None:
         """The supervisor is up."""
-        supervisor.all_up()
+        supervisor.all_up(self)
 
 
 class RestartPlan(Plan):
@@ -104,12 +132,12 @@ class RestartPlan(Plan):
 
     starts_again = True
 
-    def __init__(self, culprit: Child, stops: list[list[Child]], starts: list[Child], due: float) -> None:
+    def __init__(
+        self, stops: Iterable[list[Child]], starts: Iterable[Child], due: float, starting: Iterable[Child] = ()
+    ) -> None:
         super().__init__(stops, starts, due)
-        self.culprit = culprit
-        for child in itertools.chain(starts, *stops):
-            if child.plan is None or child.plan.over:
-                child.plan = self
+        self.busy.update(starting)
+        """A restart that it replaces has begun to start these."""
 
     def stopped(self, supervisor: Supervisor, child: Child) -> None:
         """A temporary sibling is not started again."""
@@ -129,7 +157,7 @@ class RestartPlan(Plan):
         if child.due is None:
             return
         child.due = None
-        self.due = max((other.due for other in self.pending() if other.due is not None), default=None)
+        self.due = max((other.due for other in self.own() if other.due is not None), default=None)
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -147,7 +175,6 @@ class ReplacePlan(Plan):
     def __init__(self, child: Child) -> None:
         super().__init__([[child]], [child])
         self.kill = True
-        child.plan = self
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
         """From here on it is a restart like any other."""
@@ -157,10 +184,11 @@ class ReplacePlan(Plan):
 class ParkPlan(Plan):
     """A child of which too much was given up: kill it, and leave it down until somebody restarts it."""
 
+    exclusive = True
+
     def __init__(self, child: Child) -> None:
         super().__init__([[child]])
         self.kill = True
-        child.plan = self
 
     def stopped(self, supervisor: Supervisor, child: Child) -> None:
         """It is parked."""
@@ -183,7 +211,7 @@ class Shutdown(Plan):
 class StopCall(Plan):
     """terminate_child."""
 
-    only_waits = True
+    only_waits = exclusive = True
 
     def __init__(self, children: list[Child], reply: Reply) -> None:
         super().__init__([children])
@@ -199,17 +227,32 @@ class StopCall(Plan):
 
 
 class StartCall(Plan):
-    """start_child and restart_child: a failing start raises in the caller, and is not tried again."""
+    """start_child and restart_child: a failing start raises in the caller, and is not tried again.
+
+    When one member of a pool fails, all members are taken back from wherever they are by then, also from a restart:
+    the caller hears of the failure when nothing of them runs any more.
+    """
+
+    exclusive = True
 
     def __init__(self, children: list[Child], reply: Reply, *, keep: bool) -> None:
         super().__init__(starts=children)
         self.reply = reply
-        self.keep = keep
-        """True for restart_child: what fails stays listed as stopped. False: it is forgotten."""
         self.children = children
         self.failure: StartError | None = None
-        for child in children:
-            child.plan = self
+        if not keep:
+            for child in children:
+                child.added_by = self
+
+    @property
+    def starts_again(self) -> bool:  # type: ignore[override]
+        """Until it has failed; then it stops what it has started."""
+        return self.failure is None
+
+    @property
+    def only_waits(self) -> bool:  # type: ignore[override]
+        """Once it has failed its children have only to go down."""
+        return self.failure is not None
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
         """Stop the members that are up already, and give up."""
@@ -219,28 +262,34 @@ class StartCall(Plan):
         """Somebody stopped it while it started."""
         self._fail(supervisor, StartError(child.path, "was stopped while it started"))
 
+    def stopped(self, supervisor: Supervisor, child: Child) -> None:
+        """It has failed: what start_child had added is forgotten, what restart_child was to start stays down."""
+        supervisor.stay_down(child)
+
     def done(self, supervisor: Supervisor) -> None:
         """Answer the caller."""
         supervisor.starting.discard(self)
+        for child in self.children:
+            if child.added_by is self:
+                child.added_by = None
         if self.failure is None:
             self.reply.complete()
-            return
-        for child in self.children:
-            if child.plan is None and child.is_down:
-                if self.keep:
-                    supervisor.stay_down(child)
-                else:
-                    supervisor.forget(child)
-        self.reply.fail(self.failure)
+        else:
+            self.reply.fail(self.failure)
 
     def _fail(self, supervisor: Supervisor, failure: StartError) -> None:
+        if self.failure is not None:
+            return
         self.failure = failure
         self.starts.clear()
-        up = [child for child in self.children if child.standing is Standing.UP and child.plan is None]
-        self.stops = [up] if up else []
+        taken = []
         for child in self.children:
-            if child.plan is self and child.is_down:
-                child.plan = None
+            if child.plan is not None and child.plan is not self and child.plan.only_waits:
+                join(self, child)  # its owner brings it down
+            elif child.standing is not Standing.GONE:
+                taken.append(child)
+        self.stops = [taken]
+        claim(supervisor, self, taken)
 
 
 def start_error(child: Child, exit_: Exit) -> StartError:

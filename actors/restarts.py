@@ -19,7 +19,7 @@ from actors.events import ChildParked, ChildRestarting, SupervisorGaveUp
 from actors.life import Exit
 from actors.limit import RestartWindow
 from actors.mailbox import Refusal
-from actors.plan import RestartPlan, StartCall
+from actors.plan import RestartPlan
 from actors.spec import Reason, Restart, Strategy
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ class Restarts:
         """Count one restart attempt of a child, and make it; or park the child, or give up."""
         if self._supervisor.shutdown is not None:
             return
+        if self._supervisor.first is not None:
+            self._supervisor.first.put_off(self._supervisor, child, exit_)
+            return
         now = self._system.now()
         window = self._window_of(child)
         if not window.admit(now):
@@ -56,8 +59,7 @@ class Restarts:
         delay_s = backoff.delay_s(child.consecutive, self._system.random) if backoff is not None else 0.0
         self._system.publish(ChildRestarting(child.path, child.consecutive, delay_s))
         child.due = now + delay_s if delay_s > 0 else None
-        plan = self._plan(child, now + delay_s)
-        self._supervisor.advance(plan)
+        self._supervisor.carry_out(self._plan(child, now + delay_s))
 
     def done(self, plan: RestartPlan) -> None:
         """All that the plan had to start is up."""
@@ -72,30 +74,30 @@ class Restarts:
         return child.window
 
     def _plan(self, culprit: Child, due: float) -> RestartPlan:
-        """Stop whom the strategy names, wait, start them; what a restart under way had still to start is joined."""
+        """Stop whom the strategy names, wait, start them; what a restart under way had still to do is joined."""
         if self._recipe.strategy is Strategy.ONE_FOR_ONE:
-            return RestartPlan(culprit, [], [culprit], due)
+            return RestartPlan([], [culprit], due)
         members = strategy.scope(self._recipe.strategy, self._supervisor.roster.newest_first(), culprit)
+        starting: list[Child] = []
         old = self.group
         if old is not None and not old.over:
             touched = set(members)
-            missing = [child for child in old.pending() if child not in touched]
+            left = [child for child in old.own() if child not in touched]
+            starting = [child for child in left if child.standing is Standing.STARTING]
+            missing = [child for child in left if child.standing is not Standing.STARTING]
             members = sorted([*members, *missing], key=lambda child: child.seq) if missing else members
             due = max(due, old.due or due)
             old.cancel()
         members = [child for child in members if self._may_restart(child)]
         stops = [child for child in members if not child.is_down]
         starts = [child for child in members if child.spec.restart is not Restart.TEMPORARY]
-        for child in starts:
-            if child.is_down:  # it may have been stopped, and is restarting from now on
-                self._supervisor.hands.open(child)
         batches = strategy.stop_batches(stops, parallel=self._recipe.parallel_stop)
-        self.group = RestartPlan(culprit, batches, starts, due)
+        self.group = RestartPlan(batches, starts, due, starting)
         return self.group
 
     def _may_restart(self, child: Child) -> bool:
-        """Parked children are left parked; a child call that is starting one goes on by itself."""
-        return child.standing is not Standing.PARKED and not isinstance(child.plan, StartCall)
+        """Parked children are left parked; a call about one child goes on by itself."""
+        return child.standing is not Standing.PARKED and (child.plan is None or not child.plan.exclusive)
 
     def park(self, child: Child, restarts: int) -> None:
         """It stays down until somebody restarts it."""

@@ -1,15 +1,17 @@
 """The table of a supervisor's children: listed in start order, found by id, registered in the tree by path.
 
 One place adds to it (``enlist``) and one takes away (``strike``), so a child that is forgotten leaves nothing behind.
+An id says nothing about which child is meant, because it may be used again: only this child itself is taken away, and
+it is ``GONE`` from then on.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from actors.child import Child
+from actors.child import Child, Standing
 from actors.mailbox import Mailbox, Refusal, SupervisorBox
 from actors.poolbox import PoolBox
 from actors.spec import UNBOUNDED, ChildSpec, WorkerRecipe
@@ -89,14 +91,20 @@ class Roster:
         return child
 
     def strike(self, child: Child) -> None:
-        """Take a child off the list; nothing of it stays."""
-        self.children.pop(child.id, None)
-        self.significant.pop(child.id, None)
-        path = child.path
-        if self._system.children.get(path) is child:
-            del self._system.children[path]
-        if self._system.boxes.get(path) is child.mailbox:
-            del self._system.boxes[path]
+        """Take a child off the list; nothing of it stays, and a namesake stays as it is."""
+        child.standing = Standing.GONE
+        child.cancel_timer()
+        child.plan = child.added_by = None
+        path, system = child.path, self._system
+        tables: tuple[tuple[dict[str, Any], str, object], ...] = (
+            (self.children, child.id, child),
+            (self.significant, child.id, child),
+            (system.children, path, child),
+            (system.boxes, path, child.mailbox),
+        )
+        for table, key, entry in tables:
+            if table.get(key) is entry:
+                del table[key]
         if child.pool is not None:
             self._strike_member(child, child.pool)
 
@@ -113,7 +121,8 @@ class Roster:
         pool.remove(child.mailbox)
         if not pool.members:
             del self.pools[id_]
-            self._system.boxes.pop(pool.path, None)
+            if self._system.boxes.get(pool.path) is pool:
+                del self._system.boxes[pool.path]
 
 
 def new_box(spec: ChildSpec, path: str, pool: PoolBox | None = None) -> Mailbox:

@@ -3,7 +3,7 @@
 It is an actor like a worker: one message at a time, from a mailbox, on the pool. It never runs user code, never blocks
 and never does I/O: slow starts and stops happen in the children, which tell it when they are done, so it answers at all
 times. What it hears (``_HEARS``) is a closed list. What it does to one child goes through ``Hands``; what it is doing
-with several is a ``Plan``; restarts are decided in ``Restarts``.
+with several is a ``Plan``; which plan has a child stands in ``actors.ownership``; restarts are decided in ``Restarts``.
 
 The life of a supervisor::
 
@@ -26,6 +26,7 @@ from actors.errors import StartError
 from actors.hands import Hands, Late
 from actors.life import Ended, Ending, Exit, Up
 from actors.mailbox import Refusal
+from actors.ownership import claim, dealt_with
 from actors.plan import STEPS, FirstPass, ParkPlan, Plan, ReplacePlan, Shutdown, StartCall
 from actors.reply import Reply
 from actors.restarts import Restarts
@@ -56,8 +57,6 @@ class Supervisor(Hardened):
         self.shutdown: Shutdown | None = None
         self.starting: set[StartCall] = set()
         """Child calls that wait for a start."""
-        self._deferred: list[tuple[Child, Exit]] = []
-        """Exits during the first pass, to be treated when it is over."""
 
     # -- hearing -------------------------------------------------------------------------------------------
 
@@ -66,10 +65,8 @@ class Supervisor(Hardened):
         self.begun = True
         for spec in self.recipe.children:
             self.roster.enlist(spec)
-        self.first = FirstPass(starts=self.roster)
-        for child in self.roster:
-            child.plan = self.first
-        self.advance(self.first)
+        self.first = FirstPass(self.roster)
+        self.carry_out(self.first)
 
     def hear(self, message: Any, reply: Reply | None) -> None:
         """Handle one message."""
@@ -91,12 +88,12 @@ class Supervisor(Hardened):
     def _hear_ending(self, ending: Ending) -> None:
         child = self.roster.of(ending.life)
         if child is not None and child.standing is Standing.UP:
-            self.hands.limit(child, child.spec.shutdown_s)
+            self.hands.ends_by_itself(child)
 
     def _hear_late(self, late: Late) -> None:
         child = self.roster.of(late.life)
         if child is not None:
-            ended = self.hands.out_of_time(child)
+            ended = self.hands.out_of_time(child, late)
             if ended is not None:
                 self._advance_all(self._ended(child, ended))
 
@@ -120,9 +117,9 @@ class Supervisor(Hardened):
         left = sum(member.mailbox.abandoned for member in self.roster.find(child.spec.id)) if child.pool else None
         left = child.mailbox.abandoned if left is None else left
         if left >= order.max_abandoned:
-            self.advance(ParkPlan(child))
+            self.carry_out(ParkPlan(child))
         else:
-            self.advance(ReplacePlan(child))
+            self.carry_out(ReplacePlan(child))
 
     def _hear_go_on(self, go_on: GoOn) -> None:
         go_on.plan.timer = None
@@ -132,6 +129,14 @@ class Supervisor(Hardened):
         ping.reply.complete()
 
     # -- carrying out a plan -------------------------------------------------------------------------------
+
+    def carry_out(self, plan: Plan) -> None:
+        """Begin a plan: its children are its own from now on, and those that it will start take messages again."""
+        claim(self, plan, plan.members())
+        for child in plan.starts:
+            if child.is_down:
+                self.hands.open(child)
+        self.advance(plan)
 
     def advance(self, plan: Plan) -> None:
         """Do what can be done of a plan now."""
@@ -144,7 +149,9 @@ class Supervisor(Hardened):
                 return
             elif plan.stops:
                 plan.batch = plan.stops.pop()
-            elif plan.due is not None and plan.due > self.system.now():
+            elif plan.starts and plan.starts[0].plan is not plan:
+                plan.starts.popleft()
+            elif plan.starts and plan.due is not None and plan.due > self.system.now():
                 self._wait_for(plan, plan.due)
                 return
             elif plan.starts:
@@ -165,8 +172,6 @@ class Supervisor(Hardened):
             plan.timer = self.system.timers.call_at(due, lambda: box.post(GoOn(plan)))
 
     def _start_for(self, plan: Plan, child: Child) -> None:
-        if child.plan is not plan or not child.is_down or self.shutdown is not None:
-            return  # it was taken out of the plan, or nothing is to be started any more
         child.due = None
         plan.busy.add(child)
         if self.hands.start(child):
@@ -174,9 +179,10 @@ class Supervisor(Hardened):
 
     def _is_up(self, child: Child) -> Plan | None:
         """Take note; the plan that goes on now."""
-        plan, child.plan = child.plan, None
+        plan = child.plan
         self.hands.is_up(child)
-        if plan is not None:
+        if plan is not None and child in plan.busy:
+            child.plan = None
             plan.busy.discard(child)
             plan.came_up(self, child)
         if self.liaison is not None:
@@ -184,35 +190,22 @@ class Supervisor(Hardened):
         return plan
 
     def _stop_for(self, plan: Plan, child: Child) -> None:
-        self.take_over(child, plan)
-        if child.standing is Standing.PARKED:
-            child.plan = None
-            return
+        if child.plan is not plan:
+            return  # it was taken over since
         if child.is_down:
-            self._is_stopped(child, plan)
+            self._advance_all(self._is_stopped(child, plan))
             return
         plan.busy.add(child)
         ended = self.hands.stop(child, kill=plan.kill)
         if ended is not None:
             self._advance_all([other for other in self._ended(child, ended) if other is not plan])
 
-    def take_over(self, child: Child, plan: Plan) -> None:
-        """The child belongs to this plan now; the one that it belonged to goes on without it."""
-        old = child.plan
-        child.plan = plan
-        if old is None or old is plan or old.over:
-            return
-        if old.only_waits:
-            child.joined = [*(child.joined or ()), old]
-            return
-        old.busy.discard(child)
-        old.lose(self, child)
-        self.advance(old)
-
-    def _is_stopped(self, child: Child, plan: Plan) -> None:
+    def _is_stopped(self, child: Child, plan: Plan) -> list[Plan]:
+        """Its owner has what it wanted; the plans that waited for that."""
         if not plan.starts_again:
             child.plan = None
         plan.stopped(self, child)
+        return dealt_with(child)
 
     # -- the end of a child --------------------------------------------------------------------------------
 
@@ -220,56 +213,58 @@ class Supervisor(Hardened):
         """Treat the end of a child's present life; the plans that go on now."""
         standing, plan = child.standing, child.plan
         self.hands.is_down(child, exit_)
-        plans, child.joined = child.joined or [], None
-        for waiting in plans:
-            waiting.busy.discard(child)
-        if plan is not None and standing in {Standing.STOPPING, Standing.STARTING}:
+        plans: list[Plan] = []
+        if plan is None:
+            self._ended_by_itself(child, exit_)
+        elif child in plan.busy:
             plan.busy.discard(child)
-            plans = [*plans, plan]
-        if standing is Standing.STOPPING:
-            if plan is not None:
-                self._is_stopped(child, plan)
-            if child.dynamic and child.mailbox.incarnation == 0:
-                self.forget(child)  # start_child had added it, and raises: nothing of it is kept
-        elif standing is Standing.STARTING:
-            self._did_not_start(child, exit_)
-        elif plan is None and self.shutdown is None:
-            if self.first is not None:
-                self._deferred.append((child, exit_))
+            plans = [plan]
+            if standing is Standing.STOPPING:
+                plans += self._is_stopped(child, plan)
             else:
-                self._ended_by_itself(child, exit_)
+                self._did_not_start(child, plan, exit_)
         # else: it ended just before its turn to be stopped. It is part of that restart, or of the shutdown.
         if self.liaison is not None:
             self.liaison.changed(child)  # now that all is decided about it
         return plans
 
-    def _did_not_start(self, child: Child, exit_: Exit) -> None:
-        plan, child.plan = child.plan, None
+    def _did_not_start(self, child: Child, plan: Plan, exit_: Exit) -> None:
+        child.plan = None
         if exit_.ignored:
             self.stay_down(child)
-        elif plan is not None and not plan.over:
+        else:
             plan.start_failed(self, child, exit_)
 
     def _ended_by_itself(self, child: Child, exit_: Exit) -> None:
-        verdict = strategy.decide(child.spec.restart, exit_.reason)
-        if verdict is Verdict.RESTART:
+        if strategy.decide(child.spec.restart, exit_.reason) is Verdict.RESTART:
             self.restarts.attempt(child, exit_)
             return
         significant = child.spec.significant
         self.stay_down(child)
-        alive = sum(other.counts_as_alive for other in self.roster.significant.values()) if significant else 0
-        if strategy.ends_supervisor(self.recipe.auto_shutdown, significant=significant, significant_alive=alive):
+        if significant:
+            self._significant_ended()
+
+    def _significant_ended(self) -> None:
+        if self.first is not None:
+            self.first.significant_ended = True
+            return
+        alive = sum(other.counts_as_alive for other in self.roster.significant.values())
+        if strategy.ends_supervisor(self.recipe.auto_shutdown, significant=True, significant_alive=alive):
             self.shut_down(Exit(Reason.SHUTDOWN, what="auto_shutdown"))
 
     def stay_down(self, child: Child) -> None:
-        """The child stays down: answer everything in its mailbox. A temporary one is forgotten."""
-        if child.spec.restart is Restart.TEMPORARY:
+        """The child stays down: answer all in its mailbox. A temporary one, or one of a failed start_child, goes."""
+        added_by = child.added_by
+        if child.spec.restart is Restart.TEMPORARY or (added_by is not None and added_by.failure is not None):
             self.forget(child)
-        else:
+            return
+        if child.standing is not Standing.PARKED:
             self.system.close(child.mailbox, Refusal.STOPPED)
+        if self.liaison is not None:
+            self.liaison.changed(child)
 
     def forget(self, child: Child) -> None:
-        """Nothing of the child stays."""
+        """Nothing of the child stays, and nothing can happen to it any more."""
         self.roster.strike(child)
         if self.liaison is not None:
             self.liaison.forgotten(child)
@@ -277,14 +272,15 @@ class Supervisor(Hardened):
 
     # -- beginning and end ---------------------------------------------------------------------------------
 
-    def all_up(self) -> None:
+    def all_up(self, first: FirstPass) -> None:
         """The first pass is over: treat what ended meanwhile."""
         self.first = None
         self.life.is_up()
-        deferred, self._deferred = self._deferred, []
-        for child, exit_ in deferred:
-            if child.is_down and child.plan is None and self.shutdown is None:
-                self._ended_by_itself(child, exit_)
+        for child, exit_ in first.late.items():
+            if child.plan is first:  # nobody has stopped it since, and it is no part of a restart of another
+                self.restarts.attempt(child, exit_)
+        if first.significant_ended and self.shutdown is None:
+            self._significant_ended()
 
     def roll_back(self, error: StartError) -> None:
         """The first pass failed: stop what is up, and fail as a whole."""
@@ -307,7 +303,7 @@ class Supervisor(Hardened):
         self.starting.clear()
         batches = strategy.stop_batches(self.roster, parallel=kill or self.recipe.parallel_stop)
         self.shutdown = Shutdown(batches, exit_, kill=kill)
-        self.advance(self.shutdown)
+        self.carry_out(self.shutdown)
 
     def _kill_the_rest(self, plan: Shutdown) -> None:
         plan.kill = True
@@ -322,7 +318,9 @@ class Supervisor(Hardened):
 
     def fall(self, error: BaseException) -> None:
         """A bug of ours left this supervisor in an unknown state: kill what there is."""
-        self.shutdown = None
+        before, self.shutdown = self.shutdown, None
+        if before is not None:
+            before.cancel()
         self.shut_down(Exit(Reason.CRASHED, error), kill=True)
 
     def finish(self, exit_: Exit) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actors.child import Child
+from actors.child import Child, Standing
 from actors.mailbox import Mailbox
 from actors.tasks.ground import ORCHESTRATOR
 from actors.tasks.hears import Closing, Staffed, WorkerChanged
@@ -33,7 +33,7 @@ class Liaison:
 
     def changed(self, child: Child) -> None:
         """A child stands somewhere else now."""
-        if child.spec.executable is not None and self._supervisor.roster.children.get(child.id) is child:
+        if child.spec.executable is not None and child.standing is not Standing.GONE:
             self._tell(_change(child))
 
     def forgotten(self, child: Child) -> None:

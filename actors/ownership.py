@@ -1,0 +1,85 @@
+"""Which plan has a child, how a child passes from one plan to another, and who waits until a child is dealt with.
+
+``Child.plan`` is the owner: the only plan that may start or stop the child. A plan takes its children once, when it
+begins (``claim``). Its own lists say only in which order it comes to them: an entry whose child has another owner by
+then means nothing, and is passed over. So a plan never acts on a child because of its id, its place in a list, or what
+it was when the plan was made. A child that is no longer listed is ``GONE``: it has no owner, and nothing can claim it.
+
+How a child stands, and what that means with and without an owner ("starts": ``Plan.starts_again``)::
+
+    standing   no owner            owner that starts               owner that only stops
+    ---------  ------------------  ------------------------------  -------------------------------------
+    DOWN       stopped; its        restarting: waits its turn; its  ended before its turn to be stopped
+               mailbox refuses     mailbox is open
+    STARTING   never               the owner started it             it waits its turn to be stopped
+    UP         running             it waits its turn to be stopped, or to be started again
+    STOPPING   never               the owner stops it, or will join the stop under way at its turn
+    PARKED     its mailbox refuses never                            left as it is
+    GONE       not listed          never                            never
+
+A plan is acting on a child while the child is in its ``busy``: only then is the child's ``Up`` or end an answer to
+the plan. Otherwise the end only means that there is nothing left to stop when the turn comes.
+
+Who takes a child from whom (row from column)::
+
+                       first pass  restart     replace  park   start call       stop call, failed start call
+    first pass         -           never: starts that fail during it are put off
+    restart of a group never       takes over  takes    no     no               no
+    stop call          takes       takes       takes    takes  takes: it fails  takes: the old one waits for it
+    failed start call  takes       takes       takes    takes  takes: it fails  stop call: waits for it
+    shutdown           takes       takes       takes    takes  takes: it fails  takes: the old one waits for it
+
+"No": a call about one child that is under way goes on by itself, and a group restart goes on without that child.
+The plan that loses a child hears of it (``Plan.lose``) and goes on without it; one that wanted the child down anyway
+(``Plan.only_waits``) waits until the new owner has dealt with it (``join``).
+
+Everything here happens in the supervisor's own message handling, so there is no lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from actors.child import Child
+    from actors.plan import Plan
+    from actors.supervisor import Supervisor
+
+
+def claim(supervisor: Supervisor, plan: Plan, children: Iterable[Child]) -> None:
+    """These children belong to this plan from now on; the plans that lose one go on without it.
+
+    First all change hands, and only then do the others hear of it: so none of them acts on a child that is about to be
+    claimed as well.
+    """
+    lost: list[tuple[Plan, Child]] = []
+    for child in children:
+        old = child.plan
+        child.plan = plan
+        if old is not None and old is not plan and not old.over:
+            lost.append((old, child))
+    if not lost:
+        return
+    for old, child in lost:
+        old.busy.discard(child)
+        if old.only_waits:
+            join(old, child)
+        else:
+            old.lose(supervisor, child)
+    for old in dict.fromkeys(old for old, _ in lost):
+        supervisor.advance(old)
+
+
+def join(plan: Plan, child: Child) -> None:
+    """The plan waits until the owner of the child has dealt with it."""
+    plan.busy.add(child)
+    child.joined = [*(child.joined or ()), plan]
+
+
+def dealt_with(child: Child) -> list[Plan]:
+    """Its owner has brought it down and decided what becomes of it; the plans that waited for that go on now."""
+    plans, child.joined = child.joined or [], None
+    for plan in plans:
+        plan.busy.discard(child)
+    return plans
