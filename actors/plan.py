@@ -145,8 +145,8 @@ class RestartPlan(Plan):
             supervisor.forget(child)
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
-        """One more attempt, which counts; the culprit is now this child."""
-        supervisor.restarts.attempt(child, exit_)
+        """One more attempt, which counts, and the culprit is now this child; unless it was asked to stop meanwhile."""
+        supervisor.ended_by_itself(child, exit_)
 
     def came_up(self, supervisor: Supervisor, child: Child) -> None:
         """Counted where it is shown."""
@@ -177,8 +177,8 @@ class ReplacePlan(Plan):
         self.kill = True
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
-        """From here on it is a restart like any other."""
-        supervisor.restarts.attempt(child, exit_)
+        """From here on it is an exit like any other."""
+        supervisor.ended_by_itself(child, exit_)
 
 
 class ParkPlan(Plan):

@@ -215,7 +215,7 @@ class Supervisor(Hardened):
         self.hands.is_down(child, exit_)
         plans: list[Plan] = []
         if plan is None:
-            self._ended_by_itself(child, exit_)
+            self.ended_by_itself(child, exit_)
         elif child in plan.busy:
             plan.busy.discard(child)
             plans = [plan]
@@ -235,7 +235,8 @@ class Supervisor(Hardened):
         else:
             plan.start_failed(self, child, exit_)
 
-    def _ended_by_itself(self, child: Child, exit_: Exit) -> None:
+    def ended_by_itself(self, child: Child, exit_: Exit) -> None:
+        """Nobody here has ended it: its restart type says what follows."""
         if strategy.decide(child.spec.restart, exit_.reason) is Verdict.RESTART:
             self.restarts.attempt(child, exit_)
             return
