@@ -293,7 +293,7 @@ class Stage:
         for supervisor in list(system.supervisors.values()):
             pong = Reply()
             if not supervisor.life.is_over and supervisor.life.mailbox.post(Ping(pong)):
-                supervisor.life.when_over().add_done_callback(pong.complete)
+                supervisor.life.when_over().when_done(pong.complete)
                 assert pong.wait(LONG_S), f"{supervisor.path} does not answer after {self.log}"
 
     def _moving(self) -> list[str]:
@@ -308,7 +308,9 @@ class Stage:
             return False
         if life.is_over:
             return True
-        return not child.spec.is_supervisor and life.mailbox.idle is not life and not self.world.stands(life)
+        if child.spec.is_supervisor or self.world.stands(life):
+            return False
+        return life.mailbox.idle is not life or not life.mailbox.when_quiet().done
 
     def results(self) -> list[str]:
         """What became of the calls, all of which must have been answered: ok, a code, or the name of an error."""
