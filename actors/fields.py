@@ -18,6 +18,9 @@ from actors.problems import kind, refusal, refusals, shown
 MAX_SECONDS = 1e9
 """Thirty years: the longest duration, because the platform's own waits overflow not far beyond it."""
 
+MAX_AMOUNT = 1e300
+"""Of what is only counted and added up: the largest sum, which is a legal amount itself."""
+
 _ID = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -39,6 +42,11 @@ def _at_least(low: float, high: float = MAX_SECONDS) -> PlainValidator:
     """A number from ``low`` to ``high``, bounds included."""
     hint = f"Use a number from {low:g} to {high:,.0f}."
     return PlainValidator(lambda value: _number(value, lambda number: low <= number <= high, "", hint))
+
+
+def _amount(value: object) -> float:
+    hint = f"Use a finite number from 0 to {MAX_AMOUNT:g}."
+    return _number(value, lambda number: 0 <= number <= MAX_AMOUNT, "", hint)
 
 
 def _positive_seconds(value: object) -> float:
@@ -121,6 +129,7 @@ Count: TypeAlias = Annotated[int, Field(ge=0)]
 Share: TypeAlias = Annotated[float, _at_least(0, 1)]
 Factor: TypeAlias = Annotated[float, _at_least(1)]
 Delay: TypeAlias = Annotated[float, _at_least(0)]
+Amount: TypeAlias = Annotated[float, PlainValidator(_amount)]
 Period: TypeAlias = Annotated[float, PlainValidator(_positive_seconds)]
 LeaseTime: TypeAlias = Annotated[float, _at_least(0.5, 3600)]
 """Seconds; less would be over between two looks of a busy machine."""

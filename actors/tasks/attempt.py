@@ -52,6 +52,8 @@ class Attempt(Reply, Internal):
     """What left the worker's code."""
     crashed = False
     """That was a crash of the worker."""
+    said: Any = None
+    """What that means (``actors.tasks.classify.Outcome``), as plain data; None: nothing left the worker's code."""
     ended_by: str | None = None
     """Why it was ended from outside: timeout, idle, cancel, preempt, stop."""
     life: Life | None = None
@@ -78,8 +80,8 @@ class Attempt(Reply, Internal):
     adapter: TypeAdapter[Any] | None = None
     call: Callable[..., Any] | None = None
     """What is called instead of the worker's own code: an undo, a step of the task."""
-    raw = False
-    """What it returns is for the orchestrator itself and is not made JSON of."""
+    form: Callable[[Any], Any] | None = None
+    """Of a step: makes of what it returned the plain form that the orchestrator takes; None: JSON is made of it."""
     role = "work"
     """work, undo, plan, review or combine."""
     errand: Errand | None = None

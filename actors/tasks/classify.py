@@ -1,8 +1,14 @@
-"""What the end of an attempt means: done, a failure of its own, or nobody's failure. Pure, but for looking at it."""
+"""What the end of an attempt means: done, a failure of its own, or nobody's failure. Pure, but for looking at it.
+
+An error that leaves user code is looked at once, by ``said``, where that code runs (``actors.tasks.perform``): its
+text, its question, what ``retryable`` says and all else that may run the user's code becomes plain data there. Whatever
+raises while it is looked at makes of it an ``UnreadableError``. The orchestrator never touches the error itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -13,14 +19,14 @@ from actors.tasks.errors import (
     AttemptTimeoutError,
     BudgetExceededError,
     LeaseLostError,
+    NoCapableWorkerError,
     Phase,
     SubtaskFailedError,
     TaskFailedError,
     TeamFailedError,
 )
-from actors.tasks.outcome import Done, Failure, Kind
-from actors.tasks.perform import InvalidResultError
-from actors.tasks.task import Usage
+from actors.tasks.outcome import Done, Failure, InvalidResultError, Kind, name_of, plain_text, text_of
+from actors.tasks.task import usage_of
 
 
 class _Neutral(Enum):
@@ -42,7 +48,7 @@ def classify(attempt: Attempt, limit_of: Callable[[str], float] = lambda _: 0.0)
     if error is None:
         return _within_budget(attempt)
     if attempt.is_own_error and not (attempt.ended_by == STOP and isinstance(error, ActorStoppedError)):
-        return _own(attempt, attempt.caught or error)
+        return attempt.said if attempt.said is not None else said(attempt.caught or error, crashed=attempt.crashed)
     if attempt.ended_by in {"timeout", "idle"}:
         phase: Phase = "running" if attempt.ended_by == "timeout" else "idle"
         limit_s = limit_of("timeout_s" if phase == "running" else "idle_timeout_s")
@@ -57,34 +63,52 @@ def _within_budget(attempt: Attempt) -> Done | Failure:
     if budget is None:
         return done
     ran = attempt.desk.system.now() - attempt.started if attempt.started is not None else 0.0
-    over = budget.exceeded_by(done.usage + Usage(seconds=max(0.0, ran)))
+    over = budget.exceeded_by(done.usage + usage_of(0, 0.0, ran))
     if not over:
         return done
     return Failure(Kind.INVALID, BudgetExceededError(attempt.task, f"{attempt.subtask.id}: {over}"), retryable=False)
+
+
+class UnreadableError(Exception):
+    """Stands for an error of user code that cannot even be looked at: what it is asked for raises."""
+
+    def __init__(self, error: BaseException, broken: BaseException) -> None:
+        super().__init__(f"an error of the type {name_of(error)} cannot be looked at: that raised {name_of(broken)}")
 
 
 def _is_seconds(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value <= MAX_SECONDS
 
 
-def _own(attempt: Attempt, error: BaseException) -> Outcome:  # noqa: PLR0911 - a table
-    """What left the worker's code."""
+def said(error: BaseException, *, crashed: bool) -> Outcome:
+    """What left the worker's code, as plain data. It may raise whatever looking at the error raises."""
+    outcome = _said(error, crashed=crashed)
+    if not isinstance(outcome, Failure):
+        return outcome
+    return replace(outcome, told=text_of(outcome.error), types=_types(error))
+
+
+def _said(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PLR0911 - a table
     if isinstance(error, LeaseLostError):
         return NEUTRAL  # its process may not lead any more: whoever leads runs it again
     if isinstance(error, Later):
-        return error if _is_seconds(error.after_s) else Failure(Kind.FAILED, _NO_SECONDS, retryable=False)
+        return _later(error)
     if isinstance(error, Rejected):
         return Failure(Kind.REJECTED, error)
     if isinstance(error, Escalated):
-        return Failure(Kind.ESCALATED, error, question=error.question)
-    of_other = isinstance(error, _OF_OTHERS) and error.kind == Kind.RECURSION
+        question: object = error.question
+        return Failure(Kind.ESCALATED, error, question="" if question is None else plain_text(question))
+    of_other = isinstance(error, _OF_OTHERS) and plain_text(error.kind) == Kind.RECURSION
     if of_other or isinstance(error, RecursionDetectedError):
         return Failure(Kind.RECURSION, error, retryable=False)
     if isinstance(error, InvalidResultError):
         return Failure(Kind.INVALID, error)
-    if attempt.crashed:
+    if crashed:
         return Failure(Kind.CRASHED, error, counts=True)
-    retryable = error.retryable if isinstance(error, Failed) else True
+    if isinstance(error, NoCapableWorkerError):
+        needed, known = (tuple(plain_text(each) for each in names) for names in (error.needed, error.known))
+        error = NoCapableWorkerError(plain_text(error.task), needed, known)
+    retryable = bool(error.retryable) if isinstance(error, Failed) else True
     return Failure(Kind.FAILED, error, retryable=retryable, counts=_says_something_of_the_worker(error))
 
 
@@ -93,3 +117,19 @@ def _says_something_of_the_worker(error: BaseException) -> bool:
     if isinstance(error, TeamFailedError):
         return error.retryable
     return not isinstance(error, (Failed, *_OF_OTHERS))
+
+
+def _later(error: Later) -> Later | Failure:
+    after_s = error.after_s
+    if not _is_seconds(after_s):
+        return Failure(Kind.FAILED, _NO_SECONDS, retryable=False)
+    return error if type(error) is Later and type(after_s) is float else Later(float(after_s))
+
+
+def _types(error: BaseException) -> tuple[type[BaseException], ...]:
+    """Its type, and that of the error that it has come from."""
+    try:
+        inner = getattr(error, "error", None)
+    except Exception:  # noqa: BLE001 - a property of the user's; then there is none
+        inner = None
+    return (type(error), type(inner)) if isinstance(inner, BaseException) else (type(error),)

@@ -11,6 +11,7 @@ from actors.errors import ReplyTimeoutError
 from actors.problems import shown
 from actors.tasks.errors import LeaseLostError, SubtaskFailedError
 from actors.tasks.events import SubtaskProgressed
+from actors.tasks.outcome import plain_text
 from actors.tasks.task import Usage
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ class Context:
     def progress(self, fraction: float, text: str = "") -> None:
         """Say how far it is, from 0 to 1; also a sign of life."""
         attempt = self._attempt
-        attempt.progress = (min(1.0, max(0.0, float(fraction))), text)
+        said = text if type(text) is str else plain_text(text, otherwise="its text cannot be told")
+        attempt.progress = (min(1.0, max(0.0, float(fraction))), said)
         self.heartbeat()
         desk = attempt.desk
         event = SubtaskProgressed(desk.path, attempt.task, desk.time(), attempt.subtask.id, *attempt.progress)
@@ -98,7 +100,7 @@ class Context:
 
     def use(self, tokens: int = 0, cost: float = 0.0) -> None:
         """Say what was used up; it counts for the budgets of the subtask, the task and the team."""
-        self._attempt.used += Usage(tokens=tokens, cost=cost)
+        self._attempt.used += Usage(tokens=tokens, cost=cost)  # which refuses, here, what is no number
 
     async def ask(
         self,

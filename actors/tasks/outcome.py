@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from actors.errors import Failed
 from actors.tasks.task import NO_USAGE, Usage
 
 
@@ -47,11 +48,17 @@ class Kind(StrEnum):
     """A person was asked and did not answer in time."""
     DENIED = "denied"
     """A person said no."""
+    LOST = "lost"
+    """Its process ended with it, as often as is allowed: whether it was done is unknown."""
+
+
+class InvalidResultError(Failed):
+    """A result that does not fit what was declared, or cannot be stored. It was done, and does not count as done."""
 
 
 MOST_CHARS: Final = 2000
 """So much is told of an error's text."""
-UNKNOWN: Final = frozenset({Kind.CRASHED.value, Kind.TIMEOUT.value, Kind.INVALID.value})
+UNKNOWN: Final = frozenset({Kind.CRASHED.value, Kind.TIMEOUT.value, Kind.INVALID.value, Kind.LOST.value})
 """Ends after which an attempt may have had its effect, so that an undo must be called for it."""
 
 
@@ -66,23 +73,42 @@ class Failure:
     """For the breaker of its worker."""
     question: str = ""
     """What a person is to be asked, where it asked for one."""
+    told: str = ""
+    """The text of an error that user code raised: made once, where that code runs. Empty: made of ``error``."""
+    types: tuple[type[BaseException], ...] = ()
+    """The type of such an error, and that of the error within it; with them a ladder can do without the error."""
 
     @property
     def text(self) -> str:
         """What happened, in a line."""
-        error = self.error
-        told = text_of(error)
+        told = self.told or text_of(self.error)
         name, _, said = told.partition(": ")
         return said if name in {"Failed", "Escalated"} and said else told
 
 
 def text_of(error: BaseException) -> str:
     """Type and text of what user code raised. That has any length, and what makes the text may raise, too."""
-    name = type(error).__name__
-    try:
-        said = str(error)
-    except BaseException as broken:  # noqa: BLE001 - it is the user's code, and the attempt has ended already
-        said = f"its text cannot be told ({type(broken).__name__})"
+    name = name_of(error)
+    said = plain_text(error, otherwise="its text cannot be told")
     if len(said) > MOST_CHARS:
         said = f"{said[:MOST_CHARS]} ... ({len(said)} characters)"
     return f"{name}: {said}".rstrip(": ")
+
+
+def name_of(value: object) -> str:
+    """The name of its type, which no metaclass of a user has a say in."""
+    return str(type.__dict__["__name__"].__get__(type(value)))
+
+
+def plain_text(value: object, *, otherwise: str = "") -> str:
+    """A value of user code as a plain str, which has no methods of the user's; ``otherwise`` where there is none.
+
+    Raises:
+        InvalidResultError: there is none, and nothing is given for that.
+    """
+    try:
+        return str.__str__(value if isinstance(value, str) else str(value))
+    except BaseException as broken:  # noqa: BLE001 - it is the user's code, and a text is all that is wanted of it
+        if not otherwise:
+            raise InvalidResultError(f"the text of a {name_of(value)} cannot be told ({name_of(broken)})") from None
+        return f"{otherwise} ({name_of(broken)})"

@@ -1,5 +1,9 @@
 """What a worker does with an attempt: run its code, and make of what comes back an outcome that can be kept.
 
+The one door through which anything of user code comes to the orchestrator: a result, usage, an error and what it says,
+a plan, a verdict, a synthesis. All of it becomes plain data here, in the worker, where it may raise, block or lie as it
+likes: at worst it is a failed attempt. The orchestrator meets no object whose methods are a user's.
+
 It runs inside the worker's crash boundary (``actors.boundary``), which completes the attempt: with what is returned
 here, or with what is raised here.
 """
@@ -19,18 +23,15 @@ from actors.messages import CURRENT, Current, Origin
 from actors.problems import kind
 from actors.spec import Where
 from actors.tasks.attempt import STOP, Attempt, AttemptEnded
-from actors.tasks.outcome import Done
-from actors.tasks.task import NO_USAGE, Usage
+from actors.tasks.classify import UnreadableError, said
+from actors.tasks.outcome import Done, InvalidResultError
+from actors.tasks.task import NO_USAGE, Usage, usage_of
 
 if TYPE_CHECKING:
     from actors.boundary import WorkerLife
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 """Types of which every value is JSON as it is."""
-
-
-class InvalidResultError(Failed):
-    """A result that does not fit what was declared, or cannot be stored. It was done, and does not count as done."""
 
 
 def perform(call: Callable[..., Any], attempt: Attempt) -> Any:
@@ -53,9 +54,24 @@ def perform(call: Callable[..., Any], attempt: Attempt) -> Any:
             return _awaited(attempt, life, result)
         return harvest(attempt, result)
     except BaseException as error:
-        attempt.caught = error
-        attempt.crashed = not life.is_failure(error)
-        raise
+        stand_in = hear(attempt, error, life.is_failure)
+        if stand_in is None:
+            raise
+    raise stand_in
+
+
+def hear(attempt: Attempt, error: BaseException, is_failure: Callable[[BaseException], bool]) -> UnreadableError | None:
+    """Note what left the worker's code, as plain data; what is to be raised in its place, where it is unreadable."""
+    stand_in: UnreadableError | None = None
+    try:
+        attempt.crashed = not is_failure(error)
+        attempt.said = said(error, crashed=attempt.crashed)
+    except BaseException as broken:  # noqa: BLE001 - looking at it runs the user's code once more
+        stand_in = UnreadableError(error, broken)
+        attempt.crashed = not is_failure(stand_in)
+        attempt.said = said(stand_in, crashed=attempt.crashed)
+    attempt.caught = stand_in or error
+    return stand_in
 
 
 def _limit(attempt: Attempt, current: Current, now: float) -> None:
@@ -81,17 +97,18 @@ async def _awaited(attempt: Attempt, life: WorkerLife, awaitable: Awaitable[Any]
         return harvest(attempt, await awaitable)
     except asyncio.CancelledError as error:
         if attempt.ended_by is None or life.was_killed:
-            attempt.caught, attempt.crashed = error, not life.was_killed
+            hear(attempt, error, lambda _: life.was_killed)
             raise
         raise AttemptEnded(attempt.ended_by) from None
     except BaseException as error:
-        attempt.caught = error
-        attempt.crashed = not life.is_failure(error)
-        raise
+        stand_in = hear(attempt, error, life.is_failure)
+        if stand_in is None:
+            raise
     finally:
         if attempt.ended_by is not None and life.task is not None:
             while life.task.cancelling():
                 life.task.uncancel()  # the attempt was cancelled, the worker is not
+    raise stand_in
 
 
 def harvest(attempt: Attempt, result: Any) -> Done:
@@ -101,13 +118,11 @@ def harvest(attempt: Attempt, result: Any) -> Done:
         InvalidResultError: it does not fit the declared ``output``, or is nothing that can be stored.
         Exception: a signal that was returned.
     """
-    if attempt.raw:
-        return Done(result)
+    if attempt.form is not None:
+        return Done(attempt.form(result))
     usage = attempt.used
     if isinstance(result, Done):
-        told, result = result.usage, result.value
-        if not isinstance(told, Usage):
-            raise InvalidResultError(f"Done.usage is {kind(told)}. Give Usage(tokens=..., cost=...), or leave it out.")
+        told, result = _counted(result.usage), result.value
         usage = usage + told if usage is not NO_USAGE else told
         attempt.used = usage  # also where what comes with it is no result
     elif isinstance(result, (Failed, Rejected, Later, Escalated)):
@@ -125,6 +140,18 @@ def harvest(attempt: Attempt, result: Any) -> Done:
                 f"a {type(result).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
             ) from error
     return Done(result, usage)
+
+
+def _counted(told: object) -> Usage:
+    """What a worker says that it used, in numbers of ours."""
+    if told is NO_USAGE:
+        return NO_USAGE
+    if not isinstance(told, Usage):
+        raise InvalidResultError(f"Done.usage is {kind(told)}. Give Usage(tokens=..., cost=...), or leave it out.")
+    numbers = (told.tokens, told.cost, told.seconds)
+    if type(numbers[0]) is not int or any(type(each) not in {int, float} or not each >= 0 for each in numbers):
+        raise InvalidResultError("Done.usage holds what is no count. Give Usage(tokens=..., cost=...), all at least 0.")
+    return usage_of(*numbers)
 
 
 def _validated(adapter: TypeAdapter[Any], result: Any) -> Any:

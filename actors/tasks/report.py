@@ -22,7 +22,7 @@ from actors.tasks.errors import (
 )
 from actors.tasks.holding import LetGo, kept_results
 from actors.tasks.state import TaskState
-from actors.tasks.task import SubtaskStatus, TaskStatus, Usage
+from actors.tasks.task import SubtaskStatus, TaskStatus, Usage, usage_of
 
 T = TypeVar("T")
 
@@ -132,7 +132,7 @@ def reported(state: TaskState, journal: Callable[[], Sequence[Any]]) -> Report:
 
 def spent(state: TaskState) -> Usage:
     """What a task has used up so far."""
-    return state.usage + Usage(seconds=max(0.0, state.running_s))
+    return state.usage + usage_of(0, 0.0, state.running_s)
 
 
 def graph_of(state: TaskState) -> tuple[SubtaskReport, ...]:

@@ -2,14 +2,15 @@
 
 They are user code, so they run as errands (``actors.tasks.errand``), with a limit of their own; only planners and
 synthesizers that this library ships, which are pure and quick, are called on the spot. A step has a key, as an attempt
-has: a new incarnation finds one that still runs.
+has: a new incarnation finds one that still runs. What a step returns becomes plain data where it runs
+(``Attempt.form``), as every result does (``actors.tasks.perform``).
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.callables import is_async
 from actors.errors import Problem
@@ -19,17 +20,21 @@ from actors.tasks.check import check_plan, resolved_plan
 from actors.tasks.context import Context
 from actors.tasks.errand import Errand
 from actors.tasks.errors import AttemptTimeoutError, NoCapableWorkerError
-from actors.tasks.outcome import text_of
+from actors.tasks.outcome import Failure, text_of
 from actors.tasks.planner import as_plan, is_inline
+from actors.tasks.policy import Verdict
 from actors.tasks.review import as_verdict, rerun_of
 from actors.tasks.state import TaskState
 from actors.tasks.synthesis import is_inline as is_inline_synthesis
 from actors.tasks.synthesis import json_form
 from actors.tasks.task import Plan, Subtask, SubtaskStatus, TaskStatus
+from actors.tasks.written import from_json, to_json
 
 if TYPE_CHECKING:
     from actors.tasks.course import Course
     from actors.tasks.orchestrator import Orchestrator
+
+WordsT = TypeVar("WordsT", Plan, Verdict)
 
 
 class Steps:
@@ -59,17 +64,18 @@ class Steps:
             try:
                 plan = planner.plan(task, catalogue, feedback)
             except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
-                self._refuse(state, error)
+                self._refuse(state, error, text_of(error))
             else:
                 self._planned(state, plan)
         else:
-            self._run(state, "plan", state.refusals + 1, _method(planner, "plan"), (task, catalogue, feedback))
+            self._run(
+                state, "plan", state.refusals + 1, _method(planner, "plan"), (task, catalogue, feedback), _plain_plan
+            )
 
-    def _planned(self, state: TaskState, value: object) -> None:
+    def _planned(self, state: TaskState, plan: Plan) -> None:
         to = self._to
         rows = tuple(to.desk.rows())
         try:
-            plan = as_plan(value)
             problems, warnings = check_plan(
                 plan,
                 rows,
@@ -79,8 +85,8 @@ class Steps:
                 ancestry=state.chain,
                 goal=state.task.goal,
             )
-        except Exception as error:  # noqa: BLE001 - what a planner returned may do anything when it is looked at
-            self._refuse(state, error)
+        except Exception as error:  # noqa: BLE001 - an estimate of the user's may be asked
+            self._refuse(state, error, text_of(error))
             return
         if problems:
             self._refused(state, tuple(problems))
@@ -88,11 +94,11 @@ class Steps:
         to.record(state, events.Planned(to.path, state.id, to.time(), resolved_plan(plan, rows), tuple(warnings)))
         self._course.advance(state)
 
-    def _refuse(self, state: TaskState, error: BaseException) -> None:
-        if isinstance(error, NoCapableWorkerError):
+    def _refuse(self, state: TaskState, error: BaseException, text: str) -> None:
+        if type(error) is NoCapableWorkerError:
             self._refused(state, error.problems, error.needed, error.known)
         else:
-            what = f"the planner raised {text_of(error)}"
+            what = f"the planner raised {text}"
             self._refused(state, (Problem(f"task {state.id}", what, "Repair it, or its answer."),))
 
     def _refused(
@@ -112,15 +118,17 @@ class Steps:
         """Have the results looked at."""
         plan = state.plan or Plan(subtasks=[])
         args = (state.task, plan, self._course.results(state))
-        self._run(state, "review", state.iterations + 1, _method(self._to.settings.reviewer, "review"), args)
+        call = _method(self._to.settings.reviewer, "review")
+        self._run(state, "review", state.iterations + 1, call, args, _plain_verdict)
 
-    def _reviewed(self, state: TaskState, value: object) -> None:
+    def _reviewed(self, state: TaskState, verdict: Verdict) -> None:
+        """Only what the reviewer was shown can run again: what a subtask has asked for is that one's own affair."""
         to, iteration = self._to, state.iterations + 1
-        done = [id_ for id_, node in state.nodes.items() if node.status is SubtaskStatus.SUCCEEDED]
+        nodes = state.nodes.values()
+        done = [node.id for node in nodes if node.parent is None and node.status is SubtaskStatus.SUCCEEDED]
         try:
-            verdict = as_verdict(value)
             rerun = rerun_of(verdict, done, iteration + 1)
-        except Exception as error:  # noqa: BLE001 - as above
+        except ValueError as error:
             self._review_failed(state, text_of(error))
             return
         last = iteration >= to.settings.max_iterations
@@ -145,16 +153,11 @@ class Steps:
         call = _method(synthesizer, "combine")
         args = (state.task, self._course.results(state))
         if is_inline_synthesis(synthesizer):
-            self._combined(state, call(*args))
+            self._combined(state, json_form(call(*args)))
         else:
-            self._run(state, "combine", 1, call, args)
+            self._run(state, "combine", 1, call, args, json_form)
 
-    def _combined(self, state: TaskState, value: object) -> None:
-        try:
-            output = json_form(value)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._combine_failed(state, text_of(error))
-            return
+    def _combined(self, state: TaskState, output: Any) -> None:
         self._to.record(state, events.Synthesized(self._to.path, state.id, self._to.time(), output))
         self._course.advance(state)
 
@@ -166,7 +169,15 @@ class Steps:
 
     # -- running one ---------------------------------------------------------------------------------------
 
-    def _run(self, state: TaskState, role: str, number: int, call: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def _run(
+        self,
+        state: TaskState,
+        role: str,
+        number: int,
+        call: Callable[..., Any],
+        args: tuple[Any, ...],
+        form: Callable[[Any], Any],
+    ) -> None:
         if state.id in self._running:
             return
         to = self._to
@@ -180,7 +191,7 @@ class Steps:
             attempt = Attempt(
                 key, to.desk, state.id, spec, role, path, chain=chain, lineage=state.lineage, deadline=deadline
             )
-            attempt.role, attempt.raw = role, True
+            attempt.role, attempt.form = role, form
             attempt.context = Context(
                 attempt, goal=state.task.goal, inputs={}, results={}, feedback="", number=number, idempotency_key=key
             )
@@ -225,6 +236,7 @@ class Steps:
             self._course.advance(state)
             return
         role = attempt.role
+        takes: dict[str, Callable[[TaskState, Any], None]]
         takes = {"plan": self._planned, "review": self._reviewed, "combine": self._combined}
         if attempt.error is None:
             takes[role](state, attempt.value.value)
@@ -232,19 +244,40 @@ class Steps:
         if attempt.ended_by == "timeout":
             number = attempt.context.attempt if attempt.context is not None else 1
             error: BaseException = AttemptTimeoutError(role, number, "step", self._to.settings.step_timeout_s or 0.0)
+            text = text_of(error)
         elif attempt.is_own_error:
-            error = attempt.caught or attempt.error
+            said = attempt.said
+            is_failure = isinstance(said, Failure)
+            error, text = (said.error, said.told) if is_failure else (attempt.error, text_of(attempt.error))
         else:
             self._to.ground.forget(attempt)  # it was ended for reasons of others: once more
             self._course.advance(state)
             return
-        text = text_of(error)
         if role == "plan":
-            self._refuse(state, error)
+            self._refuse(state, error, text)
         elif role == "review":
             self._review_failed(state, text)
         else:
             self._combine_failed(state, text)
+
+
+def _plain_plan(value: object) -> Plan:
+    """What a planner returned, as a plan that nobody else holds and that has the form of the journal."""
+    return _plain(as_plan(value), Plan)
+
+
+def _plain_verdict(value: object) -> Verdict:
+    """What a reviewer returned, the same way."""
+    return _plain(as_verdict(value), Verdict)
+
+
+def _plain(words: WordsT, ours: type[WordsT]) -> WordsT:
+    """The same words as they are read back from a journal: a class of the user's that goes on from ours is left behind.
+
+    Raises:
+        ConfigError: they are none, and were never checked.
+    """
+    return ours(**from_json(to_json(words)))
 
 
 def _method(code: Any, verb: str) -> Callable[..., Any]:

@@ -80,19 +80,31 @@ def _a_list(value: object) -> object:
     return list(value) if isinstance(value, (tuple, set, frozenset)) else value
 
 
+MOST_TOKENS: Final = 10**18
+"""More is no count of tokens. Sums of legal values end here, so that every sum is legal as well."""
+
+
 class Usage(Words, frozen=True, kw_only=False):
     """What something used up."""
 
-    tokens: Annotated[int, Field(ge=0)] = 0
-    cost: fields.Delay = 0.0
+    tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] = 0
+    cost: fields.Amount = 0.0
     """In whatever currency you count."""
-    seconds: fields.Delay = 0.0
+    seconds: fields.Amount = 0.0
     """Of running, all attempts together."""
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            tokens=self.tokens + other.tokens, cost=self.cost + other.cost, seconds=self.seconds + other.seconds
-        )
+        """The sum. It never raises: a number beyond the largest legal one is that one."""
+        return usage_of(self.tokens + other.tokens, self.cost + other.cost, self.seconds + other.seconds)
+
+
+def usage_of(tokens: int, cost: float, seconds: float) -> Usage:
+    """What was counted by us, which is not checked like what a user writes: each number is held within its limits."""
+    return Usage.model_construct(
+        tokens=min(MOST_TOKENS, max(0, tokens)),
+        cost=min(fields.MAX_AMOUNT, max(0.0, cost)),
+        seconds=min(fields.MAX_AMOUNT, max(0.0, seconds)),
+    )
 
 
 NO_USAGE: Final = Usage()
