@@ -163,9 +163,9 @@ def test_effects_are_done_on_the_loop_and_in_their_order(tree: Tree, store: Step
     def note(number: int) -> None:
         done.append((number, tree._system.on_loop))
 
-    effects.after(first, [(note, (1,)), (note, (2,))])
-    effects.after(second, [(note, (3,))])
-    effects.after(None, [(note, (4,)), (over.complete, ())])
+    effects.after(first, [(note, (1,), None), (note, (2,), None)])
+    effects.after(second, [(note, (3,), None)])
+    effects.after(None, [(note, (4,), None), (over.complete, (), None)])
     threading.Thread(target=second.complete).start()
     assert not over.wait(0.05)
     assert done == []
@@ -245,7 +245,7 @@ def test_an_effect_that_cannot_be_had_is_a_bug_of_ours_and_holds_up_no_other(tre
     def breaks() -> None:
         raise RuntimeError("it cannot be had")
 
-    tree._system.tasks.desks["p"].effects.after(kept, [(breaks, ()), (ended.complete, ())])
+    tree._system.tasks.desks["p"].effects.after(kept, [(breaks, (), None), (ended.complete, (), None)])
     kept.complete()
 
     assert ended.wait(LONG_S)

@@ -110,7 +110,7 @@ class _Builder:
 
 
 def _orchestrator(tasks: Tasks) -> ChildSpec:
-    from actors.tasks.orchestrator import orchestrator_spec  # noqa: PLC0415
+    from actors.tasks.recipe import orchestrator_spec  # noqa: PLC0415
 
     return orchestrator_spec(tasks)
 

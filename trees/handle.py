@@ -348,7 +348,7 @@ def respond(desk: Desk, id_: str, answer: Answer) -> None:
     value = getattr(answer, field) if field is not None else None
     try:
         value = json_form(value)
-    except (ValueError, RecursionError):  # the first is what a PydanticSerializationError is
+    except Exception:  # noqa: BLE001 - a serializer of the user's, or an iterator within it, may raise anything
         desk.answered.pop(id_, None)
         what = f"a {type(value).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
         raise EscalationError(id_, what) from None

@@ -16,8 +16,9 @@ from actors.mailbox import Mailbox, Refusal
 from actors.messages import CURRENT
 from actors.reply import Reply
 from actors.tasks.effects import Effects
-from actors.tasks.errors import NoCapableWorkerError
+from actors.tasks.errors import NoCapableWorkerError, TaskFailedError
 from actors.tasks.events import TaskFinished
+from actors.tasks.guard import Guard
 from actors.tasks.hears import Broke, Delegate, Orders, Withdraw, WorkerChanged
 from actors.tasks.report import Report, reported
 from actors.tasks.settings import Tasks
@@ -75,14 +76,16 @@ class Desk:
         """The registry; replaced as a whole when a new incarnation has its own."""
         self.answered: dict[str, object] = {}
         """Escalations that somebody has answered, and the orchestrator has yet to hear of."""
-        self.fatal: dict[str, tuple[int, int]] = {}
-        """Tasks of which incarnations have died: how often at the same point, and at how many events that was."""
+        self.guard = Guard()
+        """Over which tasks incarnations have died."""
         self.finished = 0
         """Tasks so far."""
         self.orders: deque[Any] = deque()
         """What the orchestrator is told to do. It stays here until it is done, whatever happens to who does it."""
         self.tries = 0
-        """How often the oldest order was begun."""
+        """How many incarnations have died of the oldest order, at the same point."""
+        self.died_at: tuple[str | None, int] = (None, 0)
+        """That point: the task, and how many records it had."""
         self.effects = Effects(ground.system, self._broke)
         self.resumed = Reply()
         """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""
@@ -95,10 +98,18 @@ class Desk:
         """Seconds since 1970, by the tree's clock."""
         return self.ground.epoch + self.system.now()
 
-    def _broke(self, error: Exception) -> None:
+    def _broke(self, error: Exception, task: str | None) -> None:
         """An effect could not be had. Its orchestrator begins anew, and finds in the journal what is to be done."""
-        self.system.internal_error(error)
-        self.post(Broke(error))
+        if task is None:
+            self.system.internal_error(error)  # else it is told where it is heard
+        self.post(Broke(error, task))
+
+    def put_aside(self, task: str) -> None:
+        """Nobody touches this task any more, as long as this process lives: who waits for it hears that."""
+        self.guard.aside.add(task)
+        done = self.done.pop(task, None)
+        if done is not None:
+            done.fail(_put_aside(task))
 
     def close(self) -> None:
         """The tree is down: nothing more follows, and who waits hears it."""
@@ -139,6 +150,10 @@ class Desk:
         done = self.done.get(task)
         if done is not None:
             return done
+        if task in self.guard.aside:
+            done = Reply()
+            done.fail(_put_aside(task))
+            return done
         report = self.report(task)
         if report is None:
             # One step of C: all who come at once wait for one Reply. The task may end between the two looks: ``keep``
@@ -169,6 +184,7 @@ class Desk:
         self.reports[report.task_id] = report
         if len(self.reports) > KEPT_REPORTS:
             self.reports.pop(next(iter(self.reports)), None)
+        self.guard.forget(report.task_id)
         if self.states.get(report.task_id) is state:
             self.states.pop(report.task_id, None)
         done = self.done.pop(report.task_id, None)
@@ -284,3 +300,9 @@ class Desk:
     def down(self) -> ActorStoppedError:
         """Why nothing can be submitted."""
         return self.system.stopped_error(f"{self.path}/{ORCHESTRATOR}", Refusal.STOPPED)
+
+
+def _put_aside(task: str) -> TaskFailedError:
+    error = TaskFailedError(task, "its orchestrator died of it, also while ending it; see InternalError, and report it")
+    error.kind = "internal"
+    return error

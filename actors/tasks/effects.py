@@ -20,13 +20,14 @@ from actors.reply import Reply
 if TYPE_CHECKING:
     from actors.system import System
 
-Effect: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
+Effect: TypeAlias = tuple[Callable[..., object], tuple[Any, ...], str | None]
+"""What is to be called, with what, and for which task where that is known."""
 
 
 class Effects:
     """Those of one orchestrator, over all its incarnations."""
 
-    def __init__(self, system: System, failed: Callable[[Exception], object]) -> None:
+    def __init__(self, system: System, failed: Callable[[Exception, str | None], object]) -> None:
         self._system = system
         self._failed = failed
         self._queue: deque[tuple[Reply | None, list[Effect]]] = deque()
@@ -39,8 +40,7 @@ class Effects:
     def after(self, kept: Reply | None, effects: list[Effect]) -> None:
         """Do them now where all is kept, else when it is; never before those that came before."""
         if kept is None and not self._queue:
-            for function, args in effects:
-                function(*args)
+            self._do(effects)
             return
         self._queue.append((kept, effects))
         if kept is not None:
@@ -62,8 +62,8 @@ class Effects:
                 self._do(effects)
 
     def _do(self, effects: list[Effect]) -> None:
-        for function, args in effects:
+        for function, args, task in effects:
             try:
                 function(*args)
             except Exception as error:  # noqa: BLE001 - a bug of ours; the others must be done all the same
-                self._failed(error)
+                self._failed(error, task)

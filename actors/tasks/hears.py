@@ -104,6 +104,8 @@ class Due(Internal):
 
     life: Life
     then: Callable[[], None]
+    task: str | None = None
+    """The task that it is about, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,8 @@ class Broke(Internal):
     """A bug showed in the effects of what an orchestrator had decided: whoever hears this is to begin anew."""
 
     error: Exception
+    task: str | None = None
+    """The task that it was decided for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,13 @@ class Staffed(Internal):
 
     life: Life
     workers: tuple[WorkerChanged, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin(Internal):
+    """To one incarnation, from itself: the whole tree is up, so work may begin."""
+
+    life: Life
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,7 @@ class Launching:
                 self._preempt_for_a_worker()
                 return
             (state, node), served = found
+            self._to.task = state.id
             if isinstance(served, Failure):
                 self._to.trying.failed(state, node, nobody(state, node, self._to), None)
             else:
@@ -264,6 +265,16 @@ class Launching:
             ended = tuple(tuple(each) for each in breaker.ended)
             event = kind(entry.path, self._to.time(), breaker.state, breaker.failures, breaker.opened_at, ended)
             self._to.record_breaker(event)
+            self.cools_down(entry)
+
+    def restored(self, entry: Entry | None) -> None:
+        """The breaker of a worker goes on from where it was."""
+        if entry is None or entry.breaker is None:
+            return
+        kept = self._to.store.read(f"breaker:{entry.path}")
+        if kept and isinstance(kept[-1], events.BreakerChanged):
+            entry.breaker.restore(kept[-1].state, kept[-1].failures, kept[-1].opened_at, kept[-1].ended)
+            entry.breaker_at = kept[-1].at
             self.cools_down(entry)
 
     def cools_down(self, entry: Entry) -> None:

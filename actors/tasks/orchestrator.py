@@ -16,8 +16,10 @@ How it works, for every message::
 * It runs on the event loop, so that handing work to async workers costs no thread switch. Nothing in it waits.
 
 The life of an incarnation: ``on_start`` folds the journals; the supervisor then tells who the workers are
-(``Staffed``), and only then is anything started. Timers and orders that belong to an old incarnation carry its life,
-and say nothing here.
+(``Staffed``); when the whole tree is up too, work begins or goes on (``Begin``). So a start that fails has had no
+effect. Timers and orders that belong to an old incarnation carry its life, and say nothing here.
+
+Should it die, the task that it worked for at that moment is noted (``task``; ``actors.tasks.guard``).
 """
 
 from __future__ import annotations
@@ -28,17 +30,16 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.base import Hardened
 from actors.events import Event
 from actors.mailbox import Refusal
-from actors.spec import ChildSpec, Where, WorkerRecipe
 from actors.tasks import events
 from actors.tasks.attempt import Attempt
 from actors.tasks.course import Course
 from actors.tasks.delegating import Delegating
 from actors.tasks.effects import Effect
 from actors.tasks.giving import Giving
-from actors.tasks.ground import ORCHESTRATOR
 from actors.tasks.hears import (
     Afterwards,
     Answered,
+    Begin,
     Broke,
     Cancel,
     Closing,
@@ -56,7 +57,7 @@ from actors.tasks.hears import (
 )
 from actors.tasks.launching import Launching
 from actors.tasks.people import People
-from actors.tasks.staff import Entry, Staff
+from actors.tasks.staff import Staff
 from actors.tasks.state import TaskState, folded
 from actors.tasks.task import TaskStatus
 from actors.tasks.teamwork import Teamwork
@@ -69,10 +70,8 @@ if TYPE_CHECKING:
     from actors.tasks.settings import Tasks
 
 
-MOST_DEATHS: Final = 2
-"""Incarnations that may die at the same point of the same task; then it is the task that ends."""
 ORDER_TRIES: Final = 4
-"""Incarnations that may die of the same order before it is given up."""
+"""Incarnations that may die of the same order, at the same point, before it is given up."""
 MOST_ORDERS: Final = 64
 """Orders that are carried out at a time: a burst of thousands holds up neither what has ended nor what is ready."""
 _ORDERS: Final = Orders()
@@ -80,6 +79,9 @@ _ORDERS: Final = Orders()
 
 class Orchestrator(Hardened):
     """One incarnation of the orchestrator of a supervisor."""
+
+    watch: Callable[[], None] | None = None
+    """Called after every message, with all that follows from it done: tests look there whether it all adds up."""
 
     def __init__(self, life: Life, settings: Tasks) -> None:
         self._regrow_life = self.life = life
@@ -101,39 +103,59 @@ class Orchestrator(Hardened):
         self.delegating = Delegating(self)
         self.teamwork = Teamwork(self)
         self.staffed = False
+        """It knows its workers."""
+        self.begun = False
+        """It has taken up its tasks, and hears of them."""
         self.closing = False
         self._effects: list[Effect] = []
+        self.task: str | None = None
+        """The task that the present message is about, as far as that is known."""
+        self._order: object = None
+        """The order that is being carried out."""
 
     # -- beginning -----------------------------------------------------------------------------------------
 
     def on_start(self) -> None:
         """Fold every journal that is not finished."""
         for id_ in self.store.streams(self.path):
-            if id_ in self.ground.submitting:
-                continue  # it may yet be withdrawn; a Look says that it is kept
+            if id_ in self.ground.submitting or id_ in self.desk.guard.aside:
+                continue  # it may yet be withdrawn: a Look says that it is kept; or nobody is to touch it
             try:
                 self.states[id_] = folded(id_, self.store.read(id_))
             except Exception as error:  # noqa: BLE001 - one journal that makes no sense must not stop all the others
                 self.system.internal_error(error)
+                self.desk.put_aside(id_)
         self.desk.states = self.states
 
     def on_stop(self) -> None:
         """Record what has succeeded and was not heard of yet: the order to stop overtakes it."""
-        for attempt in list(self.ground.attempts.values()) if self.staffed else ():
+        for attempt in list(self.ground.attempts.values()) if self.begun else ():
             if attempt.desk is self.desk and attempt.succeeded:
                 self._outcome(attempt)
         self._flush()
 
     def _staffed(self, staffed: Staffed) -> None:
-        """Who the workers are: now work can begin, or go on."""
+        """Who the workers are."""
         if staffed.life is not self.life:
             return
         for change in staffed.workers:
-            self._restored(self.staff.hear(change))
+            self.launching.restored(self.staff.hear(change))
         self.desk.staff = self.staff
         self.staffed = True
+        started, begin = self.system.started, Begin(self.life)
+        if started.done:
+            self._begin(begin)
+        else:
+            started.add_done_callback(lambda: self.desk.post(begin))
+
+    def _begin(self, begin: Begin) -> None:
+        """The whole tree is up: now work can begin, or go on."""
+        if begin.life is not self.life:
+            return
+        self.begun = True
         for state in list(self.states.values()):
             self._resume(state)
+        self.task = None
         self.giving.forget_strangers()
         self.course.forget_strangers()
         self.undoing.forget_strangers()
@@ -143,34 +165,28 @@ class Orchestrator(Hardened):
         self.desk.post(_ORDERS)  # behind what is heard of workers by now: no order overtakes who is there to do it
 
     def _resume(self, state: TaskState) -> None:
-        """A task goes on; but not one over which incarnation after incarnation dies at the same point."""
-        deaths, at = self.desk.fatal.get(state.id, (0, 0))
-        if deaths >= MOST_DEATHS and at - state.events in {0, 1}:  # 1: it died before the last one was kept
-            self.desk.fatal.pop(state.id, None)
-            self.course.end(state, TaskStatus.FAILED, "internal", "its orchestrator died of it; see InternalError")
-        self._about(state.id, lambda: self.course.resume(state))
-
-    def _about(self, task: str, handle: Callable[[], None]) -> None:
-        """Handle what concerns one task; should we die of it, that is remembered."""
-        try:
-            handle()
-        except Exception as error:
-            state = self.states.get(task)
-            at = state.events if state is not None else 0
-            deaths, where = self.desk.fatal.get(task, (0, at))
-            self.desk.fatal[task] = (deaths + 1 if where == at else 1, at)
-            self.system.internal_error(error)
-            raise
-
-    def _restored(self, entry: Entry | None) -> None:
-        """The breaker of a worker goes on from where it was."""
-        if entry is None or entry.breaker is None:
+        """A task goes on; but not one over which incarnation after incarnation dies."""
+        self.task = state.id
+        verdict = self.desk.guard.look(state.id, state.events)
+        if verdict == "aside":
+            del self.states[state.id]
+            self.desk.put_aside(state.id)
+            self.teamwork.put_aside(state)
             return
-        kept = self.store.read(f"breaker:{entry.path}")
-        if kept and isinstance(kept[-1], events.BreakerChanged):
-            entry.breaker.restore(kept[-1].state, kept[-1].failures, kept[-1].opened_at, kept[-1].ended)
-            entry.breaker_at = kept[-1].at
-            self.launching.cools_down(entry)
+        if verdict == "end":
+            self.course.end(state, TaskStatus.FAILED, "internal", "its orchestrator died of it; see InternalError")
+        self.course.resume(state)
+
+    def _died(self, error: Exception) -> None:
+        """Note over which task, where that is known, and of which order; one that has come further begins anew."""
+        task, desk = self.task, self.desk
+        state = self.states.get(task) if task is not None else None
+        at = task, state.events if state is not None else 0
+        if self._order is not None:
+            desk.tries, desk.died_at = desk.tries + 1 if at == desk.died_at else 1, at
+        if task is not None:
+            desk.guard.died(task, at[1])
+            self.system.internal_error(error)
 
     # -- hearing -------------------------------------------------------------------------------------------
 
@@ -178,13 +194,23 @@ class Orchestrator(Hardened):
         return self._hear
 
     def _hear(self, message: Any) -> None:
+        self.task = None
+        try:
+            self._handle(message)
+        except Exception as error:
+            self._died(error)
+            raise
+
+    def _handle(self, message: Any) -> None:
         kind = type(message)
         if kind is Attempt:
-            if not self.staffed:
+            if not self.begun:
                 pass  # found when the journals are taken up again
             elif message.desk is self.desk:
-                self._about(message.task, lambda: self._outcome(message))
+                self.task = message.task
+                self._outcome(message)
             else:
+                self.task = message.nested
                 self.teamwork.take(message)
         else:
             hears = _HEARS.get(kind)
@@ -192,10 +218,12 @@ class Orchestrator(Hardened):
                 self.system.dead_letter(self.life.mailbox, message, Refusal.UNHANDLED, None)
             else:
                 hears(self, message)
-        if self.staffed and not self.closing:
+        if self.begun and not self.closing:
             self.launching.pump()
         if self._effects:
             self._flush()
+        if self.watch is not None:
+            self.watch()
 
     def _outcome(self, attempt: Attempt) -> None:
         if self.ground.attempts.get(attempt.key) is not attempt:
@@ -213,22 +241,22 @@ class Orchestrator(Hardened):
     def _orders(self, _: Orders) -> None:
         """Do what lies on the desk. An order is taken from it when it is done; one that we die of is not for ever."""
         desk, left = self.desk, MOST_ORDERS
-        while self.staffed and desk.orders:
+        while self.begun and desk.orders:
             if not left:
                 desk.post(_ORDERS)  # the rest after what has ended meanwhile, and after what can be started now
                 return
             left -= 1
             order = desk.orders[0]
-            desk.tries += 1
-            if desk.tries <= ORDER_TRIES:
+            self.task, self._order = getattr(order, "task", None), order
+            if desk.tries < ORDER_TRIES:
                 _HEARS[type(order)](self, order)
             else:
                 self.system.dead_letter(self.life.mailbox, order, Refusal.UNHANDLED, None)
             desk.orders.popleft()
-            desk.tries = 0
+            desk.tries, self._order = 0, None
 
     def _look(self, look: Look) -> None:
-        if look.task in self.states or look.task in self.ground.submitting:
+        if look.task in self.states or look.task in self.ground.submitting or look.task in self.desk.guard.aside:
             return
         records = self.store.read(look.task)
         if not records:
@@ -236,7 +264,7 @@ class Orchestrator(Hardened):
         state = self.states[look.task] = folded(look.task, records)
         if state.final is not None:
             del self.states[look.task]
-        elif self.staffed:
+        elif self.begun:
             self.course.begin(state)
 
     def _cancel(self, cancel: Cancel) -> None:
@@ -264,7 +292,7 @@ class Orchestrator(Hardened):
         entry = self.staff.hear(change)
         if entry is not None:
             if entry is not known:
-                self._restored(entry)
+                self.launching.restored(entry)
                 self.launching.queue.reopen_all()
             if entry.is_team and entry.is_gone:
                 self.teamwork.gone(entry)
@@ -293,9 +321,11 @@ class Orchestrator(Hardened):
 
     def _due(self, due: Due) -> None:
         if due.life is self.life:
+            self.task = due.task
             due.then()
 
     def _broke(self, message: Broke) -> None:
+        self.task = message.task
         raise message.error
 
     def _do(self, message: Do) -> None:
@@ -312,6 +342,7 @@ class Orchestrator(Hardened):
 
     def record(self, state: TaskState, event: events.TaskEvent) -> None:
         """It has happened: into the state, the journal, and the stream of events."""
+        self.task = state.id
         state.apply(event)  # first: whoever reads of a question in the journal can answer it
         self.store.append(state.id, event)
         self.system.publish(event)
@@ -324,11 +355,11 @@ class Orchestrator(Hardened):
 
     def act(self, function: Callable[..., object], *args: Any) -> None:
         """Do something that others see, once everything recorded so far is kept."""
-        self._effects.append((function, args))
+        self._effects.append((function, args, self.task))
 
     def at(self, due: float, then: Callable[[], None]) -> Timer:
         """Have something done at a time, in seconds since 1970, unless this incarnation is over by then."""
-        message = Due(self.life, then)
+        message = Due(self.life, then, self.task)
         return self.system.timers.call_at(due - self.ground.epoch, lambda: self.desk.post(message))
 
     def publish(self, event: Event) -> None:
@@ -356,17 +387,6 @@ _HEARS: Final[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
     Pause: Orchestrator._pause,  # noqa: SLF001
     WorkerChanged: Orchestrator._worker_changed,  # noqa: SLF001
     Staffed: Orchestrator._staffed,  # noqa: SLF001
+    Begin: Orchestrator._begin,  # noqa: SLF001
     Closing: Orchestrator._closing,  # noqa: SLF001
 }
-
-
-def orchestrator_spec(settings: Tasks) -> ChildSpec:
-    """The first child of a supervisor with ``tasks=``."""
-    recipe = WorkerRecipe(
-        make=lambda life: Orchestrator(life, settings),
-        where=Where.LOOP,
-        never_waits=True,
-        fails_plain=True,
-        actor_class=Orchestrator,
-    )
-    return ChildSpec(id=ORCHESTRATOR, recipe=recipe, description="turns goals into plans, and plans into work")

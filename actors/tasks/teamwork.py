@@ -80,6 +80,9 @@ class Teamwork:
             self._undo(attempt)
             return
         to, id_ = self._to, attempt.nested
+        if id_ in to.desk.guard.aside:
+            _break_off(attempt)
+            return
         state = to.states.get(id_)
         if state is not None:
             attempt.begin(to.life, to.system.now())
@@ -102,8 +105,15 @@ class Teamwork:
         elif to.store.create(id_, to.path, event):
             state = to.states[id_] = folded(id_, [event])
             to.publish(event)
-            if to.staffed:
+            if to.begun:
                 to.course.begin(state)
+
+    def put_aside(self, state: TaskState) -> None:
+        """Nobody touches this part any more: the orchestrator above goes on without it."""
+        self._held.discard(state.id)
+        attempt = self._to.ground.attempt_of(state)
+        if attempt is not None and not attempt.done:
+            _break_off(attempt)
 
     def take_over(self) -> None:
         """Of a new incarnation: what was given to this team and did not become a task of it."""
@@ -294,6 +304,13 @@ def _ended_for(attempt: Attempt, state: TaskState) -> None:
     ending = state.ending
     if attempt.ended_by is None and ending is not None and ending.kind == "cancel" and ending.error in _FROM_ABOVE:
         attempt.ended_by = ending.error
+
+
+def _break_off(attempt: Attempt) -> None:
+    """Its part was put aside."""
+    error = TeamFailedError("its orchestrator died of it; see InternalError", retryable=False)
+    attempt.caught = error
+    attempt.fail(error)
 
 
 def _outcome_of(attempt: Attempt, report: Report) -> Done:
