@@ -189,7 +189,7 @@ def planned(task: Any, *_: Any) -> Plan:
 
 
 def play(store: str | None, execute: Callable[[Any, Any], Any], **steps: Any) -> None:
-    """A poisoned task for each poison, and whether everything else lives on; twice, where there is something to read."""
+    """A task for each poison, and whether everything else lives on; twice, where there is something to read."""
     ladder = [Retry(2, initial_s=0.0, jitter=0.0), Escalate()]
     tasks = Tasks(**{"planner": planned, "on_failure": ladder, "max_iterations": 2, **steps})
     children = [
@@ -267,12 +267,12 @@ def test_whatever_an_attempt_asks_for_and_a_person_answers_is_refused_or_plain(s
         WorkerSpec(id="good", execute=lambda task, context: "good"),
     ]
     with start(SupervisorSpec(id="p", tasks=tasks, children=children), store=store) as tree:
-        for poison in POISONS:
+        for poison, make in POISONS.items():
             handle = tree.submit(poison)
             _ends_or_asks(handle)
             (question,) = handle.escalations
             try:
-                handle.respond(question.id, Edit(POISONS[poison]()))
+                handle.respond(question.id, Edit(make()))
             except EscalationError:
                 handle.respond(question.id, Edit("plain"))
             assert handle.result(timeout=WAIT_S).status is TaskStatus.SUCCEEDED
