@@ -27,6 +27,7 @@ from actors.mailbox import Mailbox, Refusal, SupervisorBox
 from actors.messages import Internal
 
 if TYPE_CHECKING:
+    from actors.dispatch.disposal import Disposal
     from actors.messages import Envelope
     from actors.supervisor import Supervisor
 
@@ -47,6 +48,7 @@ class DeadLetterOffice:
     is_down: bool
     cause: ActorsError | None
     supervisors: dict[str, Supervisor]
+    disposal: Disposal
 
     def __init__(self) -> None:
         self._books = threading.RLock()
@@ -93,6 +95,8 @@ class DeadLetterOffice:
     def _answer(self, box: Mailbox, left: list[Envelope], refusal: Refusal) -> None:
         for envelope in left:
             self._refuse_one(box.path, box, envelope, refusal)
+        if left:
+            self.disposal.put(left)  # this is a supervisor's thread, and a message may have a finalizer
 
     def refused(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
         """A message was not taken: its asker hears why, or it is a dead letter."""
@@ -108,7 +112,9 @@ class DeadLetterOffice:
             capacity = box.bounds.capacity if box is not None else None
             full = refusal is Refusal.FULL and capacity is not None
             reply.fail(MailboxFullError(path, capacity or 0) if full else self.stopped_error(path, refusal))
-        elif not isinstance(body, Internal) and (not isinstance(box, SupervisorBox) or refusal is Refusal.SUPERVISOR):
+        elif not issubclass(type(body), Internal) and (
+            not isinstance(box, SupervisorBox) or refusal is Refusal.SUPERVISOR
+        ):
             self.dead_letter(box, body, refusal, origin.sender if origin is not None else None, path)
 
     def stopped_error(self, path: str, refusal: Refusal) -> ActorStoppedError:
