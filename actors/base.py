@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pykka
 from pykka import messages
 
+from actors.proxy import require_attribute
 from actors.ref import Ref
 from actors.reply import Reply
 from actors.spec import Reason
@@ -115,6 +116,7 @@ class Hardened(_Actor):
         if type(message) is messages._ActorStop:  # noqa: SLF001
             _life_of(self).request_stop(Reason.NORMAL)
             return None
+        require_attribute(self, message)
         return _Actor._handle_receive(self, message)  # noqa: SLF001 - Pykka's own, whatever the user calls so
 
 

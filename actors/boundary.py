@@ -23,14 +23,14 @@ import contextvars
 import threading
 from itertools import islice
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from actors.dispatch import soon
-from actors.errors import Ignore, Signal, WorkerCrashedError
+from actors.errors import Ignore, Signal, for_asker
 from actors.frames import clear_own
 from actors.life import Ending, Exit, Phase, Up
 from actors.mailbox import NOTHING
-from actors.messages import CURRENT, Current
+from actors.messages import CURRENT, Current, Home, Hook, leaves
 from actors.orders import OrderedLife
 from actors.reply import Reply
 from actors.spec import Reason, Where
@@ -54,7 +54,7 @@ class WorkerLife(OrderedLife):
     def context_for_run(self) -> contextvars.Context:
         """The worker's own contextvars: they live as long as it does, and leak nowhere."""
         if self._context is None:
-            self.home = Current(self, None)
+            self.home = Home(self, is_body=self.recipe.is_body, is_shared=self.recipe.where is not Where.LOOP)
             self._context = contextvars.Context()
             self._context.run(CURRENT.set, self.home)
         return self._context
@@ -159,12 +159,13 @@ class WorkerLife(OrderedLife):
             return False
         error: BaseException | None = None
         try:
-            self.actor = self.recipe.make(self)
-            if self.is_over:
-                return False  # it was abandoned in a slow __init__: its successor may be up already
-            started = self.actor.on_start() if not self.recipe.starts_plain else None
-            if type(started) is CoroutineType:
-                await self._settled(started)
+            with Hook(self):
+                self.actor = self.recipe.make(self)
+                if self.is_over:
+                    return False  # it was abandoned in a slow __init__: its successor may be up already
+                started = self.actor.on_start() if not self.recipe.starts_plain else None
+                if type(started) is CoroutineType:
+                    await self._settled(started)
         except BaseException as caught:
             error = caught
         if error is not None:
@@ -187,9 +188,10 @@ class WorkerLife(OrderedLife):
             self.owner.post(Up(self))
         return True
 
-    async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901 - the hot path, in one piece
+    async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901, PLR0912 - the hot path, in one piece
         """Handle messages; False when the life is over."""
-        handle, now, home = self.actor._regrow_handler(), self.system.now, self.home  # noqa: SLF001 - a friend
+        handle, now, home = self.actor._regrow_handler(), self.system.now, cast(Home, self.home)  # noqa: SLF001
+        may_leave_tasks = self.recipe.where is Where.LOOP
         for envelope in islice(batch, QUOTA):
             self.since = now()  # first: whoever reads current and then this never gets the time of an older message
             self.current = envelope
@@ -199,11 +201,15 @@ class WorkerLife(OrderedLife):
                     self.system.refused(self.mailbox.path, self.mailbox, envelope, refusal)
                 return True
             body, reply, origin = envelope
+            current = None
             if origin is not None:
-                if origin.deadline is not None and origin.deadline < self.since:
+                late = origin.deadline is not None and origin.deadline < self.since
+                if late or (reply is not None and reply.is_abandoned):
                     self.system.expired(self.mailbox, envelope)
                     continue
-                CURRENT.set(Current(self, origin))
+                CURRENT.set(current := Current(self, origin, reply))
+            elif may_leave_tasks:
+                CURRENT.set(current := Current(self, None))
             try:
                 result = handle(body)
                 if type(result) is CoroutineType:
@@ -212,15 +218,17 @@ class WorkerLife(OrderedLife):
                 # No finalizer of these is to run here after the report of the end.
                 handle = envelope = body = result = None  # type: ignore[assignment]  # noqa: PLW2901
                 if not await self._survives(error, reply):
+                    (current or home).end()
                     return False
                 handle = self.actor._regrow_handler()  # noqa: SLF001
             else:
                 if reply is not None:
                     reply.complete(result)
-            if origin is not None:
+            if current is not None:
+                current.end()
                 CURRENT.set(home)
-            elif home.failures is not None:  # type: ignore[union-attr]
-                home.failures = None  # type: ignore[union-attr]
+            elif home.touched:
+                home.message_ended()
         self.current = None
         return True
 
@@ -252,9 +260,10 @@ class WorkerLife(OrderedLife):
 
     def is_failure(self, error: BaseException) -> bool:
         """Whether an exception that leaves the present handler is a failure of the request, and no crash."""
-        recipe, current = self.recipe, CURRENT.get()
-        return isinstance(error, (Signal, *recipe.expected)) or (
-            not recipe.crash_on_ask_error and current is not None and current.is_own(error)
+        kinds: tuple[type[BaseException], ...] = (Signal, *self.recipe.expected)
+        asks = None if self.recipe.crash_on_ask_error else CURRENT.get()
+        return isinstance(error, kinds) or all(
+            isinstance(leaf, kinds) or (asks is not None and asks.is_own(leaf)) for leaf in leaves(error)
         )
 
     async def _live(self) -> None:
@@ -288,20 +297,13 @@ class WorkerLife(OrderedLife):
         """An exception was born in user code: answer the asker, run on_failure, end."""
         frames = error.__traceback__
         if reply is not None:
-            reply.fail(self._for_asker(error))
+            reply.fail(for_asker(self.mailbox.path, error))
         crash = Exit(Reason.CRASHED, error, frames=frames)
         if self._enter_last_hook(plain=self.recipe.fails_plain or self.actor is None, crash=crash):
             second = await self._hook("on_failure", type(error), error, error.__traceback__)
             if second is not None:
                 self.system.hook_raised(self.mailbox.path, "on_failure", second)
         self._tell_end(crash)
-
-    def _for_asker(self, error: BaseException) -> BaseException:
-        if isinstance(error, Exception):
-            return error
-        wrapped = WorkerCrashedError(self.mailbox.path, type(error).__name__)
-        wrapped.__cause__ = error
-        return wrapped
 
     def _enter_last_hook(self, *, plain: bool, crash: Exit | None = None) -> bool:
         """True when a last hook is to be run; the owner then gives it the limit of a stop."""
@@ -319,9 +321,10 @@ class WorkerLife(OrderedLife):
         if self.task is not None and self.task.cancelling():
             self.task.uncancel()  # it was cancelled to get here; its last hook starts with a clean slate
         try:
-            result = getattr(self.actor, name)(*args)
-            if type(result) is CoroutineType:
-                await self._settled(result)
+            with Hook(self):
+                result = getattr(self.actor, name)(*args)
+                if type(result) is CoroutineType:
+                    await self._settled(result)
         except BaseException as error:
             return None if self.order is Reason.KILLED else error
         return None

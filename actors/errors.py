@@ -14,7 +14,7 @@
         MailboxFullError     a bounded mailbox had no room
         RecursionDetectedError  the request would have reached its own asker
             HopLimitError       too many tells and tasks have led to each other
-        BlockingAskError     a blocking ask on the loop thread that must answer it
+        BlockingAskError     a blocking call on the thread of a tree's event loop
         WorkerCrashedError   the handler left with something that is no Exception
       RestartLimitError      the operator
 
@@ -230,7 +230,7 @@ class HopLimitError(RecursionDetectedError):
 
 
 class BlockingAskError(MessageError):
-    """A blocking call on the event loop's own thread, to somebody who may need that thread to answer."""
+    """A blocking call on the thread of a tree's event loop. It would hold up every async worker of the tree."""
 
     def __init__(self, path: str, instead: str = "await ref.ask_async(...)") -> None:
         super().__init__(path, instead)
@@ -239,7 +239,7 @@ class BlockingAskError(MessageError):
 
     def __str__(self) -> str:
         return (
-            f"{self.path}: may need the event loop that this blocking call holds up, so it could never answer. "
+            f"{self.path}: to wait for it here would hold up the tree's event loop, and with it all async workers. "
             f"Write '{self.instead}'."
         )
 
@@ -257,6 +257,15 @@ class WorkerCrashedError(MessageError):
 
     def __str__(self) -> str:
         return f"{self.path}: left its handler with {self.error_type} and was restarted or stopped."
+
+
+def for_asker(path: str, error: BaseException) -> BaseException:
+    """What the asker gets for an error that left the code of the worker at ``path``."""
+    if isinstance(error, Exception):
+        return error
+    wrapped = WorkerCrashedError(path, type(error).__name__)
+    wrapped.__cause__ = error
+    return wrapped
 
 
 # -- the operator ------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.messages import CURRENT
 from actors.ref import ref_of
-from actors.reply import Reply
+from actors.reply import Reply, require_thread
 
 if TYPE_CHECKING:
     from actors.life import Life
@@ -31,6 +31,7 @@ def stopping(timeout_s: float = 0.0) -> bool:
         raise _Left
     if life.must_stop or timeout_s <= 0:
         return life.must_stop
+    require_thread(life.mailbox.path, "await asyncio.sleep(...)")
     _wait(life, timeout_s)
     return life.must_stop
 

@@ -38,7 +38,7 @@ from actors.spec import ChildSpec, Reason
 if TYPE_CHECKING:
     from actors.dispatch.wakeup import Wakeup
     from actors.mailbox import Mailbox
-    from actors.messages import Current, Envelope
+    from actors.messages import Envelope, Home
     from actors.system import System
 
 
@@ -157,7 +157,7 @@ class Life:
         self.held = False
         """True during a run of it. The mailbox's."""
         self.abandoned = False
-        self.home: Current | None = None
+        self.home: Home | None = None
         """The contextvar's value for messages from outside; built with the first run."""
         self._context: contextvars.Context | None = None
         self._stopped: Reply | None = None

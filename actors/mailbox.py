@@ -305,6 +305,8 @@ class Mailbox(Inbox):
         self._is_busy()
         if abandon or self.shared is not None:
             self.batch = iter(self._return_shared(list(self.batch)))
+        elif not length_hint(self.batch):
+            self.batch = NOTHING  # it holds what was handled until somebody comes to its end
         quiet, self.quiet = self.quiet or [], None
         return quiet
 

@@ -1,16 +1,17 @@
-"""What travels: the envelope, where it came from, and the contextvar with the message being handled.
+"""What travels: the envelope, where it came from, and the contextvar with the request that is being handled.
 
 An envelope is a plain tuple, because one is built for every message: ``(body, reply, origin)``. ``origin`` is None
-for a message from outside any tree, and is built only when a message leaves a handler or carries a deadline.
+for a tell from outside any tree, and is built only when a message leaves a handler or carries a deadline.
 
-Two chains must not be confused. **Ancestry** is who *waits* for this request: it grows by asks, not by tells, and
-is what recursion is detected with. ``hops`` counts the tells that led here since the chain began.
+**A request is over when its handler has ended.** A ``Current`` is then ended: a task, or a carried thread, that
+outlives its request inherits nothing of it any more: no deadline, no ancestry, no errors. ``hops``, the tells that led
+here, stay: a tell never waited for anything. Who waits for whom stands in ``actors.wait_graph``.
 """
 
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -18,9 +19,14 @@ if TYPE_CHECKING:
     from actors.mailbox import Mailbox
     from actors.poolbox import PoolBox
     from actors.reply import Reply
+    from actors.system import System
 
 P = ParamSpec("P")
 R = TypeVar("R")
+ErrorT = TypeVar("ErrorT", bound=BaseException)
+
+MOST_FAILURES = 1000
+"""How many errors of its own asks a request remembers, the last ones. Each holds a traceback and its frames."""
 
 
 class Internal:
@@ -45,47 +51,220 @@ class Origin:
         self.sender = sender
         """The path of the worker that sent it, or None for code outside the tree."""
         self.chain = chain
-        """Those who wait for the reply, the first asker first. Empty for a tell: nobody waits."""
+        """Of an attempt: who waits for its task, the first asker first. Of a message it is empty: see ``Current``."""
         self.deadline = deadline
-        """When nobody waits any longer, on the tree's clock."""
+        """When nobody waits any longer, on the clock of the tree that it was sent to."""
         self.hops = hops
         """Tells since the chain began."""
         self.lineage = lineage
-        """What those of the chain who do tasks were asked to do: the same once more is refused."""
+        """What those who wait, and do tasks, were asked to do: the same once more is refused."""
 
 
 Address: TypeAlias = "Mailbox | PoolBox"
-"""Who stands in an ancestry: the mailbox, or the pool for each of its members. Compared by identity."""
+"""A member of an ancestry: the mailbox, or the pool for each of its members. Compared by identity."""
 
 Envelope: TypeAlias = "tuple[Any, Reply | None, Origin | None]"
 
 
 class Current:
-    """The message being handled: which life handles it, where it came from, and what its own asks failed with."""
+    """One request while it is handled: by which life, where it came from, and what its own asks failed with."""
 
-    __slots__ = ("failures", "life", "origin")
+    __slots__ = ("_hops", "ended", "failures", "life", "origin", "reply", "waits")
 
-    def __init__(self, life: Life, origin: Origin | None) -> None:
+    def __init__(self, life: Life, origin: Origin | None, reply: Reply | None = None) -> None:
         self.life = life
         self.origin = origin
+        self.reply = reply
+        """What it is answered with; None for a tell."""
         self.failures: list[BaseException] | None = None
         """Errors that asks of this handler raised in it. One of them leaving the handler is a failed request, not
         a crash: it was not born here."""
+        self.waits: set[Reply] | None = None
+        """What code of this request waits for now. Written by ``actors.wait_graph`` only."""
+        self.ended = False
+        """True once the handler has ended; code that it left behind may still have this as its Current."""
+        if reply is not None:
+            reply.handled_by = self
+
+    def end(self) -> None:
+        """The handler has ended: nothing is inherited from this request any more, and nothing of it is held."""
+        self.ended = True
+        reply, origin = self.reply, self.origin
+        if reply is not None:
+            reply.handled_by = self.reply = None
+        self._hops = 0 if origin is None else origin.hops
+        self.origin = self.failures = self.waits = None
+
+    @property
+    def in_request(self) -> bool:
+        """True while the request is being handled, so that what is done here is done for it."""
+        return not (self.ended or self.life.is_over)
+
+    @property
+    def hops(self) -> int:
+        """How many tells led here."""
+        origin = self.origin
+        return origin.hops if origin is not None else self._hops if self.ended else 0
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """What those who wait for this request were asked to do."""
+        origin = self.origin
+        return origin.lineage if origin is not None and self.in_request else ()
+
+    def earlier(self, deadline: float | None, system: System, now: float) -> float | None:
+        """The earlier of a deadline on the clock of a tree, and that of this request.
+
+        The clock of another tree may say anything: what is left there is what counts here.
+        """
+        origin = self.origin
+        if origin is None or (inherited := origin.deadline) is None or not self.in_request:
+            return deadline
+        if self.life.system is not system:
+            inherited += now - self.life.system.now()
+        return inherited if deadline is None or inherited < deadline else deadline
+
+    # -- who waits -----------------------------------------------------------------------------------------
+
+    def waiting(self) -> tuple[Address, ...]:
+        """Who waits while this code waits, the first asker first and its own worker last; empty outside a request."""
+        found: list[Address] = []
+        todo, seen = [self], {self}
+        while todo:
+            current = todo.pop()
+            if not current.in_request:
+                continue
+            found.append(current.life.mailbox.address)
+            origin, reply = current.origin, current.reply
+            if origin is not None and origin.chain:
+                found.extend(reversed(origin.chain))
+            if reply is not None:
+                above = set(reply.waiters) - seen  # a copy in one step of C: others enter and leave meanwhile
+                seen |= above
+                todo.extend(above)
+        return tuple(reversed(found))
+
+    # -- errors of its own asks ----------------------------------------------------------------------------
 
     def note(self, error: BaseException) -> None:
-        """Remember that ``error`` came from an ask of this handler."""
-        if self.failures is None:
+        """Remember that ``error`` came from an ask of this handler; without effect once that has ended."""
+        if not self.in_request:
+            return
+        failures = self.failures
+        if failures is None:
             self.failures = [error]
         else:
-            self.failures.append(error)
+            failures.append(error)
+            if len(failures) > MOST_FAILURES:
+                del failures[0]
+        if self.ended:  # just now, on another thread
+            self.failures = None
 
     def is_own(self, error: BaseException) -> bool:
-        """True for an error that came from an ask of this handler."""
-        return self.failures is not None and any(error is failure for failure in self.failures)
+        """True for an error that came from an ask of this handler, and for a group of nothing but such errors."""
+        noted = {id(leaf) for failure in self.failures or () for leaf in leaves(failure)}
+        return all(id(leaf) in noted or id(_before_pep_479(leaf)) in noted for leaf in leaves(error))
+
+
+class Hook(Current):
+    """A hook while it runs: what it asks is its own, and tasks that it leaves behind inherit nothing of it."""
+
+    __slots__ = ()
+
+    def __init__(self, life: Life) -> None:
+        super().__init__(life, None)
+
+    def __enter__(self) -> None:
+        CURRENT.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        CURRENT.set(self.life.home)
+
+
+class Home(Current):
+    """The Current of a ``run=`` body, and on a thread of all messages from outside: one of their own is too dear there.
+
+    Code that such a message leaves behind may have this same object, so it says by the state of its life whether a
+    request is under way. (Hooks, and handlers on the loop, where tasks are started, always have one of their own.)
+    """
+
+    __slots__ = ("_branch", "_is_body", "_is_shared", "touched")
+
+    def __init__(self, life: Life, *, is_body: bool, is_shared: bool) -> None:
+        super().__init__(life, None)
+        self._is_body = is_body
+        self._is_shared = is_shared
+        self._branch: Current | None = None
+        self.touched = False
+        """True once there is something to be taken back when the present message has been handled."""
+
+    @property
+    def in_request(self) -> bool:
+        """True in a body, and while a message from outside is handled on a thread."""
+        life = self.life
+        return life.home is self and not life.is_over and (self._is_body or self._handles_message())
+
+    def _handles_message(self) -> bool:
+        envelope = self.life.current
+        return self._is_shared and envelope is not None and envelope[2] is None
+
+    def note(self, error: BaseException) -> None:
+        """Remember an error until the present message has been handled. A body has no use for them: any is a crash."""
+        if self._handles_message():
+            self.touched = True
+            super().note(error)
+
+    def branch(self) -> Current:
+        """What code that may outlive the present message is to have in place of this."""
+        if not self._handles_message():
+            return self
+        if self._branch is None:
+            self._branch = Current(self.life, None)
+            self.touched = True
+        return self._branch
+
+    def message_ended(self) -> None:
+        """The present message was handled."""
+        branch, self._branch = self._branch, None
+        if branch is not None:
+            branch.end()
+        self.failures, self.touched = None, False
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors in a group, and in the groups in it; an error that is no group is its own only leaf."""
+    todo = [error]
+    while todo:
+        each = todo.pop()
+        if issubclass(type(each), BaseExceptionGroup):
+            todo.extend(BaseExceptionGroup.exceptions.__get__(each))
+        else:
+            yield each
+
+
+def _before_pep_479(error: BaseException) -> BaseException | None:
+    """The StopIteration that the interpreter turned into this RuntimeError, where a generator or coroutine raised it.
+
+    An await is a generator, so whoever awaits an ask that fails with a StopIteration gets this in its place.
+    """
+    cause = error.__cause__
+    if type(error) is not RuntimeError or not issubclass(type(cause), (StopIteration, StopAsyncIteration)):
+        return None
+    said = str(error.args[0]) if error.args else ""
+    return cause if said.endswith(("raised StopIteration", "raised StopAsyncIteration")) else None
 
 
 CURRENT: contextvars.ContextVar[Current | None] = contextvars.ContextVar("regrow_current", default=None)
 """None outside of a tree. A task, ``asyncio.to_thread`` and agent frameworks copy it along; a plain thread does not."""
+
+
+def own(error: ErrorT) -> ErrorT:
+    """An error that a handler gets from its own ask: leaving the handler it is a failed request, not a crash."""
+    current = CURRENT.get()
+    if current is not None:
+        current.note(error)
+    return error
 
 
 def carry(function: Callable[P, R]) -> Callable[P, R]:
@@ -94,8 +273,13 @@ def carry(function: Callable[P, R]) -> Callable[P, R]:
     Each call runs in its own copy of the context, so the result may be called often and at the same time::
 
         executor.submit(actors.carry(work), item)
+
+    Once the handler has ended there is no ancestry to inherit: a call that comes later begins anew.
     """
     context = contextvars.copy_context()
+    current = CURRENT.get()
+    if isinstance(current, Home):
+        context.run(CURRENT.set, current.branch())
 
     def carried(*args: P.args, **kwargs: P.kwargs) -> R:
         return context.copy().run(function, *args, **kwargs)

@@ -3,67 +3,102 @@
 Pykka's ``ActorProxy`` pins the actor object that it first saw. This one is built on the Ref: it looks at the class,
 and at the object that lives now, at each access. Calls are Pykka's own ``CallableProxy``, so ``proxy.method()`` gives
 a future and ``proxy.method.defer()`` tells.
+
+A name that neither the class nor the living object has is an ``AttributeError`` of the caller, as in Pykka: nothing is
+sent. While nothing lives, only the class is known; then the name is sent, and ``find`` looks for it in the worker. A
+name that is missing there fails the request, and never the worker (``actors.base``): it is the caller's mistake.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pykka
 from pykka import messages
 
+from actors.messages import own
+
 if TYPE_CHECKING:
     from actors.ref import Ref
 
-_MISSING = object()
+MISSING = object()
+"""No attribute of this name."""
+_UNKNOWN = object()
+"""No object lives, and its class has no attribute of this name: its ``__init__`` may set one."""
 
 
-class Proxy:
-    """``proxy.method(...)`` asks, ``proxy.method.defer(...)`` tells, ``proxy.attribute`` is a future of its value."""
+class Proxy(pykka.ActorProxy[Any]):
+    """``proxy.method(...)`` asks, ``proxy.method.defer(...)`` tells, ``proxy.attribute`` is a future of its value.
 
-    def __init__(self, ref: Ref, attr_path: tuple[str, ...] = ()) -> None:
-        object.__setattr__(self, "actor_ref", ref)
-        object.__setattr__(self, "_attr_path", attr_path)
+    Equal to every other proxy of the same path (and attribute) in the same tree.
+    """
+
+    def __init__(self, *, actor_ref: Ref, attr_path: tuple[str, ...] = ()) -> None:
+        # Not pykka.ActorProxy.__init__: it would bind this to one actor object, and look at all of its attributes.
+        self.actor_ref = actor_ref
+        self._attr_path = attr_path
 
     def __repr__(self) -> str:
-        return f"<Proxy of {'.'.join((self.actor_ref.path, *self._attr_path))}>"
+        return f"<Proxy of {'.'.join((self._ref.path, *self._attr_path))}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Proxy) and (other._ref, other._attr_path) == (self._ref, self._attr_path)
+
+    def __hash__(self) -> int:
+        return hash((self._ref, self._attr_path))
 
     def __getattr__(self, name: str) -> Any:
         """A callable proxy, a proxy of a traversable attribute, or a future of the value.
 
         Raises:
-            AttributeError: a private name; they are not part of an actor's interface.
+            AttributeError: there is no such attribute, or it is private and so no part of an actor's interface.
         """
-        if name.startswith("_"):
-            message = f"{self!r} gives no access to the private name {name!r}"
+        if name.startswith("_") or name == "actor_ref":  # the last: of a copy that is not filled yet
+            message = f"a proxy gives no access to the private name {name!r}"
             raise AttributeError(message)
         path = (*self._attr_path, name)
         found = self._find(path)
-        if getattr(found, "_pykka_traversable", False) or getattr(found, "pykka_traversable", False):
-            return Proxy(self.actor_ref, path)
-        if path == ("stop",) and found.__qualname__ in {"Hardened.stop", "Actor.stop"}:
-            return _Stop(self.actor_ref)
-        if _is_method(found):
-            return pykka.CallableProxy(actor_ref=self.actor_ref, attr_path=path)
-        return self.actor_ref.ask(messages.ProxyGetAttr(attr_path=path), block=False)
+        if path == ("stop",) and (found is MISSING or found is _UNKNOWN or _is_inherited_stop(found)):
+            return _Stop(self._ref)
+        if found is MISSING:
+            raise own(AttributeError(f"{self!r} has no attribute {name!r}"))
+        if any(find(found, (mark,)) is True for mark in ("_pykka_traversable", "pykka_traversable")):
+            return Proxy(actor_ref=self._ref, attr_path=path)
+        if callable(found) or isinstance(found, classmethod):
+            return pykka.CallableProxy(actor_ref=self._ref, attr_path=path)
+        return self._ref.ask(messages.ProxyGetAttr(attr_path=path), block=False)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self.actor_ref.ask(messages.ProxySetAttr(attr_path=(*self._attr_path, name), value=value))
+        """Set an attribute of the actor, and wait until it is set; a private name is one of this proxy, as in Pykka."""
+        if name == "actor_ref" or name.startswith("_"):
+            object.__setattr__(self, name, value)
+        else:
+            self._ref.ask(messages.ProxySetAttr(attr_path=(*self._attr_path, name), value=value))
 
     def __dir__(self) -> list[str]:
-        return ["actor_ref", *(name for name in dir(self.actor_ref.actor_class) if not name.startswith("_"))]
+        return ["actor_ref", *(name for name in dir(self._ref.actor_class) if not name.startswith("_"))]
+
+    @property
+    def _ref(self) -> Ref:
+        ref: Any = self.actor_ref
+        return ref  # type: ignore[no-any-return]
 
     def _find(self, path: tuple[str, ...]) -> Any:
-        """What the attribute is, without running any of its code (a property is not evaluated)."""
-        actor = self.actor_ref._actor_weakref()  # noqa: SLF001 - ours, under Pykka's name
-        found: Any = actor if actor is not None else self.actor_ref.actor_class
-        for name in path:
-            found = inspect.getattr_static(found, name, _MISSING)
-            if found is _MISSING:
-                return None
-        return found
+        """What the attribute is; of a pool, in the first member that has it."""
+        objects = self._ref.living_actors()
+        for actor in objects:
+            found = find(actor, path)
+            if found is not MISSING:
+                return found
+        if objects:
+            return MISSING
+        found = find(self._ref.actor_class, path)
+        return _UNKNOWN if found is MISSING else found
+
+
+def _is_inherited_stop(found: Any) -> bool:
+    return getattr(found, "__qualname__", "") in {"Hardened.stop", "Actor.stop"}
 
 
 class _Stop:
@@ -79,5 +114,22 @@ class _Stop:
         self._ref.stop(block=False)
 
 
-def _is_method(found: Any) -> bool:
-    return isinstance(found, (staticmethod, classmethod, Callable)) and not isinstance(found, property)  # type: ignore[arg-type]
+def find(root: Any, path: tuple[str, ...]) -> Any:
+    """What an attribute is, without running any of its code (a property is not evaluated); or ``MISSING``."""
+    found = root
+    for name in path:
+        found = inspect.getattr_static(found, name, MISSING)
+        if found is MISSING:
+            break
+    return found
+
+
+def require_attribute(actor: Any, message: Any) -> None:
+    """Refuse a message of a proxy for something that the actor does not have: a failed request, and no crash.
+
+    Raises:
+        AttributeError: the actor has no such attribute.
+    """
+    path = message.attr_path[:-1] if type(message) is messages.ProxySetAttr else message.attr_path
+    if find(actor, path) is MISSING:
+        raise own(AttributeError(f"{type(actor).__name__!r} object has no attribute {'.'.join(path)!r}"))

@@ -5,36 +5,40 @@ was deleted) it looks the path up again at the next message, so it works again o
 
 What leaves a handler carries where it came from:
 
-* an ask grows the ancestry by the asking worker; if the target stands in it already, the request could only wait for
-  itself, and is refused here, before it is sent;
 * a tell waits for nobody, so it carries no ancestry and no deadline, only the number of tells that led to it;
-* an ask's deadline is the earlier of its own timeout and the asker's own deadline.
+* an ask that is waited for is refused before it is sent where the target waits, directly or not, for the asker
+  (``actors.wait_graph``);
+* an ask with ``block=False`` waits for nobody: it is sent, and refused at the moment at which somebody of a circle
+  begins to wait. One to oneself is work for later, so it begins anew, as a tell to oneself does;
+* an ask's deadline is the earlier of its own timeout and the asker's own deadline. Where the asker belongs to another
+  tree, the seconds that are left count, because each tree has a clock of its own.
+
+``_target`` is the one place that says which mailbox stands behind the path, so nothing is decided by an old one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import weakref
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pykka
 
 from actors.clock import monotonic
-from actors.errors import BlockingAskError, RecursionDetectedError, UnknownPathError
+from actors.errors import UnknownPathError
 from actors.inbox import Refusal, Room
 from actors.mailbox import Mailbox
 from actors.messages import CURRENT, Current, Origin
 from actors.poolbox import PoolBox
 from actors.proxy import Proxy
-from actors.reply import Reply
-from actors.spec import Reason, Where
+from actors.reply import Reply, require_thread
+from actors.spec import Reason
+from actors.wait_graph import enter, leave, redirect
 
 if TYPE_CHECKING:
     from actors.inbox import Verdict
     from actors.messages import Envelope
     from actors.system import System
-
-ErrorT = TypeVar("ErrorT", bound=BaseException)
 
 FULL_WAIT_S = 5.0
 """How long a sender without a deadline waits for room in a full mailbox."""
@@ -104,47 +108,65 @@ class Ref(pykka.ActorRef[Any]):
             ReplyTimeoutError: no reply in time; the worker may still finish.
             ActorStoppedError: the target is down and stays down (``ParkedError``: parked; ``TreeDownError``: all is).
             MailboxFullError: a bounded mailbox had no room.
-            BlockingAskError: on the event loop that the target needs to answer. Nothing was sent.
+            BlockingAskError: on the thread of a tree's event loop. Nothing was sent.
             Exception: whatever the target's handler raised, as it raised it.
         """
-        if block and self._system.on_loop and self._runs_on_loop:
-            raise _noted(BlockingAskError(self.path))
-        reply, envelope = self._request(message, timeout)
-        if envelope is None:
-            return reply.get() if block else reply.hosted(self._system)
-        if block:
-            reply.arm()
-        else:
+        if not block:
+            reply, envelope = self._request(message, timeout, is_waited_for=False)
             reply.hosted(self._system)
-        verdict = self._put(envelope)
-        if verdict is None:
-            return reply.get_armed() if block else reply
-        self._put_again(envelope, verdict)
-        return reply.get() if block else reply
+            if envelope is not None:
+                self.deliver(envelope)
+            return reply
+        require_thread(self.path, "await ref.ask_async(...)")
+        reply, envelope = self._request(message, timeout)
+        entered = enter(reply)
+        try:
+            if envelope is None:
+                return reply.get()
+            reply.arm()
+            verdict = self._put(envelope)
+            if verdict is not None:
+                self._put_again(envelope, verdict)
+            return reply.get_armed()
+        finally:
+            leave(reply, entered)
+            reply.abandon()
+            del reply, envelope  # an error that is raised here holds this frame
 
     async def ask_async(self, message: Any, *, timeout: float | None = 5.0) -> Any:  # noqa: ASYNC109 - as ask
-        """As ``ask``, from any event loop and without holding it up."""
+        """As ``ask``, from any event loop and without holding it up. Cancelled, it takes its message back."""
         reply, envelope = self._request(message, timeout)
-        verdict = None if envelope is None else self._put(envelope)
-        if envelope is not None and verdict is not None:
-            await self._put_again_async(envelope, verdict)
-        return await reply
+        entered = enter(reply)
+        try:
+            if envelope is not None:
+                verdict = self._put(envelope)
+                if verdict is not None:
+                    await self._put_again_async(envelope, verdict)
+                if not reply.done:
+                    await reply.arrival()
+            return reply.get(timeout=0)
+        finally:
+            leave(reply, entered)
+            reply.abandon()
+            del reply, envelope
 
     # -- the rest ------------------------------------------------------------------------------------------
 
     def proxy(self) -> Any:
         """Call methods as messages: ``ref.proxy().total().get()``. It survives restarts, as this Ref does."""
-        return Proxy(self)
+        return Proxy(actor_ref=self)
 
     def is_alive(self) -> bool:
-        """True while an incarnation is attached. Never wait for this: messages to a restarting worker are kept."""
-        box = self._current_box()
-        return box is not None and box.life is not None
+        """True while an incarnation is attached, in a pool to any member.
+
+        Never wait for this: messages to a restarting worker are kept.
+        """
+        return any(box.life is not None for box in self._boxes())
 
     @property
     def depth(self) -> int:
         """Messages that wait there now."""
-        return self._box.depth
+        return self._target().depth
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
         """Ask the worker to end after the message it handles: an exit ``shutdown``.
@@ -157,17 +179,18 @@ class Ref(pykka.ActorRef[Any]):
 
         Raises:
             RecursionDetectedError: called, blocking, by the worker itself or on behalf of its request.
+            BlockingAskError: called, blocking, on the thread of a tree's event loop.
             ReplyTimeoutError: it has not ended within ``timeout`` seconds.
         """
-        current = CURRENT.get()
-        if block and current is not None:
+        done = Reply(self._target(), timeout_s=timeout).hosted(self._system)
+        if block:
+            require_thread(self.path, "await ref.stop(block=False)")
             self._system.refuse_own_end(self.path)
-            self._extended_chain(current)
-        boxes = self._box.members if isinstance(self._box, PoolBox) else (self._current_box(),)
-        lives = [box.life for box in boxes if box is not None and box.life is not None]
+            leave(done, enter(done))  # refused before the order is given where it would wait for this request
+        current = CURRENT.get()
+        lives = [life for box in self._boxes() if (life := box.life) is not None]
         own = current is not None and current.life in lives
         ends = [life.request_stop(Reason.NORMAL if own else Reason.SHUTDOWN) for life in lives]
-        done = Reply(self._box, timeout_s=timeout).hosted(self._system)
         _complete_with(done, ends, value=bool(lives))
         return done.get() if block else done
 
@@ -183,52 +206,44 @@ class Ref(pykka.ActorRef[Any]):
         """Made of the path."""
         return f"urn:regrow:{self.path}"
 
+    def living_actors(self) -> list[Any]:
+        """The actor objects that live now: one, or in a pool those of its members."""
+        lives = (box.life for box in self._boxes())
+        return [life.actor for life in lives if life is not None and life.actor is not None]
+
     @property
     def _actor_weakref(self) -> Any:  # type: ignore[override]
-        box = self._any_box()
-        life = box.life if box is not None else None
-        actor = life.actor if life is not None else None
+        actor = next(iter(self.living_actors()), None)
         return weakref.ref(actor) if actor is not None else lambda: None
 
     # -- building envelopes --------------------------------------------------------------------------------
 
     def _origin_of_tell(self, current: Current) -> Origin | None:
-        if current.life.mailbox is self._box:
+        if current.life.mailbox is self._target():
             return None  # a tell to oneself starts a new chain
-        hops = 1 if current.origin is None else current.origin.hops + 1
-        return Origin(current.life.mailbox.path, (), None, hops)
+        return Origin(current.life.mailbox.path, (), None, current.hops + 1)
 
-    def _request(self, message: Any, timeout: float | None) -> tuple[Reply, Envelope | None]:
+    def _request(
+        self, message: Any, timeout: float | None, *, is_waited_for: bool = True
+    ) -> tuple[Reply, Envelope | None]:
         """The reply to wait for and what to send for it; nothing where the time is up already."""
-        current, now = CURRENT.get(), self._system.now()
-        chain: tuple[Any, ...] = ()
+        box, current, now = self._target(), CURRENT.get(), self._system.now()
         deadline = None if timeout is None else now + timeout
-        sender, hops = None, 0
-        lineage: tuple[str, ...] = ()
-        if current is not None:
-            chain = self._extended_chain(current)
-            sender = current.life.mailbox.path
-            if current.origin is not None:
-                hops, lineage = current.origin.hops, current.origin.lineage
-                inherited = current.origin.deadline
-                if inherited is not None and (deadline is None or inherited < deadline):
-                    deadline = inherited
-        timeout_s = None if deadline is None else deadline - now
-        reply = Reply(self._box, sender, timeout_s)
-        if timeout_s is not None and timeout_s <= 0:
+        if current is None:
+            reply = Reply(box, None, timeout)
+            origin = Origin(None, (), deadline, 0)
+        else:
+            own = current.life.mailbox
+            if own is box and not is_waited_for:  # work for later: no time runs out on it, and it is no tell of others
+                return (reply := Reply(box, own.path, timeout)), (message, reply, Origin(own.path, (), None, 0))
+            deadline = current.earlier(deadline, self._system, now)
+            timeout = None if deadline is None else deadline - now
+            reply = Reply(box, own.path, timeout)
+            origin = Origin(own.path, (), deadline, current.hops, current.lineage)
+        if timeout is not None and timeout <= 0:
             reply.fail(reply.late())
             return reply, None
-        return reply, (message, reply, Origin(sender, chain, deadline, hops, lineage))
-
-    def _extended_chain(self, current: Current) -> tuple[Any, ...]:
-        """Who waits for what this worker asks; refused where the target is one of them."""
-        waiting = current.origin.chain if current.origin is not None else ()
-        chain = (*waiting, current.life.mailbox.address)
-        target = self._box if isinstance(self._box, PoolBox) else self._box.address
-        if target in chain:
-            self._system.recursion_refused(self.path, chain)
-            raise _noted(RecursionDetectedError((*(address.path for address in chain), self.path)))
-        return chain
+        return reply, (message, reply, origin)
 
     def deliver(self, envelope: Envelope) -> None:
         """Put an envelope that was built elsewhere."""
@@ -285,20 +300,20 @@ class Ref(pykka.ActorRef[Any]):
 
     def _wait_until(self, envelope: Envelope) -> float:
         """How long to wait for room: the current deadline, else ``FULL_WAIT_S``; on the machine's clock."""
-        current = CURRENT.get()
-        own = envelope[2].deadline if envelope[2] is not None else None
-        inherited = current.origin.deadline if current is not None and current.origin is not None else None
-        limits = [limit - self._system.now() for limit in (own, inherited) if limit is not None]
-        return monotonic() + min(limits, default=FULL_WAIT_S)
+        current, now = CURRENT.get(), self._system.now()
+        deadline = envelope[2].deadline if envelope[2] is not None else None
+        if current is not None:
+            deadline = current.earlier(deadline, self._system, now)
+        return monotonic() + (FULL_WAIT_S if deadline is None else deadline - now)
 
     def _look_again(self, envelope: Envelope, verdict: Verdict) -> Verdict:
         """A mailbox that was given up may have a successor of the same path."""
-        if verdict is Refusal.FORGOTTEN:
-            box = self._system.boxes.get(self.path)
-            if box is not None and box is not self._box:
-                self._box = box
-                return self._put(envelope)
-        return verdict
+        old, reply = self._box, envelope[1]
+        if verdict is not Refusal.FORGOTTEN or self._target() is old:
+            return verdict
+        if type(reply) is Reply:
+            redirect(reply, self._box)
+        return self._put(envelope)
 
     def _give_up(self, envelope: Envelope, verdict: Verdict) -> None:
         if isinstance(verdict, tuple):
@@ -310,22 +325,20 @@ class Ref(pykka.ActorRef[Any]):
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    def _current_box(self) -> Mailbox | None:
-        if self._box is not self._system.boxes.get(self.path):
-            self._box = self._system.boxes.get(self.path, self._box)
-        return self._any_box()
+    def _target(self) -> Mailbox | PoolBox:
+        """The mailbox, or pool, that stands behind the path now; the last one where nothing of this path is listed."""
+        box = self._system.boxes.get(self.path)
+        if box is not None:
+            self._box = box
+        return self._box
+
+    def _boxes(self) -> list[Mailbox]:
+        """The mailbox, or those of all members of the pool."""
+        box = self._target()
+        return list(box.members) if isinstance(box, PoolBox) else [box]
 
     def _any_box(self) -> Mailbox | None:
-        box = self._box
-        if isinstance(box, PoolBox):
-            return box.members[0] if box.members else None
-        return box
-
-    @property
-    def _runs_on_loop(self) -> bool:
-        box = self._any_box()
-        life = box.life if box is not None else None
-        return life is not None and getattr(life.spec.recipe, "where", None) is Where.LOOP
+        return next(iter(self._boxes()), None)
 
 
 def ref_of(system: System, path: str) -> Ref:
@@ -338,14 +351,6 @@ def ref_of(system: System, path: str) -> Ref:
     if box is None:
         raise UnknownPathError(path, system.near(path))
     return Ref(system, box)
-
-
-def _noted(error: ErrorT) -> ErrorT:
-    """An error that a handler gets from its own ask: leaving the handler it is a failed request, not a crash."""
-    current = CURRENT.get()
-    if current is not None:
-        current.note(error)
-    return error
 
 
 def _complete_with(done: Reply, ends: list[Reply], *, value: bool) -> None:

@@ -5,6 +5,10 @@ It differs where Pykka's is hazardous: completing it a second time changes nothi
 late reply meets an ask that was already answered); a ``get`` with a timeout never waits longer because another
 thread waits too; ``await`` leaves the event loop free.
 
+**Every wait of this library that may block a thread is a wait for a Reply**, and ends up in ``_hold``. So one place
+refuses to hold up the event loop of a tree (``require_thread``), whatever was to be waited for. A host's own event loop
+is the host's: it may block it.
+
 Locking: ``_lock`` guards the outcome, the gate and the callbacks of this one reply. No other lock is taken while it
 is held, and callbacks run after it was released, so it stands last in every order.
 
@@ -18,26 +22,42 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import pykka
 
 from actors.clock import monotonic
-from actors.dispatch import blocking
+from actors.dispatch import HERE, blocking
 from actors.dispatch.disposal import UserCallback
 from actors.dispatch.thread import in_background
-from actors.errors import ReplyTimeoutError
+from actors.errors import BlockingAskError, ReplyTimeoutError
 from actors.frames import border
-from actors.messages import CURRENT
+from actors.messages import own
+from actors.wait_graph import enter, leave
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from actors.messages import Address
+    from actors.messages import Address, Current
 
 _PENDING = object()
+
+
+def require_thread(path: str, instead: str = "await it") -> None:
+    """Refuse to block the thread of a tree's event loop, before anything is done.
+
+    Args:
+        path: of whom the caller is about to wait for.
+        instead: what to write, for the error.
+
+    Raises:
+        BlockingAskError: this is such a thread.
+    """
+    if HERE.never_blocks:
+        raise own(BlockingAskError(path, instead))
 
 
 class CallbackHost(Protocol):
@@ -63,6 +83,12 @@ class Reply(pykka.Future[Any]):
     _error: BaseException | None = None
     _traceback: TracebackType | None = None
     _callbacks: list[Callable[[], object]] | None = None
+    waiters: Collection[Current] = ()
+    """The requests that wait for it now: see ``actors.wait_graph``."""
+    handled_by: Current | None = None
+    """The request that it will be the answer of, while that is being handled."""
+    is_abandoned = False
+    """True once its only asker has gone: the message need not be handled any more."""
 
     _host: CallbackHost | None = None
     """The tree that runs callbacks of users and hears what they raise; None: nobody outside the library has this."""
@@ -70,7 +96,8 @@ class Reply(pykka.Future[Any]):
     def __init__(self, target: Address | None = None, asker: str | None = None, timeout_s: float | None = None) -> None:
         # pykka.Future.__init__ is not called: it only sets the two class attributes above, per instance.
         self._lock = threading.Lock()
-        self._target = target
+        self.target = target
+        """Whose answer it is, where that is known."""
         self._asker = asker
         self._timeout_s = timeout_s
         self._expires = None if timeout_s is None else monotonic() + timeout_s
@@ -124,7 +151,7 @@ class Reply(pykka.Future[Any]):
     def _callback_raised(self, error: BaseException) -> None:
         host = self._host
         if host is not None:
-            host.callback_raised(self._target.path if self._target is not None else host.root_path, error)
+            host.callback_raised(self.target.path if self.target is not None else host.root_path, error)
         else:  # no tree to report it to: what Python does with an exception that leaves a thread
             where = threading.current_thread()
             threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, where)))
@@ -157,7 +184,10 @@ class Reply(pykka.Future[Any]):
             return self._get_hook_result
         if not self.wait(self._remaining(timeout)):
             raise self.late(timeout)
-        return self._outcome()
+        try:
+            return self._outcome()
+        finally:
+            del self  # the error that is raised here holds this frame, and the reply holds the error
 
     def arm(self) -> None:
         """Get ready to wait, before anybody knows of this reply; then ``get_armed`` has nothing left to do but that."""
@@ -166,31 +196,50 @@ class Reply(pykka.Future[Any]):
 
     def get_armed(self) -> Any:
         """``get`` for the one who armed it, right after the request was sent."""
-        gate, limit = self._gate, self._timeout_s
-        if gate is None:
-            return self.get()
-        with blocking():
-            opened = gate.acquire(timeout=-1 if limit is None else min(limit, threading.TIMEOUT_MAX))
-        if opened:
-            gate.release()  # the next waiter's turn
-        elif self._value is _PENDING:
+        if not self._hold(cast("threading.Lock", self._gate), self._timeout_s):
             raise self.late()
-        return self._outcome()
+        try:
+            return self._outcome()
+        finally:
+            del self
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Block this thread until there is an outcome, for at most ``timeout_s``; True if there is one."""
-        with self._lock:
-            if self._value is not _PENDING:
-                return True
-            gate = self._gate
-            if gate is None:
-                gate = self._gate = threading.Lock()
-                gate.acquire()
+        """Block this thread until there is an outcome, for at most ``timeout_s``; True if there is one.
+
+        Raises:
+            RecursionDetectedError: in a handler that whoever is to answer waits for.
+            BlockingAskError: on the thread of a tree's event loop.
+        """
+        if self._value is not _PENDING or (timeout_s is not None and timeout_s <= 0):
+            return self._value is not _PENDING
+        require_thread(self.target.path if self.target is not None else "this wait")
+        entered = enter(self)
+        try:
+            with self._lock:
+                if self._value is not _PENDING:
+                    return True
+                gate = self._gate
+                if gate is None:
+                    gate = self._gate = threading.Lock()
+                    gate.acquire()
+            return self._hold(gate, timeout_s)
+        finally:
+            leave(self, entered)
+
+    def _hold(self, gate: threading.Lock, timeout_s: float | None) -> bool:
+        """Block this thread until the gate is opened; True if there is an outcome."""
         with blocking():
-            opened = gate.acquire(timeout=-1 if timeout_s is None else max(0.0, min(timeout_s, threading.TIMEOUT_MAX)))
+            opened = gate.acquire(timeout=-1 if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
         if opened:
             gate.release()  # the next waiter's turn
         return opened or self._value is not _PENDING
+
+    def abandon(self) -> None:
+        """Its only asker has gone: where its message still waits for its turn, it will not be handled."""
+        if self._value is _PENDING:
+            self.is_abandoned = True
+
+    # -- callbacks and event loops -------------------------------------------------------------------------
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
         """Call ``callback()`` once there is an outcome, also where there is one already.
@@ -222,12 +271,25 @@ class Reply(pykka.Future[Any]):
         if self._get_hook is not None:
             return (yield from asyncio.to_thread(self.get).__await__())
         if self._value is _PENDING:
-            yield from self._wait_on_loop().__await__()
-        return self._outcome()
+            entered = enter(self)
+            try:
+                yield from self.arrival().__await__()
+            finally:
+                leave(self, entered)
+        try:
+            return self._outcome()
+        finally:
+            del self
 
-    async def _wait_on_loop(self) -> None:
+    async def arrival(self) -> None:
+        """Wait on the running event loop until there is an outcome.
+
+        Raises:
+            ReplyTimeoutError: nothing came in time.
+        """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
+        thread = get_ident()
 
         def wake() -> None:
             if not waiter.done():
@@ -235,7 +297,10 @@ class Reply(pykka.Future[Any]):
 
         def wake_from_anywhere() -> None:
             try:
-                loop.call_soon_threadsafe(wake)
+                if get_ident() == thread:
+                    wake()  # the loop is awake, or we should not be here: no need to write into the pipe that wakes it
+                else:
+                    loop.call_soon_threadsafe(wake)
             except RuntimeError:
                 # The loop was closed: nobody waits there any more. The outcome stays for whoever asks again.
                 return
@@ -248,8 +313,14 @@ class Reply(pykka.Future[Any]):
         finally:
             if timer is not None:
                 timer.cancel()
+            self._remove_callback(wake_from_anywhere)
         if self._value is _PENDING:
             raise self.late()
+
+    def _remove_callback(self, callback: Callable[[], object]) -> None:
+        with self._lock:
+            if self._callbacks is not None and callback in self._callbacks:
+                self._callbacks.remove(callback)
 
     # -- the outcome ---------------------------------------------------------------------------------------
 
@@ -263,29 +334,25 @@ class Reply(pykka.Future[Any]):
         error = self._error
         if error is None:
             return self._value
-        current = CURRENT.get()
-        if current is not None:
-            current.note(error)
-        # With the worker's own traceback each time: a second reader must not see the first reader's frames.
-        raise error.with_traceback(self._traceback)
+        try:
+            # With the worker's own traceback each time: a second reader must not see the first reader's frames.
+            raise own(error).with_traceback(self._traceback)
+        finally:
+            del self, error
 
     def late(self, timeout: float | None = None) -> ReplyTimeoutError:
         """The error of a wait that was too long, as the present handler's own."""
-        error = self._too_late(timeout)
-        current = CURRENT.get()
-        if current is not None:
-            current.note(error)
-        return error
+        return own(self._too_late(timeout))
 
     def expire(self) -> None:
         """Nobody waits any longer, or should: the request will not be handled."""
         self._finish(None, self._too_late(None))
 
     def _too_late(self, timeout: float | None) -> ReplyTimeoutError:
-        path = self._target.path if self._target is not None else "?"
-        waiting = self._target.depth if self._target is not None else 0
+        path = self.target.path if self.target is not None else "?"
+        waiting = self.target.depth if self.target is not None else 0
         limit = self._timeout_s if timeout is None or self._timeout_s is None else min(timeout, self._timeout_s)
-        return ReplyTimeoutError(path, self._asker, (timeout if limit is None else limit) or 0.0, waiting)
+        return ReplyTimeoutError(path, self._asker, max(0.0, (timeout if limit is None else limit) or 0.0), waiting)
 
 
 border(Reply._outcome)  # noqa: SLF001 - behind it, in a traceback, stand the frames of the one who answered

@@ -31,7 +31,6 @@ from actors.dispatch.thread import Threads, after_fork, in_background
 from actors.dispatch.timers import Timers
 from actors.errors import (
     ActorsError,
-    BlockingAskError,
     HopLimitError,
     RecursionDetectedError,
     RestartLimitError,
@@ -39,10 +38,10 @@ from actors.errors import (
 )
 from actors.life import Ended, Exit, Life, Up
 from actors.mailbox import Mailbox, Refusal, SupervisorBox
-from actors.messages import CURRENT, Address
+from actors.messages import CURRENT, Address, Current, own
 from actors.poolbox import PoolBox
 from actors.ref import Ref
-from actors.reply import Reply
+from actors.reply import Reply, require_thread
 from actors.reports import Reports
 from actors.spec import ChildSpec, Reason, Where
 from actors.supervision import SupervisorLife
@@ -256,11 +255,6 @@ class System(DeadLetterOffice, Reports):
         return self._dispatchers[where]
 
     @property
-    def on_loop(self) -> bool:
-        """True on the event loop's own thread."""
-        return self.loop.is_here
-
-    @property
     def in_handler(self) -> bool:
         """True in code that a worker of this tree runs."""
         current = CURRENT.get()
@@ -307,14 +301,22 @@ class System(DeadLetterOffice, Reports):
 
     # -- calls that would wait for themselves --------------------------------------------------------------
 
-    def recursion_error(self) -> RecursionDetectedError:
-        """The tree was to be stopped by one of its own handlers, which would wait for itself."""
-        current = CURRENT.get()
-        path = current.life.mailbox.path if current is not None else self.root_path
-        error = RecursionDetectedError((path, self.root_path, path))
+    def refuse_to_wait_for_end(self, *, awaits: bool = False) -> None:
+        """The end of the tree must not be waited for by one of its own requests, nor by blocking its loop.
+
+        Args:
+            awaits: the caller waits on an event loop, and blocks nothing.
+
+        Raises:
+            RecursionDetectedError: called in a handler, a hook or a body of this tree, which would wait for itself.
+            BlockingAskError: called on the thread of a tree's event loop.
+        """
+        current = self._current_request()
         if current is not None:
-            current.note(error)  # refused before anything happened: a failed request, not a crash
-        return error
+            path = current.life.mailbox.path
+            raise own(RecursionDetectedError((path, self.root_path, path)))
+        if not awaits:
+            require_thread(self.root_path, "await asyncio.to_thread(tree.stop)")
 
     def hops_of_here(self) -> int:
         """How many tells led to the code that runs here, with the one that it is about to send.
@@ -323,15 +325,13 @@ class System(DeadLetterOffice, Reports):
             HopLimitError: too many.
         """
         current = CURRENT.get()
-        if current is None or current.life.system is not self or current.origin is None:
+        if current is None or current.life.system is not self or (current.origin is None and not current.hops):
             return 0
-        hops = current.origin.hops + 1
+        hops = current.hops + 1
         if hops > self.max_hops:
             path = current.life.mailbox.path
-            self.recursion_refused(path, current.origin.chain, hops)
-            error = HopLimitError(path, hops, self.max_hops)
-            current.note(error)
-            raise error
+            self.recursion_refused(path, current.waiting(), hops)
+            raise own(HopLimitError(path, hops, self.max_hops))
         return hops
 
     def refuse_own_end(self, path: str) -> None:
@@ -340,23 +340,17 @@ class System(DeadLetterOffice, Reports):
         Raises:
             RecursionDetectedError: the worker that calls this is the child at ``path``, or below it.
         """
-        current = CURRENT.get()
-        if current is None or current.life.system is not self:
+        current = self._current_request()
+        if current is None:
             return
-        own = current.life.mailbox
-        if f"{own.path}/".startswith(f"{path}/") or own.address.path == path:
-            error = RecursionDetectedError((own.path, path))
-            current.note(error)
-            raise error
+        mailbox = current.life.mailbox
+        if f"{mailbox.path}/".startswith(f"{path}/") or mailbox.address.path == path:
+            raise own(RecursionDetectedError((mailbox.path, path)))
 
-    def refuse_on_loop(self, path: str) -> None:
-        """A blocking call must not hold up the loop on which it may have to be carried out.
-
-        Raises:
-            BlockingAskError: on the loop's own thread.
-        """
-        if self.on_loop:
-            raise BlockingAskError(path, "await asyncio.to_thread(tree.start_child, ...)")
+    def _current_request(self) -> Current | None:
+        """What a worker of this tree is at in the code that runs here. What a request has left behind is free."""
+        current = CURRENT.get()
+        return current if current is not None and current.life.system is self and current.in_request else None
 
     # -- looking -------------------------------------------------------------------------------------------
 

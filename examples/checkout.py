@@ -107,18 +107,19 @@ async def card(task: Subtask, context: Context) -> Done:  # noqa: ARG001
     """Charge the card."""
     if context.inputs["fail"] == "payment":
         raise ConnectionError("the card provider does not answer")
-    return charged(context, "card")
+    return await charged(context, "card")
 
 
 async def bank(task: Subtask, context: Context) -> Done:  # noqa: ARG001
     """Charge the account: dearer, and there when the card is not."""
-    return charged(context, "bank")
+    return await charged(context, "bank")
 
 
-def charged(context: Context, how: str) -> Done:
+async def charged(context: Context, how: str) -> Done:
     """Charge what the cart said; a team's members see what came before under ``results`` of their inputs."""
     amount = context.inputs["results"]["cart"]
-    note(context, f"{how}: charged {amount}")
+    # On the event loop, so it awaits: a blocking ask would hold up all other async workers, and is refused.
+    await actors.ref("shop/book").ask_async((context.idempotency_key, f"{how}: charged {amount}"))
     return Done({"how": how, "amount": amount}, usage=Usage(cost=0.02 * amount))
 
 

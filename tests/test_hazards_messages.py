@@ -140,10 +140,15 @@ def test_a_message_knows_who_sent_it_and_how_long_he_waits(kind: type[Any]) -> N
     """Row 19."""
     with tree_of(worker("a", kind), worker("b", kind)) as tree:
         b = tree.ref("t/b")
-        origin = tree.ref("t/a").ask(lambda _: b.ask(lambda _: CURRENT.get().origin, timeout=3), timeout=2)
+
+        def look(_: object) -> Any:
+            current = CURRENT.get()
+            return current.origin, [address.path for address in current.waiting()]
+
+        origin, waiting = tree.ref("t/a").ask(lambda _: b.ask(look, timeout=3), timeout=2)
 
         assert origin.sender == "t/a"
-        assert [address.path for address in origin.chain] == ["t/a"]
+        assert waiting == ["t/a", "t/b"]
         assert origin.deadline - tree._system.now() <= 2
 
 

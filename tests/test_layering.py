@@ -56,6 +56,7 @@ DOORS = (
             "actors/mailbox.py": "on which thread a run is",
             "actors/ref.py": "the async ways to tell and ask",
             "actors/reply.py": "waits in a thread, and in any event loop",
+            "actors/wait_graph.py": "the first wait of a request, where two of its threads begin one at once",
             "actors/dead_letters.py": "the lock of the books",
             "actors/system.py": "a new lock of the books in the child of a fork",
             "actors/tasks/lease.py": "the end of the right to start something, against a renewal at the same moment",

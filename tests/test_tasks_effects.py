@@ -161,7 +161,7 @@ def test_effects_are_done_on_the_loop_and_in_their_order(tree: Tree, store: Step
     first, second, over = Reply(), Reply(), Reply()
 
     def note(number: int) -> None:
-        done.append((number, tree._system.on_loop))
+        done.append((number, tree._system.loop.is_here))
 
     effects.after(first, [(note, (1,), None), (note, (2,), None)])
     effects.after(second, [(note, (3,), None)])

@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 from actors.errors import RecursionDetectedError
 from actors.events import Event, EventsLost
 from actors.messages import CURRENT
-from actors.reply import Reply
+from actors.reply import Reply, require_thread
 from actors.tasks.errors import EscalationError, TaskTimeoutError, UnknownTaskError
 from actors.tasks.events import SubtaskProgressed, TaskEvent, TaskFinished
 from actors.tasks.ground import ORCHESTRATOR, Desk, Ground
@@ -132,7 +132,7 @@ class TaskHandle:
             BlockingAskError: called on the event loop that the task needs; await the handle there.
         """
         if not self._done.done:
-            self._desk.system.refuse_on_loop(self._desk.path)
+            require_thread(self._desk.path, "await handle")
             self._join()
             if not self._done.wait(timeout):
                 raise self._desk.noted(TaskTimeoutError(self.id, timeout or 0.0))
@@ -261,6 +261,7 @@ class TaskEvents:
             while not follower.over:
                 yield from follower.news()
                 if not follower.over:
+                    require_thread(self._desk.path, "async for event in handle.events()")
                     follower.signal.wait(None)
         finally:
             follower.stop()
@@ -364,13 +365,11 @@ def waiting_chain(desk: Desk) -> tuple[tuple[str, ...], tuple[str, ...]]:
     current = CURRENT.get()
     if current is None or current.life.system is not desk.system:
         return (), ()
-    origin = current.origin
-    waiting = origin.chain if origin is not None else ()
-    chain = (*(address.path for address in waiting), current.life.mailbox.address.path)
+    chain = tuple(address.path for address in current.waiting())
     if desk.path in chain:
         desk.system.recursion_refused(desk.path, desk.addresses(chain))
         raise desk.noted(RecursionDetectedError((*chain, desk.path)))
-    return chain, origin.lineage if origin is not None else ()
+    return chain, current.lineage
 
 
 def known(desk: Desk, id_: str) -> TaskHandle:

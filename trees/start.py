@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from actors.clock import Clock
 from actors.dispatch.thread import in_background
 from actors.errors import ActorsError
-from actors.reply import Reply
+from actors.reply import Reply, require_thread
 from actors.system import System
 from actors.tasks.journal import Store
 from trees.build import build
@@ -49,7 +49,7 @@ def start(
     Args:
         spec: the root.
         clock: what time is; a ``ManualClock`` in tests.
-        seed: of everything random (jitter, the choice of pool members); None: different each time.
+        seed: of all that is random (jitter, the choice of pool members).
         max_threads: how many threads the pool may have.
         max_hops: how many tells may follow from one another.
         console: open a socket through which ``regrow dump`` shows this tree; for the owner of the process only.
@@ -68,6 +68,7 @@ def start(
         StoreError: its store could not be opened, or another process has it; nothing has run.
         StartError: a child did not start; its cause chain names each level. Nothing is left running.
     """
+    require_thread("start(...)", "async with start_async(...) as tree")
     launch = _Launch(spec, _Options(clock, seed, max_threads, max_hops, console, store, durability, keep, ha))
     tree = launch.tree(launch.open())
     try:

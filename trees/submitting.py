@@ -14,7 +14,7 @@ from collections.abc import Generator
 
 from actors.clock import monotonic
 from actors.errors import ReplyTimeoutError
-from actors.reply import Reply
+from actors.reply import Reply, require_thread
 from actors.tasks.errors import StoreError
 from actors.tasks.events import TaskSubmitted
 from actors.tasks.ground import Desk
@@ -46,6 +46,7 @@ class Submission:
         try:
             reply = next(steps)
             while True:
+                require_thread(self._desk.path, "await tree.asubmit(...)")
                 reply = steps.send(reply.wait(self._left()))
         except StopIteration as end:
             return bool(end.value)

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 
 from actors.errors import UnknownPathError
+from actors.reply import require_thread
 from actors.tasks.errors import EscalationError, StoreError, TaskError, UnknownTaskError
 from actors.tasks.events import TaskSubmitted
 from actors.tasks.executable import ExecutableInfo
@@ -53,7 +54,7 @@ class Tasking(Leading):
             timeout: seconds to wait; the task goes on when they are over. None: as long as it takes.
             path: of the supervisor; None: the root.
         """
-        self._up.refuse_on_loop(path or self._up.root_path)
+        require_thread(path or self._up.root_path, "await tree.arun(...)")
         submission, handle = self._submission(task, path, joined=True)
         return handle(new=submission.run()).result(timeout)
 

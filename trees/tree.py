@@ -17,7 +17,7 @@ from actors.events import Event
 from actors.mailbox import Refusal, SupervisorBox
 from actors.poolbox import PoolBox
 from actors.ref import Ref, ref_of
-from actors.reply import Reply
+from actors.reply import Reply, require_thread
 from actors.system import System
 from trees.build import build
 from trees.check import require_valid
@@ -165,7 +165,7 @@ class Tree(Tasking):
         system = self._up
         if system.is_down:
             raise system.down_error(path or self.spec.id)
-        system.refuse_on_loop(path)
+        require_thread(path, "await asyncio.to_thread(tree.start_child, ...)")
         reply = Reply()
         box = system.boxes.get(path)
         if not isinstance(box, SupervisorBox) or not box.post(message, reply):
@@ -254,9 +254,9 @@ class Tree(Tasking):
 
         Raises:
             RecursionDetectedError: called in a handler of this tree, which would wait for itself.
+            BlockingAskError: called on the thread of a tree's event loop.
         """
-        if self._system.in_handler:
-            raise self._system.recursion_error()
+        self._system.refuse_to_wait_for_end()
         ended = self._system.stop()
         in_order = ended.wait(timeout)
         if not in_order:
@@ -271,9 +271,9 @@ class Tree(Tasking):
             RestartLimitError: the root gave up.
             LeaseLostError: another process has its store.
             RecursionDetectedError: called in a handler of this tree, which would wait for itself.
+            BlockingAskError: called on the thread of a tree's event loop.
         """
-        if self._system.in_handler:
-            raise self._system.recursion_error()
+        self._system.refuse_to_wait_for_end()
         ended = self._system.ended.wait(timeout)
         if ended and self._system.cause is not None:
             raise self._system.cause
@@ -294,8 +294,7 @@ class Tree(Tasking):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
     ) -> None:
-        if self._system.in_handler:
-            raise self._system.recursion_error()
+        self._system.refuse_to_wait_for_end(awaits=True)
         await self._system.stop()
         self._shut_console()
         self._raise_cause(error)

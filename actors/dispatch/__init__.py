@@ -25,10 +25,12 @@ class Dispatcher(Protocol):
 
 
 class _Here(threading.local):
-    """What this thread is: set by the pool in its own threads."""
+    """What this thread is: set by the pool and by the loop in their own threads."""
 
     blocking: AbstractContextManager[None] | None = None
     soon: AbstractContextManager[None] | None = None
+    never_blocks = False
+    """True on the thread of a tree's event loop: see ``actors.reply.require_thread``."""
 
 
 HERE: Final = _Here()

@@ -24,6 +24,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from actors.clock import monotonic
+from actors.dispatch import HERE
 from actors.dispatch.disposal import Disposal, let_go
 from actors.dispatch.executor import DaemonExecutor
 from actors.dispatch.wakeup import Turnstile
@@ -203,6 +204,7 @@ class Loop:
         self._ident = get_ident()
         asyncio.set_event_loop(loop)
         loop.set_default_executor(DaemonExecutor(f"{self.name}-to-thread"))
+        HERE.never_blocks = True
         try:
             self._run_until_closed(loop)
         finally:

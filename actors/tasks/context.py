@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.errors import ReplyTimeoutError
 from actors.problems import shown
+from actors.reply import require_thread
 from actors.tasks.errors import LeaseLostError, SubtaskFailedError
 from actors.tasks.events import SubtaskProgressed
 from actors.tasks.outcome import plain_text
@@ -133,7 +134,7 @@ class Context:
         self, to: str, instruction: str, inputs: dict[str, Any] | None = None, *, timeout: float | None = None
     ) -> Any:
         """As ``ask``, for sync code."""
-        self._attempt.desk.system.refuse_on_loop(to)
+        require_thread(to, "await context.ask(...)")
         reply = self._delegate(to, instruction, inputs, timeout)
         try:
             return reply.get()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from actors.boundary import WorkerLife
-from actors.errors import ActorStoppedError, WorkerCrashedError
+from actors.errors import ActorStoppedError, for_asker
 from actors.life import Ended
 from actors.mailbox import Mailbox, Refusal
 from actors.messages import CURRENT, Current, Origin
@@ -81,33 +81,32 @@ class Errand:
         self._ground.errands.discard(self)
         self._attempt.fail(ActorStoppedError(self._attempt.path, "was ended"))
 
-    def _enter(self) -> None:
-        """Who waits for it stands in its ancestry."""
-        CURRENT.set(Current(self.life, self._attempt.origin(Origin)))
+    def _enter(self) -> Current:
+        """Who waits for it stands in its ancestry, until it ends."""
+        current = Current(self.life, self._attempt.origin(Origin))
+        CURRENT.set(current)
+        return current
 
     def _run(self, call: Callable[[Any, Any], Any]) -> None:
-        self._enter()
+        current = self._enter()
         try:
             result = perform(call, self._attempt)
         except BaseException as error:
-            self._attempt.fail(self._told(error))
+            self._attempt.fail(for_asker(self._attempt.path, error))
             raise
+        finally:
+            current.end()
         self._attempt.complete(result)
 
     async def _run_async(self, call: Callable[[Any, Any], Any]) -> None:
-        self._enter()
+        current = self._enter()
         try:
             result = perform(call, self._attempt)
             result = await result if hasattr(type(result), "__await__") else result
         except BaseException as error:
             if not self.life.was_killed:
-                self._attempt.fail(self._told(error))
+                self._attempt.fail(for_asker(self._attempt.path, error))
             raise
+        finally:
+            current.end()
         self._attempt.complete(result)
-
-    def _told(self, error: BaseException) -> BaseException:
-        if isinstance(error, Exception):
-            return error
-        wrapped = WorkerCrashedError(self._attempt.path, type(error).__name__)
-        wrapped.__cause__ = error
-        return wrapped

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.errors import ActorStoppedError
 from actors.events import Event
+from actors.reply import require_thread
 from trees.snapshot import Role
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Leading:
         """
         if role not in {"leader", "standby", "stopped"}:
             raise ValueError(f"wait_for_role: {role!r} is no role. Use 'leader', 'standby' or 'stopped'.")
+        require_thread(self._system.root_path, "await asyncio.to_thread(tree.wait_for_role, ...)")
         if self._keeper is not None:
             return self._keeper.wait_for(role, timeout)
         if role == "stopped":

@@ -1,0 +1,105 @@
+"""Who waits for whom: a graph that is read when somebody is about to wait, and never copied into messages.
+
+::
+
+    Current --waits--> Reply --handled_by--> Current --waits--> Reply ...     what must end before I can go on
+    Current --reply--> Reply --waiters-----> Current --reply--> Reply ...     who cannot go on before I have ended
+
+A node is a request (``actors.messages.Current``) or the answer that it waits for, or will give. An edge exists
+exactly as long as the wait. So a request that nobody waits for (``block=False``) is in nobody's way, and a circle is
+refused at the moment at which the last one of it begins to wait.
+
+The race: two requests may close one circle at the same moment. Each first enters its edge and then looks. So at least
+one of the two sees the other and is refused; if both are, none of them hangs.
+
+Locking: none while it looks. Sets are changed and copied in one step of C. ``_FIRST`` is held for one store; nothing is
+allocated while it is held, so no finalizer can run there.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from actors.errors import RecursionDetectedError
+from actors.messages import CURRENT, own
+
+if TYPE_CHECKING:
+    from actors.messages import Address, Current
+    from actors.reply import Reply
+
+_FIRST = threading.Lock()
+
+
+def enter(reply: Reply) -> Current | None:
+    """The code that runs here is about to wait for this reply.
+
+    Returns:
+        What to ``leave`` with; None where that concerns nobody: outside of a request, or for no worker's answer.
+
+    Raises:
+        RecursionDetectedError: whoever is to answer waits, directly or not, for the request that is handled here.
+    """
+    current = CURRENT.get()
+    if current is None or reply.target is None or not current.in_request:
+        return None
+    if current.waits is None:
+        waits: set[Reply] = set()
+        with _FIRST:
+            if current.waits is None:
+                current.waits = waits
+    current.waits.add(reply)
+    vars(reply).setdefault("waiters", set()).add(current)
+    _check(reply, current)
+    return current
+
+
+def leave(reply: Reply, entered: Current | None) -> None:
+    """The wait that was entered is over."""
+    if entered is not None:
+        vars(reply)["waiters"].discard(entered)
+        if entered.waits is not None:
+            entered.waits.discard(reply)
+
+
+def redirect(reply: Reply, target: Address) -> None:
+    """Its message goes to another one than was thought, and those who wait for it may wait for themselves now.
+
+    Raises:
+        RecursionDetectedError: they do.
+    """
+    reply.target = target
+    for current in set(reply.waiters):
+        _check(reply, current)
+
+
+def _check(reply: Reply, current: Current) -> None:
+    circle = find_circle(current, reply)
+    if circle is not None:
+        leave(reply, current)
+        current.life.system.recursion_refused(circle[-1].path, circle[:-1])
+        raise own(RecursionDetectedError(tuple(address.path for address in circle)))
+
+
+def find_circle(current: Current, reply: Reply) -> tuple[Address, ...] | None:
+    """Who would wait for whom if code of this request waited for this reply, where that comes back to the asker.
+
+    The first and the last of what is returned are those who wait for each other. None: there is no circle.
+    """
+    waiting = current.waiting()
+    if not waiting:
+        return None
+    todo: list[tuple[Reply, tuple[Address, ...]]] = [(reply, waiting)]
+    seen: set[Reply] = set()
+    while todo:
+        each, trail = todo.pop()
+        target = each.target
+        if each in seen or each.done or target is None:
+            continue
+        seen.add(each)
+        if target.address in waiting:
+            return (*trail, target)
+        handler = each.handled_by
+        if handler is not None and handler.waits and handler.in_request:
+            todo.extend((further, (*trail, target)) for further in set(handler.waits))
+    return None
