@@ -1,8 +1,11 @@
 """A pool thread that is woken for nothing: it must not be counted on twice."""
 
 import threading
+from collections import deque
 from typing import Any
 
+from actors.testing import settle
+from tests.hardening import eventually, in_thread, switching_fast
 from trees import SupervisorSpec, WorkerSpec, start
 
 WAIT_S = 10.0
@@ -35,3 +38,43 @@ def test_a_message_never_waits_behind_a_handler_of_another_worker_because_a_thre
 
     assert answers == list(range(20))
     assert len(parked) == len(set(parked))
+
+
+class _OneStepAtATime(deque[Any]):
+    """Threads park and leave at any moment: whoever looks at them must do it in one step."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("an iterator over the parked threads outlives a step")
+
+    __reversed__ = __iter__
+
+
+def test_the_thread_that_parked_last_is_looked_up_in_one_step() -> None:
+    with start(SupervisorSpec(id="t", children=[WorkerSpec(id="w", handle=str)])) as tree:
+        pool, steps = tree._system.pool, _OneStepAtATime()
+        settle(tree)
+        steps.extend(pool._parked)
+        pool._parked = steps
+
+        assert [tree.ref("t/w").ask(n, timeout=WAIT_S) for n in range(20)] == [str(n) for n in range(20)]
+        settle(tree)
+        last = pool._parked[-1]
+        assert pool._last_parked() is last
+
+
+def test_threads_that_park_and_leave_while_others_look_stand_on_the_list_once() -> None:
+    with start(SupervisorSpec(id="t", children=[WorkerSpec(id="w", handle=str, pool=8)])) as tree, switching_fast():
+        ref = tree.ref("t/w")
+
+        def send() -> None:
+            for n in range(200):
+                ref.ask(n, timeout=WAIT_S)
+
+        senders = [in_thread(send) for _ in range(4)]
+        for sender in senders:
+            sender()
+        settle(tree)
+        pool = tree._system.pool
+        eventually(lambda: len(pool._parked) == len(pool._threads))
+
+        assert set(pool._parked) == pool._threads

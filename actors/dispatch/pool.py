@@ -88,8 +88,9 @@ class Pool:
         self._urgent: deque[Job] = deque()
         self._jobs: deque[Job] = deque()
         self._threads: set[PoolThread] = set()
-        self._parked: dict[PoolThread, None] = {}
-        """Threads that sleep, or were woken and have not looked yet; the one that parked last stands last."""
+        self._parked: deque[PoolThread] = deque()
+        """Threads that sleep, or were woken and have not looked yet; the one that parked last stands last. A deque: the
+        last key of a dict takes two steps, and CPython reads freed memory where the dict changes between them."""
         self._fresh: set[PoolThread] = set()
         """Threads that were started and have not looked yet."""
         self._blocked: set[PoolThread] = set()
@@ -151,11 +152,10 @@ class Pool:
             self._report_refusal()
 
     def _last_parked(self) -> PoolThread | None:
-        while True:
-            try:
-                return next(reversed(self._parked), None)
-            except RuntimeError:  # it changed between the two steps
-                continue
+        try:
+            return self._parked[-1]
+        except IndexError:
+            return None
 
     def _grows_at_once(self) -> bool:
         """Inside the turnstile: start a thread where there are too few; True to look again."""
@@ -266,7 +266,7 @@ class Pool:
         """A job for this thread; None when there is none and the thread is now parked."""
         thread.promised = False
         while True:
-            self._parked.pop(thread, None)
+            self._unpark(thread)
             self._fresh.discard(thread)
             job = self._first_job(thread)
             if job is not None:
@@ -275,9 +275,15 @@ class Pool:
                 return job
             if thread.reserve:
                 return None  # it is called by itself, and remembers that
-            self._parked[thread] = None
+            thread.parked = True
+            self._parked.append(thread)
             if not self._urgent and not self._jobs:
                 return None
+
+    def _unpark(self, thread: PoolThread) -> None:
+        if thread.parked:
+            thread.parked = False
+            self._parked.remove(thread)
 
     def _first_job(self, thread: PoolThread) -> Job | None:
         try:
@@ -300,7 +306,7 @@ class Pool:
         """The thread had nothing to do for long; True when it may end."""
         if thread.reserve:
             return self._closed and not self._urgent
-        self._parked.pop(thread, None)
+        self._unpark(thread)
         if self._urgent or self._jobs:
             return False
         self._threads.discard(thread)

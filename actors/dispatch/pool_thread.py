@@ -23,6 +23,8 @@ class PoolThread(threading.Thread):
         """True while it runs code that cannot block, so that it will look for a job soon. Its own thread only."""
         self.promised = False
         """True when it has kept a job for itself. Its own thread only."""
+        self.parked = False
+        """True while it stands on the pool's list of parked threads. Its own thread only."""
         self.in_user_code = False
         self.wakeup = Wakeup()
         self._depth = 0
