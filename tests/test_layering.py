@@ -63,6 +63,7 @@ DOORS = (
             "actors/tasks/perform.py": "tells a cancelled attempt from a worker's own CancelledError",
             "actors/testing/": "holds threads and tasks up on command, and lists those that a test left behind",
             "trees/console.py": "the console answers while everything else of the tree is stuck",
+            "trees/following.py": "reads the events of a task on any event loop",
             "trees/ha/keeper.py": "keeps the lease of a leader while everything else of the tree is stuck",
             "trees/command/running.py": "runs an async main",
             "trees/signals.py": "a signal handler may only start a bare thread",

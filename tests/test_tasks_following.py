@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 from collections.abc import AsyncIterator
@@ -132,18 +133,116 @@ def test_progress_comes_with_the_events_and_is_not_kept() -> None:
     assert not any(isinstance(event, SubtaskProgressed) for event in kept)
 
 
+def followers(tree: Any) -> int:
+    gc.collect()
+    return sum(len(topic) for topic in tree._system.tasks.feed._topics.values())
+
+
 def test_who_leaves_the_events_early_leaves_nothing_behind() -> None:
     with held() as (tree, _, script):
         handle = tree.submit("do it")
         script.wait_for_calls(1)
-        before = len(tree._system.bus._subscriptions)
         events = iter(handle.events())
         first = next(events)
+        during = followers(tree)
         events.close()  # type: ignore[attr-defined]
-        after = len(tree._system.bus._subscriptions)
 
-    assert isinstance(first, TaskSubmitted)
-    assert before == after
+        assert isinstance(first, TaskSubmitted)
+        assert (during, followers(tree)) == (1, 0)
+
+
+async def left(tree: Any, handle: Any, how: str) -> tuple[int, int]:
+    """Follow in a task, leave in this way; how many followers there were and are."""
+    reading = asyncio.Event()
+
+    async def read() -> None:
+        async for _ in handle.events():
+            reading.set()
+            if how == "break":
+                break
+
+    task = asyncio.create_task(read())
+    await reading.wait()
+    await asyncio.sleep(0)
+    during = followers(tree)
+    if how == "cancel":
+        task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    del task
+    await asyncio.sleep(0)
+    return during, followers(tree)
+
+
+@pytest.mark.parametrize("how", ["break", "cancel"])
+def test_an_async_reader_that_leaves_is_forgotten_however_it_leaves(how: str) -> None:
+    with held() as (tree, _, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        during, after = asyncio.run(left(tree, handle, how))
+
+        assert during <= 1
+        assert after == 0
+
+
+def test_an_async_reader_may_be_cancelled_while_it_waits_and_goes_on_without_a_gap() -> None:
+    async def main(handle: Any, hang: Hang) -> tuple[list[TaskEvent], int]:
+        events, got, keep_alives = aiter(handle.events()), [], 0
+        while True:
+            try:
+                got.append(await asyncio.wait_for(anext(events), 0.02))
+            except TimeoutError:
+                keep_alives += 1
+                if keep_alives == 5:
+                    hang.release()
+            except StopAsyncIteration:
+                return got, keep_alives
+
+    with held(TWO) as (tree, hang, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        got, keep_alives = asyncio.run(main(handle, hang))
+
+    assert keep_alives >= 5
+    assert [type(event) for event in got] == STORY
+
+
+def test_three_hundred_readers_cost_no_thread_and_no_subscriber_each() -> None:
+    async def main(tree: Any, handle: Any, hang: Hang) -> tuple[int, int, list[int]]:
+        subscribers, threads = len(tree._system.bus._subscriptions), threading.active_count()
+        readers = [asyncio.create_task(collected(handle.events())) for _ in range(300)]
+        await asyncio.sleep(0.1)
+        grown = len(tree._system.bus._subscriptions) - subscribers, threading.active_count() - threads
+        hang.release()
+        return (*grown, [len(found) for found in await asyncio.gather(*readers)])
+
+    with held(TWO) as (tree, hang, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        subscribers, threads, found = asyncio.run(main(tree, handle, hang))
+
+    assert subscribers == 1
+    assert threads <= 4
+    assert found == [len(STORY)] * 300
+
+
+def test_progress_just_before_the_end_is_told_before_the_end() -> None:
+    gate = threading.Semaphore(0)
+
+    def work(_: object, context: Any) -> None:
+        assert gate.acquire(timeout=10)
+        for step in range(10):
+            context.progress(step / 10)
+
+    with start(spec_of(work, TWO)) as tree:
+        for _ in range(5):
+            handle, seen = tree.submit("do it"), []
+            for event in handle.events():
+                seen.append(type(event))
+                if isinstance(event, SubtaskStarted):
+                    gate.release()
+
+            assert seen.count(SubtaskProgressed) == 20
+            assert seen[-1] is TaskFinished
 
 
 # -- dumps -----------------------------------------------------------------------------------------------------

@@ -7,19 +7,15 @@ loop.
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import math
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Generator
+from typing import Any, Literal
 
 from actors.errors import RecursionDetectedError
-from actors.events import Event, EventsLost
 from actors.messages import CURRENT
 from actors.reply import Reply, require_thread
 from actors.tasks.errors import EscalationError, TaskTimeoutError, UnknownTaskError
-from actors.tasks.events import SubtaskProgressed, TaskEvent, TaskFinished
-from actors.tasks.ground import ORCHESTRATOR, Desk, Ground
+from actors.tasks.events import TaskFinished
+from actors.tasks.ground import Desk, Ground
 from actors.tasks.hears import Cancel, Join, Responded
 from actors.tasks.node import Escalation, stand_still
 from actors.tasks.policy import Answer, Approve, Edit, Reject, Respond
@@ -28,6 +24,7 @@ from actors.tasks.selection import lane_of, put_off
 from actors.tasks.state import TaskState, folded
 from actors.tasks.synthesis import json_form
 from actors.tasks.task import SubtaskStatus, Task, TaskStatus
+from trees.following import TaskEvents
 from trees.runs import render
 
 _ANSWERS: dict[type[Any], tuple[str, str | None]] = {
@@ -245,91 +242,6 @@ def done_of(state: TaskState) -> list[str]:
 def part_of(state: TaskState) -> str | None:
     """The subtask that a team's part of a task stands for; None where it is a task by itself."""
     return None if state.parent is None else state.parent.rpartition("/")[2].rpartition("#")[0]
-
-
-class TaskEvents:
-    """The events of one task: what is in the journal, and then what comes. May be read several times."""
-
-    def __init__(self, desk: Desk, id_: str, start: int = 0) -> None:
-        self._desk = desk
-        self._id = id_
-        self._start = start
-
-    def __iter__(self) -> Iterator[TaskEvent]:
-        follower = _Follower(self._desk, self._id, self._start)
-        try:
-            while not follower.over:
-                yield from follower.news()
-                if not follower.over:
-                    require_thread(self._desk.path, "async for event in handle.events()")
-                    follower.signal.wait(None)
-        finally:
-            follower.stop()
-
-    async def __aiter__(self) -> AsyncIterator[TaskEvent]:
-        follower = _Follower(self._desk, self._id, self._start)
-        try:
-            while not follower.over:
-                for event in follower.news():
-                    yield event
-                if not follower.over:
-                    await follower.signal
-        finally:
-            follower.stop()
-
-
-class _Follower:
-    """Reads a journal as it grows, as far as the bus has told of it: so what is not kept stands where it happened."""
-
-    def __init__(self, desk: Desk, id_: str, start: int) -> None:
-        self._desk = desk
-        self._id = id_
-        self._read = start
-        self._looked = False
-        self._unkept: list[TaskEvent] = []
-        self._until = -math.inf
-        """What is in the journal already comes at once; after that, what was heard of."""
-        self._orchestrator = f"{desk.path}/{ORCHESTRATOR}"
-        self.over = False
-        self.signal = Reply()
-        self._unsubscribe = desk.system.bus.subscribe(self._hear)
-        self._done = desk.waiting(id_)
-        self._done.when_done(self._wake)
-
-    def _hear(self, event: Event) -> None:
-        if isinstance(event, TaskEvent) and event.task == self._id:
-            if isinstance(event, SubtaskProgressed):
-                self._unkept.append(event)
-            self._until = math.inf if isinstance(event, TaskFinished) else event.at
-            self._wake()
-        elif isinstance(event, EventsLost) or event.path == self._orchestrator:
-            self._until = math.inf  # an orchestrator that crashed may have recorded what it had yet to tell
-            self._wake()
-
-    def _wake(self) -> None:
-        self.signal.complete()
-
-    def news(self) -> Iterator[TaskEvent]:
-        """What has come since the last look. Raises ``TreeDownError`` where nothing more will come."""
-        self.signal = Reply()
-        down = self._desk.system.is_down or (self._done.done and not self._done.succeeded)
-        until = math.inf if down or not self._looked else self._until
-        self._looked = True
-        unkept, self._unkept = self._unkept, []
-        records = cast(Sequence[TaskEvent], self._desk.ground.store.read(self._id, self._read))
-        kept = list(itertools.takewhile(lambda each: each.at <= until, records))
-        self._read += len(kept)
-        for record in heapq.merge(kept, unkept, key=lambda each: each.at):
-            yield record
-            if isinstance(record, TaskFinished):
-                self.over = True
-        if down and not self.over:
-            self.over = True
-            self._done.get()  # raises where the tree is down
-
-    def stop(self) -> None:
-        """Hear nothing more."""
-        self._unsubscribe()
 
 
 def respond(desk: Desk, id_: str, answer: Answer) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from actors.reply import Reply
 from actors.tasks.desk import BREAKER, ORCHESTRATOR, Ask, Desk
 from actors.tasks.errors import StoreError
+from actors.tasks.feed import Feed
 from actors.tasks.settings import Tasks
 from actors.tasks.state import TaskState
 from actors.tasks.store_events import TaskStranded
@@ -47,6 +48,8 @@ class Ground:
         self.errands: set[Errand] = set()
         self.desks: dict[str, Desk] = {}
         """By the path of the supervisor."""
+        self.feed = Feed(system.bus)
+        """Tells those who follow a task of its events."""
         self.stranded: dict[str, Desk] = {}
         """The same for supervisors of tasks in the store that are not in the tree, or have no orchestrator there."""
         self.before: dict[str, int] = {}
