@@ -62,7 +62,8 @@ def let_time_run_out(tree: Tree, clock: ManualClock, seconds: float) -> None:
 def test_a_supervisor_that_does_not_wait_for_a_stop_gives_an_own_end_some_seconds(
     dispatch: str, message: str, hook: str, reason: str, error: type[Any], shutdown: Any
 ) -> None:
-    with ending(hook, message, dispatch=dispatch, shutdown=shutdown, restart="transient") as (tree, clock, record, hang):
+    words = {"dispatch": dispatch, "shutdown": shutdown, "restart": "transient"}
+    with ending(hook, message, **words) as (tree, clock, record, hang):
         clock.advance(OWN_END_S - 0.1)
         supervisor_has_heard(tree)
         hang.release()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors import UnknownPathError
+from actors import ChildRestarting, UnknownPathError
 from tests.ownership.invariants import check, check_end
 from tests.ownership.stage import Stage, outcome, stage
 
@@ -81,8 +81,10 @@ def test_a_namesake_that_is_added_while_a_group_waits_is_left_alone_by_it(strate
 
 
 MOMENTS = [
-    *((moment, restart) for moment in ("z.on_stop", "x.on_stop") for restart in ("permanent", "transient", "temporary")),
-    *((moment, restart) for moment in ("a.on_start", "x.on_start") for restart in ("permanent", "transient")),
+    (moment, restart)
+    for moment in ("z.on_stop", "x.on_stop", "a.on_start", "x.on_start")
+    for restart in ("permanent", "transient", "temporary")
+    if restart != "temporary" or moment.endswith("on_stop")
 ]
 """A group stops temporary children, and never starts them."""
 
@@ -150,6 +152,16 @@ def test_a_child_that_crashed_during_the_first_pass_is_restarted_after_it_and_co
         assert waiting == ["no answer", "restarting", "restarting", "already_present"]
         assert states(played) == {"a": "running", "x": "running", "z": "running"}
         assert played.tree.child("t/s/x").restarts == 1
+        check_end(played)
+
+
+@pytest.mark.parametrize(("strategy", "restarts"), [("one_for_one", 2), ("one_for_all", 1), ("rest_for_one", 1)])
+def test_siblings_that_crashed_during_the_first_pass_are_one_restart_of_a_group(strategy: str, restarts: int) -> None:
+    with stage(strategy, begun=False) as played:
+        played.play(["hold z.on_start", "add s", "crash a", "crash x", "free z.on_start"], check)
+
+        assert states(played) == {"a": "running", "x": "running", "z": "running"}
+        assert len([event for event in played.events if isinstance(event, ChildRestarting)]) == restarts
         check_end(played)
 
 
@@ -223,4 +235,19 @@ def test_a_replacement_that_ends_in_its_start_is_treated_as_the_table_says(
         played.play(["hold x.on_start", "replace x", "refstop x", "free x.on_start"], check)
 
         assert states(played) == {"a": "running"} | ({"x": state} if state else {}) | {"z": "running"}
+        check_end(played)
+
+
+def test_taking_a_child_off_the_list_once_more_does_not_touch_its_namesake() -> None:
+    with stage() as played:
+        supervisor = played.tree._system.supervisors["t/s"]
+        old = supervisor.roster.children["x"]
+        played.play(["terminate x", "delete x", "add x"], check)
+        new = supervisor.roster.children["x"]
+        supervisor.roster.strike(old)
+        check(played)
+
+        assert new is not old
+        assert supervisor.roster.find("x") == [new]
+        assert played.tree.child("t/s/x").state == "running"
         check_end(played)
