@@ -29,6 +29,7 @@ from tests.hardening import (
     Gate,
     Ours,
     Witness,
+    crash,
     eventually,
     gone,
     in_thread,
@@ -120,6 +121,15 @@ def from_a_handler(tree: Tree, way: Any, message: object) -> None:
     tree.ref("t/a").ask(lambda _: quietly(tree, way, message), timeout=LONG_S)
 
 
+def from_a_handler_that_then_crashes(tree: Tree, way: Any, message: object) -> None:
+    def ask_and_crash(_: object) -> None:
+        quietly(tree, way, message)
+        crash()
+
+    with pytest.raises(ValueError, match="boom"):
+        tree.ref("t/a").ask(ask_and_crash, timeout=LONG_S)
+
+
 def from_a_thread_of_a_handler(tree: Tree, way: Any, message: object) -> None:
     tree.ref("t/a").ask(lambda _: in_thread(carry(lambda: quietly(tree, way, message)))(), timeout=LONG_S)
 
@@ -146,7 +156,11 @@ def from_a_task_that_outlives_its_handler(tree: Tree, way: Any, message: object)
     assert over.wait(LONG_S)
 
 
-PLACES = [(place, way) for way in SYNC for place in (from_outside, from_a_handler, from_a_thread_of_a_handler)]
+PLACES = [
+    (place, way)
+    for way in SYNC
+    for place in (from_outside, from_a_handler, from_a_handler_that_then_crashes, from_a_thread_of_a_handler)
+]
 PLACES += [
     (place, way)
     for way in ASYNC
