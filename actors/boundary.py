@@ -81,9 +81,10 @@ class WorkerLife(OrderedLife):
             if work is None:
                 return False
             starting = self.phase is Phase.STARTING
+            context = self.context_for_run()
             step = self.drive(work)
             try:
-                self.context_for_run().run(step.send, None)
+                context.run(step.send, None)
             except StopIteration as done:
                 if not done.value:
                     return False

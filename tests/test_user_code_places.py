@@ -226,7 +226,9 @@ class InLeftTask(InHandler):
 
         async def handle(message: Any) -> Any:
             if message == "go":
-                left.append(asyncio.create_task(self.probe.act_async()))
+                task = asyncio.create_task(self.probe.act_async())
+                task.add_done_callback(lambda task: task.cancelled() or task.exception())
+                left.append(task)
             return message
 
         return WorkerSpec(id="victim", handle=handle, shutdown=0.3)

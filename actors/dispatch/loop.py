@@ -141,7 +141,8 @@ class Loop:
         if work is None:
             return
         loop = asyncio.get_running_loop()
-        task = loop.create_task(life.drive(work), name=life.mailbox.path, context=life.context_for_run())
+        context = life.context_for_run()
+        task = loop.create_task(life.drive(work), name=life.mailbox.path, context=context)
         life.task = task
         self._tasks.add(task)  # the loop itself holds tasks only weakly
         if not self._busy.is_set():
