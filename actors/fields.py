@@ -122,8 +122,8 @@ def specs(value: object, accepted: tuple[type[Any], ...]) -> tuple[Any, ...]:
 Id: TypeAlias = Annotated[str, Field(pattern=f"^{_ID.pattern}$")]
 """Unique among siblings; the last part of the path."""
 
-TaskId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:~/-]{1,200}$")]
-"""Of a task: an id of its owner's, or of a team's part of another task."""
+TaskId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:~/@-]{1,200}$")]
+"""Of a task. Only ids that the library makes have an @ (``actors.tasks.naming``); a task with one is not taken."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Share: TypeAlias = Annotated[float, _at_least(0, 1)]

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 from actors import Event
 from actors.tasks import events
-from actors.tasks.ground import BREAKER
+from actors.tasks.folding import folded
 from actors.tasks.journal import Store, decode, encode
+from actors.tasks.naming import BREAKER
 from actors.tasks.node import Node
-from actors.tasks.state import TaskState, folded
+from actors.tasks.state import TaskState
 from actors.testing import settle
 from tests.faults.cut_points import LONG_S, essence, require_whole, twice
 from trees import Report, SupervisorSpec, Task, TaskCancelledError, TaskFailedError, Tree, start

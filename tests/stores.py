@@ -10,7 +10,7 @@ import pytest
 
 from actors.events import Event
 from actors.tasks import events
-from actors.tasks.errors import LeaseLostError, StoreError
+from actors.tasks.errors import StoreError
 from actors.tasks.task import Task, TaskStatus
 from trees.store import SqlStore, open_store
 from trees.store.orders import Order
@@ -106,7 +106,7 @@ class Heard:
         self._changed = threading.Condition()
         self.events: list[Event] = []
         self.orders: list[Order] = []
-        self.losses: list[LeaseLostError] = []
+        self.losses: list[StoreError] = []
 
     def _note(self, books: list[Any], what: Any) -> None:
         with self._changed:
@@ -116,7 +116,7 @@ class Heard:
     def publish(self, event: Event) -> None:
         self._note(self.events, event)
 
-    def lost(self, error: LeaseLostError) -> None:
+    def lost(self, error: StoreError) -> None:
         self._note(self.losses, error)
 
     def order(self, order: Order) -> None:

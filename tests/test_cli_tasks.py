@@ -140,7 +140,7 @@ def test_show_has_the_parts_of_teams(url: str) -> None:
     _, shown, _ = tasks(url, "show", "t")
 
     assert [line.split()[0] for line in listed.splitlines()] == ["task", "t"]
-    assert re.search(r"^team:\ntask t:team:\S+ +succeeded", shown, re.MULTILINE)
+    assert re.search(r"^team:\ntask t@team:\S+ +succeeded", shown, re.MULTILINE)
     assert re.search(r"^└─ x +x +succeeded", shown, re.MULTILINE)
     assert "p/team: SubtaskSucceeded x   worker=x attempt=1" in shown
 

@@ -106,12 +106,12 @@ def test_a_stream_that_was_finished_goes_on_when_it_is_appended_to(store: Store)
 
 def test_what_is_replaced_holds_the_last_record_only_and_is_not_listed(store: Store) -> None:
     for failures in range(3):
-        store.replace("breaker:p/w", OWNER, counted(failures))
+        store.replace("@breaker:p/w", OWNER, counted(failures))
     kept(store)
-    store.replace("breaker:p/w", OWNER, counted(7))
+    store.replace("@breaker:p/w", OWNER, counted(7))
 
-    assert list(store.read("breaker:p/w")) == [counted(7)]
-    assert store.last("breaker:p/w") == counted(7)
+    assert list(store.read("@breaker:p/w")) == [counted(7)]
+    assert store.last("@breaker:p/w") == counted(7)
     assert store.streams(OWNER) == []
     assert store.owners() == {}
 

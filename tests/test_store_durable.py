@@ -26,8 +26,8 @@ def test_everything_is_as_it_was_when_the_store_is_opened_again(opens: Opens) ->
         before.append(name, queued(name))
     before.append("a", succeeded("a", {"x": [1, None, "é"]}))
     before.finish("done")
-    before.replace("breaker:p/w", OWNER, counted(1))
-    before.replace("breaker:p/w", OWNER, counted(2))
+    before.replace("@breaker:p/w", OWNER, counted(1))
+    before.replace("@breaker:p/w", OWNER, counted(2))
     before.close()
 
     after = opens()
@@ -37,7 +37,7 @@ def test_everything_is_as_it_was_when_the_store_is_opened_again(opens: Opens) ->
     assert list(after.read("a")) == [submitted("a"), queued("a"), succeeded("a", {"x": [1, None, "é"]})]
     assert list(after.read("done")) == [submitted("done"), queued("done")]
     assert after.last("done") == queued("done")
-    assert list(after.read("breaker:p/w")) == [counted(2)]
+    assert list(after.read("@breaker:p/w")) == [counted(2)]
     assert after.owners() == {"b": OWNER, "a": OWNER}
 
 
@@ -141,27 +141,27 @@ def team(part: str) -> TaskSubmitted:
 def test_a_part_of_a_task_stays_at_hand_until_the_task_is_finished(opens: Opens, *, again: bool) -> None:
     store = opens()
     store.create("t", OWNER, submitted("t"))
-    for part in ("t:team:1.1", "t:team:1.1:inner:1.1", "t:late:1.1"):
+    for part in ("t@team:1.1", "t@team:1.1:inner:1.1", "t@late:1.1"):
         store.create(part, "p/team", team(part))
-    for part in ("t:team:1.1:inner:1.1", "t:team:1.1"):
+    for part in ("t@team:1.1:inner:1.1", "t@team:1.1"):
         store.append(part, ended(part))
         store.finish(part)
     kept(store)
     if again:
         store.close()
         store = opens()
-    assert at_hand(store) == {"t", "t:team:1.1", "t:team:1.1:inner:1.1", "t:late:1.1"}
-    assert list(store.read("t:team:1.1")) == [team("t:team:1.1"), ended("t:team:1.1")]
-    assert store.streams("p/team") == ["t:late:1.1"]
+    assert at_hand(store) == {"t", "t@team:1.1", "t@team:1.1:inner:1.1", "t@late:1.1"}
+    assert list(store.read("t@team:1.1")) == [team("t@team:1.1"), ended("t@team:1.1")]
+    assert store.streams("p/team") == ["t@late:1.1"]
 
     store.finish("t")
     kept(store)
 
-    assert at_hand(store) == {"t:late:1.1"}
-    store.finish("t:late:1.1")
+    assert at_hand(store) == {"t@late:1.1"}
+    store.finish("t@late:1.1")
     kept(store)
     assert at_hand(store) == set()
-    assert list(store.read("t:team:1.1")) == [team("t:team:1.1"), ended("t:team:1.1")]
+    assert list(store.read("t@team:1.1")) == [team("t@team:1.1"), ended("t@team:1.1")]
 
 
 def test_an_id_with_a_colon_is_a_part_of_nothing_where_there_is_no_such_task(opens: Opens) -> None:

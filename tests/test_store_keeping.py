@@ -57,9 +57,9 @@ def test_what_is_older_than_the_age_goes_and_what_is_just_as_old_stays() -> None
 def test_the_parts_of_a_task_go_with_it_and_are_not_counted() -> None:
     mirror = Mirror()
     mirror.create("t", OWNER, [submitted("t")])
-    for part in ("t:a:1", "t:a:1:b:1", "t:c:1"):
+    for part in ("t@a:1", "t@a:1:b:1", "t@c:1"):
         finished(mirror, part)
-    mirror.create("t:open:1", OWNER, [submitted("t:open:1")])
+    mirror.create("t@open:1", OWNER, [submitted("t@open:1")])
     mirror.finish("t", End(OWNER, 0.0, None))
     mirror.end_kept("t", None)
     finished(mirror, "u")
@@ -69,11 +69,11 @@ def test_the_parts_of_a_task_go_with_it_and_are_not_counted() -> None:
     mirror.forget(names)
 
     assert oldest == "t"
-    assert set(names) == {"t", "t:a:1", "t:a:1:b:1", "t:c:1"}
-    assert list(mirror.owners) == ["t:open:1"]
-    mirror.finish("t:open:1", End(OWNER, 0.0, None))
-    mirror.end_kept("t:open:1", None)
-    assert mirror.surplus(Keep(count=0), 0.0, most=100) == ["u", "t:open:1"]
+    assert set(names) == {"t", "t@a:1", "t@a:1:b:1", "t@c:1"}
+    assert list(mirror.owners) == ["t@open:1"]
+    mirror.finish("t@open:1", End(OWNER, 0.0, None))
+    mirror.end_kept("t@open:1", None)
+    assert mirror.surplus(Keep(count=0), 0.0, most=100) == ["u", "t@open:1"]
 
 
 def test_what_is_not_kept_to_be_finished_stays() -> None:
@@ -87,7 +87,7 @@ def test_what_is_not_kept_to_be_finished_stays() -> None:
 class MirrorAgainstModel(RuleBasedStateMachine):
     """Whatever happens in whatever order: the mirror says what a plain list of all streams would say."""
 
-    names = st.sampled_from(["a", "b", "a:1", "a:1:x", "a:2", "b:1", "c:1"])
+    names = st.sampled_from(["a", "b", "a@1", "a@1:x", "a@2", "b@1", "c@1"])
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class MirrorAgainstModel(RuleBasedStateMachine):
     def nothing_is_held_for_nothing(self) -> None:
         needed = {*self.open, *(name for name, mark in self.over.items() if mark is not None)}
         held = set(self.mirror.journals) - needed
-        assert all(":" in name for name in held)
+        assert all("@" in name for name in held)
         if not needed:
             assert held == set()
 
@@ -230,18 +230,18 @@ def test_what_is_too_much_is_deleted_with_all_that_belongs_to_it(watches: Watche
     store.create("open", OWNER, submitted("open"))
     for number in range(6):
         store.create(f"t{number}", OWNER, submitted(f"t{number}"))
-        watched.run(f"t{number}:team:1.1", "x" * 20_000)  # the same for all of them
-        watched.run(f"t{number}:team:2.1", f"{number}" * 20_000)
+        watched.run(f"t{number}@team:1.1", "x" * 20_000)  # the same for all of them
+        watched.run(f"t{number}@team:2.1", f"{number}" * 20_000)
         store.finish(f"t{number}")
     kept(store)
     watched.wait_deleted(12)
 
-    assert watched.deleted == [name for n in range(4) for name in (f"t{n}", f"t{n}:team:1.1", f"t{n}:team:2.1")]
+    assert watched.deleted == [name for n in range(4) for name in (f"t{n}", f"t{n}@team:1.1", f"t{n}@team:2.1")]
     assert watched.count("streams") == 1 + 2 * 3 + 1
     assert watched.count("records") == 1 + 2 * 7 + 2
     assert watched.count("large") == 3 + 1
-    assert store.read("t3") == store.read("t3:team:1.1") == ()
-    assert len(store.read("t4:team:1.1")) == 3
+    assert store.read("t3") == store.read("t3@team:1.1") == ()
+    assert len(store.read("t4@team:1.1")) == 3
     assert store.create("t0", OWNER, submitted("t0"))  # its name may be used again
     kept(store)
     assert list(store.read("t0")) == [submitted("t0")]

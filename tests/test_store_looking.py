@@ -24,7 +24,7 @@ def test_who_looks_sees_what_is_kept_while_it_is_in_use(opens: Opens, store_url:
     one.create("t", "one", submitted("t"))
     one.create("u", "one", submitted("u"))
     one.finish("t")
-    one.replace("breaker:one/w", "one", counted(1))
+    one.replace("@breaker:one/w", "one", counted(1))
     other.create("t", "other", submitted("t"))
     kept(one)
     kept(other)

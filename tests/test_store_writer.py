@@ -15,6 +15,7 @@ from actors.tasks.errors import LeaseLostError, StoreError
 from actors.tasks.store_events import StorePaused, StoreResumed
 from tests.stores import PATIENCE_S, Heard, queued, settled, submitted, succeeded
 from trees.store import writer as module
+from trees.store.engine import UnwritableError
 from trees.store.rows import Batch, Change, What
 from trees.store.writer import Writer
 
@@ -33,6 +34,9 @@ class FakeSession:
         self.at_work = threading.Semaphore(0)
         """Released at the begin of each write."""
         self.faults: list[Callable[[], None]] = []
+        self.poison = ""
+        """A stream that never can be written."""
+        self.written: list[str] = []
 
     def write(self, batch: Batch) -> None:
         self.at_work.release()
@@ -41,7 +45,11 @@ class FakeSession:
         if self.faults:
             self.faults.pop(0)()
         self.in_doubt = False
+        names = [f"{row['stream']} {row['n']}" for row in batch._records]
+        if f"{self.poison} 0" in names:
+            raise UnwritableError("fake", "never")
         self.batches.append(batch.size)
+        self.written += names
 
     def close(self) -> None:
         self.closed = True
@@ -53,9 +61,22 @@ class FakeOwner(Heard):
         self.kept_sizes: list[int] = []
         self.spare = threading.Semaphore(0)
         self.faults: list[Callable[[], None]] = []
+        self.kept_faults: list[Callable[[], None]] = []
+        self.unwritten: list[tuple[str, Exception]] = []
+        self.deaf = False
 
     def kept(self, batch: Batch) -> None:
         self.kept_sizes.append(batch.size)
+        if self.kept_faults:
+            self.kept_faults.pop(0)()
+
+    def unwritable(self, change: Change, error: Exception) -> None:
+        self.unwritten.append((change.stream, error))
+
+    def lost(self, error: StoreError) -> None:
+        super().lost(error)
+        if self.deaf:
+            raise ValueError("deaf")
 
     def spare_time(self, *, idle: bool) -> None:
         self.spare.release()
@@ -374,13 +395,88 @@ def test_its_end_may_come_from_its_own_thread(running: Running) -> None:
     assert running.session.closed
 
 
-def test_the_record_that_cannot_be_written_is_a_bug_that_is_told_and_the_rest_is_written(running: Running) -> None:
+def test_the_record_that_cannot_be_written_ends_its_own_journal_and_the_rest_is_written(running: Running) -> None:
     value: Any = object()
     with running.held():
         running.writer.put(Change(What.ADDED, "t", number=1, record=succeeded("t", value)))
         running.writer.put(added(2))
+        running.writer.put(created("other"))
         last = awaited(running.writer)
     last.get(timeout=PATIENCE_S)
 
-    assert isinstance(running.owner.wait_for(InternalError).error, TypeError)
-    assert running.session.batches == [1, 2]
+    ((stream, error),) = running.owner.unwritten
+    assert (stream, type(error)) == ("t", TypeError)
+    assert running.session.batches == [1, 1, 2]
+    assert running.session.written == ["t 0", "other 0"]  # a record after one that is missing would be damage
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 16, 100])
+@pytest.mark.parametrize("at", [0.0, 0.5, 1.0])
+def test_a_batch_that_holds_what_never_can_be_written_is_cut_until_that_is_found(
+    running: Running, number: int, at: float
+) -> None:
+    poison = f"t{round(at * (number - 1))}"
+    running.session.poison = poison
+    with running.held():
+        for n in range(number):
+            running.writer.put(created(f"t{n}"))
+        last = awaited(running.writer)
+    last.get(timeout=PATIENCE_S)
+    running.session.poison = ""
+    running.writer.put(Change(What.ADDED, poison, number=1, record=queued(poison, 1)))
+    running.writer.put(created("after"))
+    awaited(running.writer).get(timeout=PATIENCE_S)
+
+    assert [stream for stream, _ in running.owner.unwritten] == [poison]
+    assert running.session.written == [
+        "t 0",
+        *(f"t{n} 0" for n in range(number) if f"t{n}" != poison),
+        "after 0",
+    ]
+    assert running.owner.losses == []
+    assert not [event for event in running.owner.events if isinstance(event, StorePaused)]
+
+
+class Death(BaseException):
+    """What nobody has thought of."""
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), Death(), SystemExit(3), KeyboardInterrupt(), OSError()])
+@pytest.mark.parametrize("where", ["write", "spare time", "kept"])
+def test_whatever_ends_the_writer_is_the_end_of_the_store_and_all_who_wait_hear_it(
+    running: Running, error: BaseException, where: str
+) -> None:
+    {
+        "write": running.session.faults,
+        "spare time": running.owner.faults,
+        "kept": running.owner.kept_faults,
+    }[where].append(raises(error))
+    with running.held():
+        replies = [awaited(running.writer)]
+        for n in range(5):
+            running.writer.put(created(f"t{n}"))
+            replies.append(awaited(running.writer))
+    running.owner.wait(lambda: bool(running.owner.losses))
+
+    (lost,) = running.owner.losses
+    assert "its writer has died" in str(lost)
+    assert lost.__cause__ is error
+    assert isinstance(running.owner.wait_for(InternalError).error, type(error))
+    for reply in [*replies, awaited(running.writer)]:
+        reply.wait(PATIENCE_S)
+        assert reply.done
+    running.writer.close()
+    assert running.session.closed
+
+
+def test_whoever_hears_of_the_end_and_raises_leaves_nobody_waiting(running: Running) -> None:
+    running.owner.deaf = True
+    running.session.faults.append(raises(ZeroDivisionError()))
+    running.writer.put(added(0))
+    reply = awaited(running.writer)
+
+    with pytest.raises(StoreError, match="its writer has died"):
+        reply.get(timeout=PATIENCE_S)
+    running.owner.wait_for(InternalError, 2)
+    running.writer.close()
+    assert running.session.closed

@@ -23,7 +23,7 @@ from actors.tasks.errors import StoreError
 from actors.tasks.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from actors.tasks.written import decode, encode, encode_apart, joined
 from tests.stores import succeeded
-from trees.store import rows
+from trees.store import journals, rows
 from trees.store.rows import LARGE, Batch, Change, What
 from trees.store.schema import metadata
 
@@ -140,12 +140,13 @@ def test_any_records_are_read_from_a_database_as_they_were_written(written: list
     batch = Batch("p")
     changes = [Change(What.CREATED, "t", number=1, owner="p", record=written[0])]
     changes += [Change(What.ADDED, "t", number=n, record=record) for n, record in enumerate(written[1:], 1)]
-    assert batch.fill(changes) == []
+    batch.fill(changes)
+    assert batch.refused == []
     with engine.begin() as connection:
         metadata.create_all(connection)
         batch.write(connection)
         batch.write(connection)  # as after a commit of which nobody heard whether it came through
-        found = rows.read(connection, "p", "t")
+        found = journals.read(connection, "p", "t")
     engine.dispose()
 
     assert same(found, written)
@@ -189,16 +190,22 @@ def test_a_value_that_a_subscriber_changes_while_it_is_written_is_tried_again() 
 
     change = Change(What.ADDED, "t", number=1, record=succeeded("t", Changing(a=1)))
 
-    assert Batch("p").fill([change]) == []
+    batch = Batch("p")
+    batch.fill([change])
+
+    assert batch.refused == []
     assert Changing.tries > 1
 
 
-def test_a_record_that_cannot_be_written_is_told_and_is_all_that_is_missing() -> None:
+def test_a_record_that_cannot_be_written_is_told_and_ends_the_batch_so_that_nothing_of_its_stream_follows() -> None:
     batch = Batch("p")
-    changes = [Change(What.ADDED, "t", number=n, record=succeeded("t", value)) for n, value in enumerate([1, object()])]
+    values = [1, object(), 3]
+    changes = [Change(What.ADDED, "t", number=n, record=succeeded("t", value)) for n, value in enumerate(values)]
 
-    (error,) = batch.fill(changes)
+    batch.fill(changes)
 
+    ((change, error),) = batch.refused
+    assert change is changes[1]
     assert "object" in str(error)
     assert batch.size == 2
 
@@ -223,7 +230,7 @@ def test_a_large_value_is_kept_once_for_all_who_have_it() -> None:
         batch.write(connection)
         kept = connection.exec_driver_sql("SELECT count(*), max(length(body)) FROM regrow_large").one()
         longest = connection.exec_driver_sql("SELECT max(length(body)) FROM regrow_records").scalar()
-        found: Any = rows.read(connection, "p", "t")
+        found: Any = journals.read(connection, "p", "t")
     engine.dispose()
 
     assert tuple(kept) == (1, LARGE + 2)

@@ -9,10 +9,11 @@ import pytest
 from actors import Event
 from actors.tasks import events
 from actors.tasks.errors import StoreError
+from actors.tasks.folding import folded
 from actors.tasks.journal import decode, encode
 from actors.tasks.node import Act, Node
 from actors.tasks.report import reported
-from actors.tasks.state import _APPLY, TaskState, folded
+from actors.tasks.state import _APPLY, TaskState
 from tests.faults.cut_points import CuttingStore, World, WritingStore, essence, started
 from trees import Approve, Edit, Escalate, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec
 
@@ -62,7 +63,7 @@ def test_what_is_folded_from_any_part_of_a_journal_is_the_state_that_there_was(*
 
     assert differs == []
     assert len(compared) > 80
-    assert {stream for stream, _ in compared} == {"t", "t:team:1.1"}
+    assert {stream for stream, _ in compared} == {"t", "t@team:1.1"}
 
 
 @FAILS

@@ -260,7 +260,7 @@ def test_a_task_is_found_with_the_supervisor_that_has_it_and_its_id_is_known_to_
         hang.release()
         reports = [each.result(timeout=10) for each in (handle, found, same)]
         with pytest.raises(UnknownTaskError):
-            tree.task("breaker:p/w")
+            tree.task("@breaker:p/w")
 
     assert [report.path for report in reports] == ["p/team"] * 3
     assert listed == ["t1"]

@@ -47,7 +47,7 @@ class Cancelled(Scenario):
 
     def meanwhile(self, tree: Tree, books: Books) -> None:
         """Cancel it when both hang."""
-        hanging = {"t/hang/1", "t:team:1.1/hang/1"}
+        hanging = {"t/hang/1", "t@team:1.1/hang/1"}
 
         def look() -> None:
             begun = {entry[1] for _, entry in books.entries if entry[0] == "work"}
@@ -101,7 +101,7 @@ class GivesWay(Scenario):
 
     later = ("u",)
     tasks = (Task("later", id="t", priority=5),)
-    varying = frozenset({"t/slow/1", "t:team:1.1/part/1"})
+    varying = frozenset({"t/slow/1", "t@team:1.1/part/1"})
 
     def spec(self, books: Books) -> SupervisorSpec:
         done = Reply()
@@ -161,7 +161,7 @@ class TooLate(Scenario):
 
     def _pass(self, tree: Tree, books: Books) -> None:
         books.wait_for("work", "t/hang/1")
-        books.wait_for("work", "t:team:1.1/hang/1")
+        books.wait_for("work", "t@team:1.1/hang/1")
         settle_orchestrators(tree)
         self.clock.advance(max(0.0, 1060.0 - self.clock.now()))
 

@@ -27,7 +27,7 @@ from trees import (
 )
 
 TASK = Task("the goal", id="t")
-PART = "t:part:1.1"
+PART = "t@part:1.1"
 
 
 def team(books: Books, id_: str = "team", *, hangs: bool = False, **words: Any) -> SupervisorSpec:
@@ -129,7 +129,7 @@ def test_where_the_team_is_gone_another_one_does_all_of_it_and_nothing_is_mistak
         left = tree.task(PART)
 
         assert report.results == {"part": {"pay": "paid by other", "send": "sent by other"}}
-        assert listed == {"t": "succeeded", "t:part:1.1.2": "succeeded", PART: "running"}
+        assert listed == {"t": "succeeded", "t@part:1.1.2": "succeeded", PART: "running"}
         assert "send" in left.dump()
         assert left.report is None
 
@@ -189,7 +189,7 @@ def test_that_a_team_was_out_of_time_is_known_also_where_only_the_team_had_recor
     (retried,) = records(books.store, "t", events.SubtaskRetrying)
     assert retried.kind == "timeout"
     assert report.results == {"part": {"pay": "paid by team", "send": "sent by team"}}
-    assert [entry[1] for entry in books.counts] == [f"{PART}/pay/1/undo", "t:part:1.2/pay/1", "t:part:1.2/send/1"]
+    assert [entry[1] for entry in books.counts] == [f"{PART}/pay/1/undo", "t@part:1.2/pay/1", "t@part:1.2/send/1"]
 
 
 def test_the_time_that_a_team_may_take_does_not_pass_while_its_process_is_down() -> None:

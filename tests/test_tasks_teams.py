@@ -135,7 +135,7 @@ def test_another_attempt_of_a_team_is_another_task_of_it() -> None:
         ids = [event.task for event in nested(tree)]
 
     assert report.results == {"only": {"x": "did the part of the team"}}
-    assert sorted(ids) == ["t:only:1.1", "t:only:1.2"]
+    assert sorted(ids) == ["t@only:1.1", "t@only:1.2"]
     assert len(set(second.keys)) == 2
 
 
@@ -215,7 +215,7 @@ def test_a_team_that_takes_too_long_is_ended_and_tried_again() -> None:
 
         assert report.results == {"only": {"x": "did the part of the team at last"}}
         assert (stuck.remaining_s, stuck.ended) == (pytest.approx(30), ["cancelled"])
-        assert sorted(event.task for event in nested(tree)) == ["t:only:1.1", "t:only:1.2"]
+        assert sorted(event.task for event in nested(tree)) == ["t@only:1.1", "t@only:1.2"]
 
 
 def test_a_team_that_gives_way_goes_on_with_the_same_task_and_what_it_has_done_stays() -> None:
@@ -286,5 +286,5 @@ def test_a_team_that_crashes_is_replaced_and_goes_on_with_what_it_had(dispatch: 
         assert calls == ["first"]
         assert len(set(crashes)) == 1
         assert {child.id: child.incarnation for child in tree.which_children("p")} == {"orchestrator": 1, "team": 2}
-        assert [event.task for event in nested(tree)] == ["t:only:1.1"]
+        assert [event.task for event in nested(tree)] == ["t@only:1.1"]
         assert tree._system.tasks.attempts == {}

@@ -15,13 +15,15 @@ from actors.messages import CURRENT
 from actors.reply import Reply, require_thread
 from actors.tasks.errors import EscalationError, TaskTimeoutError, UnknownTaskError
 from actors.tasks.events import TaskFinished
+from actors.tasks.folding import folded
 from actors.tasks.ground import Desk, Ground
 from actors.tasks.hears import Cancel, Join, Responded
+from actors.tasks.naming import is_part_of
 from actors.tasks.node import Escalation, stand_still
 from actors.tasks.policy import Answer, Approve, Edit, Reject, Respond
 from actors.tasks.report import Report
 from actors.tasks.selection import lane_of, put_off
-from actors.tasks.state import TaskState, folded
+from actors.tasks.state import TaskState
 from actors.tasks.synthesis import json_form
 from actors.tasks.task import SubtaskStatus, Task, TaskStatus
 from trees.following import TaskEvents
@@ -89,7 +91,8 @@ class TaskHandle:
         """
         ground = self._desk.ground
         mine = done_of(self._before())
-        parts = [_before(ground, id_) for id_ in ground.before if id_.startswith(f"{self.id}:")]
+        states = [_before(ground, id_) for id_ in ground.before if id_.startswith(self.id) and id_ != self.id]
+        parts = [state for state in states if is_part_of(state.id, state.parent, self.id)]
         of = {state.id: part_of(state) for state in parts}
         open_parts = [state for state in parts if of[state.id] not in mine]
         return [*mine, *(f"{of[state.id]}/{id_}" for state in open_parts for id_ in done_of(state))]
@@ -107,7 +110,7 @@ class TaskHandle:
         state = self._desk.states.get(self.id)
         if state is None:
             records = self._desk.ground.store.read(self.id)
-            state = folded(self.id, records)
+            state = folded(self.id, records) if records else TaskState(self.id)
             if len(records) == 1:
                 state.phase = "new"  # its orchestrator has not looked at it yet
         return state
@@ -167,15 +170,16 @@ class TaskHandle:
     @property
     def escalations(self) -> list[Escalation]:
         """Its open questions to people, those of its teams too, the oldest first."""
-        found = [each for desk in self._desks() for each in desk.escalations() if self._is_mine(each.task)]
+        found = [each for desk in self._desks() for each in desk.escalations() if self._is_mine(desk, each.task)]
         return sorted(found, key=lambda each: each.raised_at)
 
     def _desks(self) -> list[Desk]:
         return list(self._desk.ground.desks.values())
 
-    def _is_mine(self, task: str) -> bool:
-        """Whether a task is this one, or a team's part of it: ids of such parts go on from that of the whole."""
-        return task == self.id or task.startswith(f"{self.id}:")
+    def _is_mine(self, desk: Desk, task: str) -> bool:
+        """Whether a task is this one, or a team's part of it."""
+        state = desk.states.get(task)
+        return task == self.id or is_part_of(task, state.parent if state is not None else None, self.id)
 
     def respond(self, id: str, answer: Answer) -> None:
         """Answer one of them: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.
@@ -185,7 +189,7 @@ class TaskHandle:
         """
         asked = ((desk, question) for desk in self._desks() if (question := desk.question(id)) is not None)
         desk, question = next(asked, (self._desk, None))
-        if question is None or not self._is_mine(question.task):
+        if question is None or not self._is_mine(desk, question.task):
             raise EscalationError(id, f"task {self.id} has no such open question. Look at handle.escalations")
         respond(desk, id, answer)
 
@@ -231,7 +235,8 @@ def _waits(ground: Ground, state: TaskState) -> bool:
 
 def _before(ground: Ground, id_: str) -> TaskState:
     """Where a task stood when its store was opened."""
-    return folded(id_, ground.store.read(id_)[: ground.before.get(id_, 0)])
+    records = ground.store.read(id_)[: ground.before.get(id_, 0)]
+    return folded(id_, records) if records else TaskState(id_)
 
 
 def done_of(state: TaskState) -> list[str]:
@@ -244,8 +249,8 @@ def part_of(state: TaskState) -> str | None:
     return None if state.parent is None else state.parent.rpartition("/")[2].rpartition("#")[0]
 
 
-def respond(desk: Desk, id_: str, answer: Answer) -> None:
-    """Answer an open question of a desk.
+def respond(desk: Desk, id_: str, answer: Answer, given: float | None = None) -> None:
+    """Answer an open question of a desk; ``given`` is when, by the store's clock, where that was not just now.
 
     Raises:
         EscalationError: there is none, or this is no answer.
@@ -265,7 +270,7 @@ def respond(desk: Desk, id_: str, answer: Answer) -> None:
         desk.answered.pop(id_, None)
         what = f"a {type(value).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
         raise EscalationError(id_, what) from None
-    desk.tell(Responded(found.task, id_, word, value))
+    desk.tell(Responded(found.task, id_, word, value, given))
 
 
 def waiting_chain(desk: Desk) -> tuple[tuple[str, ...], tuple[str, ...]]:

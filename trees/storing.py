@@ -5,6 +5,7 @@ Comes in: a store that is open, and the system that is to work with it, before t
 * what the store tells (``Storing`` is its listener): events go to the tree's bus; a store that is lost to another
   process ends the tree; an order from another process reaches the orchestrator that it concerns.
 * which tasks were unfinished when it was opened, and how much of each was recorded by then (``Ground.before``).
+* the time: journals are told that of the store, which other processes read them by.
 * the end: the store is closed when nothing of the tree runs any more, and before anybody hears of that.
 
 An order stays in the store until what follows from it is kept there, so one that comes twice must change nothing: a
@@ -56,6 +57,10 @@ class Order(Protocol):
     def body(self) -> dict[str, Any]:
         """Of a cancel ``reason``; of a respond ``escalation``, ``answer`` and ``value``."""
 
+    @property
+    def at(self) -> float:
+        """Seconds since 1970, by the store's clock."""
+
 
 class Storing:
     """What the store of one tree talks to. Its methods are called by the store's own thread, and never wait."""
@@ -69,7 +74,7 @@ class Storing:
         self._system.publish(event)
 
     def lost(self, error: StoreError) -> None:
-        """It belongs to another process now, for good: the tree ends with this error."""
+        """It belongs to another process now, or its writer has died: the tree ends with this error."""
         self._system.fail(error)
 
     def order(self, order: Order) -> None:
@@ -107,7 +112,8 @@ def _tell(desk: Desk, order: Order) -> None:
     if order.kind == CANCEL:
         desk.tell(Cancel(order.task, str(body["reason"])))
     elif order.kind == RESPOND:
-        respond(desk, body["escalation"], ANSWERS[body["answer"]](body["value"]))
+        given = None if desk.system.clock.manual else order.at  # that clock is nobody's outside
+        respond(desk, body["escalation"], ANSWERS[body["answer"]](body["value"]), given)
     else:
         raise KeyError(order.kind)
 
@@ -125,6 +131,9 @@ def bind(system: System, store: Store, spec: SupervisorSpec, *, close: bool, lis
     if hasattr(store, "listener"):
         heard = store.listener = listener if listener is not None else Storing(system, store)
         _hear_of_loss(heard, store)
+    time: Callable[[], float] | None = getattr(store, "time", None)
+    if time is not None and not system.clock.manual:
+        system.tasks.epoch = time() - system.now()
     system.tasks.before = {
         stream: len(records)
         for path in task_paths(spec)

@@ -10,7 +10,8 @@ from actors.reply import require_thread
 from actors.tasks.errors import EscalationError, StoreError, TaskError, UnknownTaskError
 from actors.tasks.events import TaskSubmitted
 from actors.tasks.executable import ExecutableInfo
-from actors.tasks.ground import BREAKER, Desk
+from actors.tasks.ground import Desk
+from actors.tasks.naming import NEW_IDS, require_own
 from actors.tasks.node import Escalation
 from actors.tasks.policy import Answer
 from actors.tasks.report import Report
@@ -94,7 +95,7 @@ class Tasking(Leading):
             known = dict.fromkeys(
                 [*store.finished(desk.path), *list(desk.reports), *store.streams(desk.path), *list(desk.states)]
             )
-            found += [TaskHandle(desk, id_, listed=True) for id_ in known if not id_.startswith(BREAKER)]
+            found += [TaskHandle(desk, id_, listed=True) for id_ in known]
         return found if wanted is None else [handle for handle in found if _stands_at(handle, wanted)]
 
     def resumed(self) -> list[TaskHandle]:
@@ -155,6 +156,7 @@ class Tasking(Leading):
         """What brings a task into the journal, and what makes its handle then."""
         if not isinstance(task, Task):
             task = Task(goal=task)  # whatever else it is, this says what is wrong with it
+        require_own(task.id)
         desk, system = self._desk(path), self._up
         if system.is_down:
             raise system.down_error(desk.path)
@@ -163,7 +165,7 @@ class Tasking(Leading):
         now = desk.time()
         deadline = None if task.deadline_s is None else now + task.deadline_s
         hops = system.hops_of_here()
-        event = TaskSubmitted(desk.path, id_, now, task, deadline, chain, lineage, None, hops)
+        event = TaskSubmitted(desk.path, id_, now, task, deadline, chain, lineage, None, hops, NEW_IDS)
 
         def handle(*, new: bool) -> TaskHandle:
             return TaskHandle(desk, id_) if new else self.task(id_)  # it may be a task of another supervisor

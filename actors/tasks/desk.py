@@ -18,12 +18,13 @@ from actors.reply import Reply
 from actors.tasks.effects import Effects
 from actors.tasks.errors import NoCapableWorkerError, TaskFailedError
 from actors.tasks.events import TaskFinished
+from actors.tasks.folding import folded
 from actors.tasks.guard import Guard
 from actors.tasks.hears import Broke, Delegate, Orders, Withdraw, WorkerChanged
 from actors.tasks.report import Report, reported
 from actors.tasks.settings import Tasks
 from actors.tasks.staff import Entry, Staff
-from actors.tasks.state import TaskState, folded
+from actors.tasks.state import TaskState
 from actors.tasks.task import Subtask, same_instruction
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 ORCHESTRATOR = "orchestrator"
 """The reserved id of the first child of a supervisor with ``tasks=``."""
-BREAKER = "breaker:"
-"""What the names of the streams of breakers begin with."""
 BACKSTOP_S = 5.0
 """How much longer than its limit somebody waits in an ask, should there be no orchestrator to end it."""
 KEPT_REPORTS = 1000

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from actors.errors import Problem
 from actors.events import Event
+from actors.tasks.naming import OLD_IDS
 from actors.tasks.task import NO_USAGE, Plan, Subtask, Task, TaskStatus, Usage
 
 
@@ -57,6 +58,8 @@ class TaskSubmitted(TaskEvent):
     parent: str | None = None
     """The attempt of another task that it stands for: it is a team's part of it."""
     hops: int = 0
+    ids: int = OLD_IDS
+    """The rule that the ids of its parts follow: see ``actors.tasks.naming``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class Giving:
         attempt.priority, attempt.hops = state.task.priority, state.hops
         if entry.is_team:
             attempt.budget = _budget_of(state, spec)
-            attempt.nested = part_of(state.id, node, node.acts[-1]) if node.acts else ""
+            attempt.nested = part_of(state.id, node, node.acts[-1], state.ids) if node.acts else ""
         attempt.context = Context(
             attempt,
             goal=state.task.goal,

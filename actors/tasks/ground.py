@@ -9,10 +9,11 @@ by everybody, each attribute by itself (as in ``actors.child``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from actors.reply import Reply
-from actors.tasks.desk import BREAKER, ORCHESTRATOR, Ask, Desk
+from actors.tasks.desk import ORCHESTRATOR, Ask, Desk
 from actors.tasks.errors import StoreError
 from actors.tasks.feed import Feed
 from actors.tasks.settings import Tasks
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from actors.tasks.journal import Store
     from actors.tasks.lease import Lease
 
-__all__ = ["BREAKER", "ORCHESTRATOR", "Ask", "Desk", "Ground"]
+__all__ = ["ORCHESTRATOR", "Ask", "Desk", "Ground"]
 
 
 class Ground:
@@ -36,7 +37,8 @@ class Ground:
         self.system = system
         self._store = store
         self.epoch = system.clock.wall() - system.now()
-        """What the tree's clock showed in 1970: journals tell the time since then, and never jump."""
+        """What the tree's clock showed in 1970: journals tell the time since then, and never jump. With a durable store
+        it follows the clock of that (``trees.storing``), because other processes read what is written there."""
         self.lease: Lease | None = None
         """Until when this process may start something; None: as long as it lives."""
         self.attempts: dict[str, Attempt] = {}
@@ -67,6 +69,11 @@ class Ground:
         if self._store is None:
             raise StoreError("none", "this tree was started without a store")
         return self._store
+
+    def heard_orders(self) -> Reply | None:
+        """Completed when what other processes had wanted by now was heard; None: no other process can want anything."""
+        look: Callable[[], Reply] | None = getattr(self._store, "heard_orders", None)
+        return look() if look is not None else None
 
     def may_start(self) -> bool:
         """Whether something may be started now. Once it is False it stays so, and the tree is ended."""
@@ -126,7 +133,7 @@ class Ground:
         except StoreError:
             return  # it says so itself
         for task, owner in unfinished.items():
-            if owner not in self.desks and not task.startswith(BREAKER):
+            if owner not in self.desks:
                 self.stranded.setdefault(owner, Desk(self, owner, Tasks()))
                 self.system.publish(TaskStranded(owner, task))
 

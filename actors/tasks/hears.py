@@ -61,6 +61,8 @@ class Responded(Internal):
     escalation: str
     answer: str
     value: Any
+    given: float | None = None
+    """When, in seconds since 1970 by the store's clock, where it came by way of the store; None: just now."""
 
 
 @dataclass(frozen=True, slots=True)

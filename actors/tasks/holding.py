@@ -13,8 +13,9 @@ from pydantic_core import to_jsonable_python
 
 from actors.tasks import events
 from actors.tasks.context_store import NEEDED, RESULT, SUMMARY, ContextStore, summary_of
+from actors.tasks.folding import folded
 from actors.tasks.node import Act, Node, act_of
-from actors.tasks.state import TaskState, folded
+from actors.tasks.state import TaskState
 from actors.tasks.task import SubtaskStatus
 from actors.tasks.tokens import estimate_tokens, tokens_of
 

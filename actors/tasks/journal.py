@@ -1,7 +1,7 @@
 """Where the state of tasks lives: journals, each the ordered events of one task, behind a small ``Store``.
 
 The orchestrator keeps nothing that it could not fold again from here. A store knows nothing of tasks: it keeps records
-in *streams* (a task's id, or ``breaker:PATH``), and which streams of which *owner* (the path of a supervisor) are not
+in *streams* (a task's id, or ``@breaker:PATH``), and which streams of which *owner* (the path of a supervisor) are not
 finished. ``trees.store`` has the stores; the one in memory lives as long as its tree.
 
 How a record is written down is a matter of ``actors.tasks.written``.

@@ -13,6 +13,7 @@ from actors.supervision import ReplaceChild
 from actors.tasks import events
 from actors.tasks.attempt import Attempt
 from actors.tasks.classify import Outcome, classify
+from actors.tasks.naming import BREAKER
 from actors.tasks.node import Node
 from actors.tasks.outcome import Done, Failure
 from actors.tasks.schedule import LaneKey, ReadyQueue
@@ -271,7 +272,7 @@ class Launching:
         """The breaker of a worker goes on from where it was."""
         if entry is None or entry.breaker is None:
             return
-        kept = self._to.store.read(f"breaker:{entry.path}")
+        kept = self._to.store.read(f"{BREAKER}{entry.path}")
         if kept and isinstance(kept[-1], events.BreakerChanged):
             entry.breaker.restore(kept[-1].state, kept[-1].failures, kept[-1].opened_at, kept[-1].ended)
             entry.breaker_at = kept[-1].at

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks import events
+from actors.tasks.naming import part_id
 from actors.tasks.task import NO_USAGE, Subtask, SubtaskStatus
 
 if TYPE_CHECKING:
@@ -285,11 +286,15 @@ def stand_still(nodes: Iterable[Node], waiting_parts: Collection[str] = ()) -> b
     )
 
 
-def part_of(task: str, node: Node, act: Act) -> str:
-    """The id that the last attempt of an act has as a task of the team that it was given to."""
+def part_of(task: str, node: Node, act: Act, ids: int) -> str:
+    """The id that the last attempt of an act has as a task of the team that it was given to.
+
+    ``ids`` is the rule that its task was submitted under (``actors.tasks.naming``).
+    """
     before = sum(each.number == act.number and each.seq < act.seq for each in node.acts or ())
     # The same attempt may go to another team, where the first one is gone: that is another task.
-    return f"{task}:{node.id}:{act.number}.{act.attempt}" + (f".{before + 1}" if before else "")
+    rest = f"{node.id}:{act.number}.{act.attempt}" + (f".{before + 1}" if before else "")
+    return part_id(task, rest, ids)
 
 
 def run_of(ask: str) -> str:

@@ -35,6 +35,8 @@ from actors.tasks.attempt import Attempt
 from actors.tasks.course import Course
 from actors.tasks.delegating import Delegating
 from actors.tasks.effects import Effect
+from actors.tasks.errors import StoreError
+from actors.tasks.folding import folded
 from actors.tasks.giving import Giving
 from actors.tasks.hears import (
     Afterwards,
@@ -56,9 +58,11 @@ from actors.tasks.hears import (
     WorkerChanged,
 )
 from actors.tasks.launching import Launching
+from actors.tasks.naming import BREAKER
 from actors.tasks.people import People
 from actors.tasks.staff import Staff
-from actors.tasks.state import TaskState, folded
+from actors.tasks.state import TaskState
+from actors.tasks.store_events import JournalDamaged
 from actors.tasks.task import TaskStatus
 from actors.tasks.teamwork import Teamwork
 from actors.tasks.trying import Trying
@@ -122,7 +126,10 @@ class Orchestrator(Hardened):
                 continue  # it may yet be withdrawn: a Look says that it is kept; or nobody is to touch it
             try:
                 self.states[id_] = folded(id_, self.store.read(id_))
-            except Exception as error:  # noqa: BLE001 - one journal that makes no sense must not stop all the others
+            except StoreError as error:  # one journal that makes no sense must not stop all the others
+                self.system.publish(JournalDamaged(self.path, id_, error))
+                self.desk.put_aside(id_)
+            except Exception as error:  # noqa: BLE001 - nor a bug of ours that only one of them meets
                 self.system.internal_error(error)
                 self.desk.put_aside(id_)
         self.desk.states = self.states
@@ -349,7 +356,7 @@ class Orchestrator(Hardened):
 
     def record_breaker(self, event: events.BreakerChanged) -> None:
         """A breaker has counted, or turned."""
-        self.store.replace(f"breaker:{event.path}", self.path, event)
+        self.store.replace(f"{BREAKER}{event.path}", self.path, event)
         if type(event) is not events.BreakerChanged:
             self.system.publish(event)
 

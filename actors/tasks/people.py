@@ -6,13 +6,14 @@ denial.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.tasks import events
 from actors.tasks.attempt import Attempt
 from actors.tasks.errors import EscalationError
-from actors.tasks.hears import Responded
+from actors.tasks.hears import Due, Responded
 from actors.tasks.ladder import AskPerson
 from actors.tasks.node import Node
 from actors.tasks.outcome import Failure, Kind
@@ -80,7 +81,18 @@ class People:
             if id_ in state.escalations and state.final is None:
                 self._expired(state, node, id_)
 
-        self._to.at(escalation.due, too_late)
+        self._to.at(escalation.due, lambda: self._hear_answers(too_late))
+
+    def _hear_answers(self, then: Callable[[], None]) -> None:
+        """An answer that was given in time counts, also where it is heard later: it may lie in the store."""
+        ground, message = self._to.ground, Due(self._to.life, then)
+        heard = ground.heard_orders()
+        if heard is None:
+            then()
+            return
+        post, started = self._to.desk.post, ground.system.started
+        # Orders are passed on once the tree is up, in the order in which they were heard: this comes after them.
+        heard.add_done_callback(lambda: started.add_done_callback(lambda: post(message)) if heard.succeeded else None)
 
     def _expired(self, state: TaskState, node: Node, id_: str) -> None:
         to = self._to
@@ -106,6 +118,9 @@ class People:
         if escalation is None:
             return
         to, node = self._to, state.nodes[escalation.subtask]
+        if responded.given is not None and escalation.due is not None and responded.given >= escalation.due:
+            self._expired(state, node, escalation.id)
+            return
         answer, value = responded.answer, responded.value
         event = events.EscalationAnswered(to.path, state.id, to.time(), node.id, escalation.id, answer, value)
         to.record(state, event)

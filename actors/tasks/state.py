@@ -10,11 +10,12 @@ Every event costs the same in a plan of ten and of ten thousand subtasks: depend
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 from actors.tasks import events
+from actors.tasks.naming import OLD_IDS
 from actors.tasks.node import LOST, UNBEGUN, Escalation, Node, act_of, stand_still, with_dependants
 from actors.tasks.outcome import UNKNOWN, Kind
 from actors.tasks.task import NO_USAGE, Plan, SubtaskStatus, Task, TaskStatus, Usage
@@ -60,6 +61,7 @@ class TaskState:
         self.lineage: tuple[str, ...] = ()
         self.parent: str | None = None
         self.hops = 0
+        self.ids = OLD_IDS
         self.iterations = 0
         self.reviewed = False
         """The results that there are now have passed, or are taken as they are."""
@@ -112,6 +114,7 @@ class TaskState:
         self.path, self.task = event.path, event.spec
         self.submitted_at, self.deadline = event.at, event.deadline
         self.chain, self.lineage, self.parent, self.hops = event.chain, event.lineage, event.parent, event.hops
+        self.ids = event.ids
         self.phase = "planning"
 
     def _joined(self, event: events.TaskJoined) -> None:
@@ -360,14 +363,6 @@ class TaskState:
                 node.status = SubtaskStatus.COMPENSATED
             if node.id not in self.compensated and node.id not in self.undo_errors:
                 self.compensated.append(node.id)
-
-
-def folded(id_: str, records: Iterable[Any]) -> TaskState:
-    """The state that these records make."""
-    state = TaskState(id_)
-    for record in records:
-        state.apply(record)
-    return state
 
 
 _APPLY: Final[dict[type[events.TaskEvent], Callable[[TaskState, Any], None]]] = {

@@ -35,6 +35,15 @@ class JournalDamaged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OrderDamaged(Event):
+    """What another process wanted of a task cannot be read: it is taken away, and nothing follows from it."""
+
+    level: ClassVar[str] = "ERROR"
+    task: str
+    error: StoreError
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStranded(Event):
     """A task is not finished, and its supervisor (at ``path``) is not in the tree any more: it waits until it is."""
 

@@ -17,14 +17,16 @@ from actors.mailbox import Refusal
 from actors.tasks import events
 from actors.tasks.attempt import Attempt, AttemptEnded
 from actors.tasks.errors import TaskFailedError, TeamFailedError
+from actors.tasks.folding import folded
 from actors.tasks.ground import ORCHESTRATOR, Desk
 from actors.tasks.hears import Cancel, Due, Pause
+from actors.tasks.naming import NEW_IDS
 from actors.tasks.node import Node, part_of
 from actors.tasks.outcome import Done
 from actors.tasks.perform import harvest
 from actors.tasks.report import Report
 from actors.tasks.staff import Entry
-from actors.tasks.state import TaskState, folded
+from actors.tasks.state import TaskState
 from actors.tasks.task import SubtaskStatus, Task, TaskStatus, same_instruction
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ class Teamwork:
             return
         desk = self._to.ground.desks.get(f"{self._to.path}/{act.worker}")
         if desk is not None:
-            desk.tell(Cancel(part_of(state.id, node, act), "withdrawn"))
+            desk.tell(Cancel(part_of(state.id, node, act, state.ids), "withdrawn"))
 
     def gone(self, entry: Entry) -> None:
         """A team is down for good: nobody there will answer for what it had."""
@@ -146,6 +148,7 @@ class Teamwork:
             (*attempt.lineage, same_instruction(str(attempt.subtask), attempt.subtask.inputs)),
             attempt.key,
             attempt.hops,
+            NEW_IDS,
         )
 
     def _until(self, attempt: Attempt) -> float | None:
@@ -223,7 +226,7 @@ class Teamwork:
         node = whole.nodes.get(rest.rpartition("#")[0]) if whole is not None and whole.final is None else None
         if whole is None or node is None or not node.has_begun or not node.acts:
             return False
-        is_last = part_of(whole.id, node, node.acts[-1]) == state.id
+        is_last = part_of(whole.id, node, node.acts[-1], whole.ids) == state.id
         return is_last and node.status in {SubtaskStatus.RUNNING, SubtaskStatus.QUEUED}
 
     def answer(self, state: TaskState, report: Report) -> None:

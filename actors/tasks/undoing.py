@@ -180,7 +180,7 @@ class Undoing:
         chain = to.course.addresses(state, node)
         attempt = Attempt(key, to.desk, state.id, node.spec, act.worker, f"{to.path}/{act.worker}", chain=chain)
         attempt.role = "undo"
-        attempt.nested = part_of(state.id, node, act)
+        attempt.nested = part_of(state.id, node, act, state.ids)
         attempt.context = Context(
             attempt,
             goal=state.task.goal,

@@ -30,7 +30,7 @@ from typing import Any
 from actors import Event
 from actors.tasks import events
 from actors.tasks.errors import StoreError
-from actors.tasks.state import folded
+from actors.tasks.folding import folded
 from actors.tasks.task import SubtaskStatus
 from tests.faults.errands import PAID, TASK
 from tests.faults.fresh import KINDS, databases

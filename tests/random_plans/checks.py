@@ -11,8 +11,9 @@ from typing import Any
 
 from actors.child import Standing
 from actors.tasks import events
+from actors.tasks.folding import folded
 from actors.tasks.report import Report, reported
-from actors.tasks.state import TaskState, folded
+from actors.tasks.state import TaskState
 from actors.tasks.task import SubtaskStatus, TaskStatus
 from tests.random_plans.declared import Job, Run, Sub
 from tests.random_plans.world import CLEAN, Act, World

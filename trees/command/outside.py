@@ -62,7 +62,7 @@ class Outside:
         """All that is not finished, and of the rest the newest so many; None: all."""
         rows = self._store.all_tasks()
         ids = {(row.root, row.id) for row in rows}
-        ended = [row for row in rows if row.finished_at is not None and not _is_part(row, ids)]
+        ended = [row for row in rows if row.finished_at is not None and (row.root, row.whole) not in ids]
         ended.sort(key=lambda row: row.finished_at or 0.0)
         shown = ended if finished is None else ended[len(ended) - min(finished, len(ended)) :]
         wanted = {(row.root, row.id) for row in [*shown, *(row for row in rows if row.finished_at is None)]}
@@ -88,7 +88,7 @@ class Outside:
         if len(found) > 1:
             where = ", ".join(row.root for row in found)
             raise OutsideError(f"task {id_}", f"is in each of {where}", "Say which with --root.")
-        parts = [row for row in rows if row.root == found[0].root and row.id.startswith(f"{id_}:")]
+        parts = [row for row in rows if row.root == found[0].root and row.whole == id_]
         return self._seen(found[0]), [self._seen(row) for row in parts]
 
     def question(self, id_: str, root: str | None = None) -> tuple[SeenTask, Escalation]:
@@ -156,12 +156,6 @@ class Outside:
 
     def _again(self, task: SeenTask) -> SeenTask:
         return SeenTask.of(task.root, task.id, self._store.read(task.id, root=task.root))
-
-
-def _is_part(row: KeptTask, ids: set[tuple[str, str]]) -> bool:
-    """Whether a task is a team's part of another one that is known."""
-    parts = row.id.split(":")
-    return any((row.root, ":".join(parts[:size])) in ids for size in range(1, len(parts)))
 
 
 def _answer_to(task: SeenTask, id_: str) -> EscalationAnswered | EscalationExpired | None:

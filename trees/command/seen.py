@@ -14,9 +14,11 @@ from typing import Any, Final
 from actors.clock import local
 from actors.events import Event
 from actors.tasks.events import SubtaskEvent, TaskEvent
+from actors.tasks.folding import folded
+from actors.tasks.naming import is_part_of
 from actors.tasks.node import Escalation
 from actors.tasks.report import reported
-from actors.tasks.state import TaskState, folded
+from actors.tasks.state import TaskState
 from trees.handle import done_of, part_of
 from trees.picture import one_line
 from trees.runs import render
@@ -49,7 +51,7 @@ class SeenTask:
 
     def is_part_of(self, other: SeenTask) -> bool:
         """Whether it is a team's part of another one."""
-        return self.root == other.root and self.id.startswith(f"{other.id}:") and self.state.parent is not None
+        return self.root == other.root and is_part_of(self.id, self.state.parent, other.id)
 
     def graph(self, format: str, now: float) -> str:
         """Of the run, as ``handle.dump`` has it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.errors import ConfigError, Problem
+from actors.tasks.errors import LeaseLostError, StoreError
 from actors.tasks.journal import Store
 from trees.config import SupervisorSpec
 from trees.ha.keeper import Keeper
@@ -30,9 +31,12 @@ class Fenced(Storing):
         super().__init__(system, store)
         self._keeper = keeper
 
-    def lost(self, error: Any) -> None:
-        """Another process has taken over: nothing of this one may go on, not even for a moment."""
-        self._keeper.fenced(error)
+    def lost(self, error: StoreError) -> None:
+        """Another process has taken over, or nothing can be written any more: nothing of this one may go on."""
+        if isinstance(error, LeaseLostError):
+            self._keeper.fenced(error)
+        else:
+            self._keeper.store_failed(error)
 
 
 def require_shared(spec: SupervisorSpec, ha: object, store: object) -> None:

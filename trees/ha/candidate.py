@@ -255,6 +255,15 @@ class Candidate:
         if self.phase in HOLDING:
             self._lose(why)
 
+    def store_failed(self, error: BaseException) -> None:
+        """Nothing can be written any more: the tree ends at once, and the lease is given back when it is down."""
+        self.cause = error
+        if self.phase is Phase.OPENING:
+            self._end()
+        elif self.phase in HOLDING:
+            self.phase = Phase.STOPPING
+            self._todo.append(Do.KILL)
+
     def down(self, now: float, *, clean: bool) -> None:
         """All of the tree is down and its last write is kept; ``clean`` where nothing was left to itself."""
         if self.phase in HOLDING and clean:

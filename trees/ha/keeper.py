@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.clock import unstopped
@@ -157,6 +158,11 @@ class Keeper:
         self._successor = getattr(error, "holder", "")
         self._hear(lambda _: self._candidate.fenced(f"a write was refused ({error})"))
 
+    def store_failed(self, error: BaseException) -> None:
+        """Nothing can be written here any more: somebody else must lead."""
+        self.lease.end()
+        self._hear(lambda _: self._candidate.store_failed(error))
+
     def _lapsed(self) -> None:
         """Something was about to be started and found the lease over."""
         self._hear(
@@ -199,9 +205,10 @@ class Keeper:
         except BaseException as error:  # noqa: BLE001 - a tree that nobody keeps the lease for must not go on
             self._system.internal_error(error)
             self._candidate.phase, self._candidate.lost = Phase.OVER, f"its keeper died of {_text(error)}"
-            self._kill(self._now())
-            self._show()
-            self._finish()
+            with ExitStack() as ending:  # whatever one of these raises, the others are done
+                ending.callback(self._finish)
+                ending.callback(self._show)
+                ending.callback(self._kill, self._now())
 
     def _next(self) -> list[Callable[[float], None]]:
         """Wait for something to be heard, or for the time to look again."""

@@ -5,11 +5,18 @@ do. A file of SQLite is made with mode 0600, and so are the two beside it. No pa
 
 Two kinds of connections: ``writing`` (a transaction takes SQLite's write lock when it begins) and ``reading`` (waits
 for nobody). What came out of one process is never used in another: see ``forked``.
+
+Two kinds of errors: what may go well the next time (``StoreError``), and what never will (``UnwritableError``).
+
+SQLite writes its log (``FILE-wal``) back, and begins it anew, only while nobody reads what is older. A reader that
+holds one transaction open for minutes (a backup by ``.dump``, a shell that has forgotten a ``BEGIN``) makes it grow for
+as long, by all that is written meanwhile. Our own readers are over within one query.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +39,13 @@ INSTALL: Final = 'Run: pip install "regrow[sql]"'
 _FORMS: Final = "Use sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
 _NO_PAYLOAD: Final = frozenset({"OperationalError", "InterfaceError"})
 """Of these the database's own words are shown; those of others may hold what was to be written."""
+
+_ODD: Final = (OverflowError, UnicodeError)
+"""What a driver raises, instead of an error of its own, of a value that it cannot send."""
+_NEVER_SQLITE: Final = frozenset({18, 19, 20, 25})
+"""Too big, against a constraint, of a wrong type, out of range."""
+_NEVER_POSTGRES: Final = ("22", "23", "54000")
+"""SQLSTATEs, or classes of them: wrong data, against a constraint, too large."""
 
 _SQLITE: Final = {
     5: "is locked by another process. End that one, or wait: it goes on by itself",
@@ -57,17 +71,22 @@ _POSTGRES: Final = {
 """By SQLSTATE, or the class of it."""
 
 
+class UnwritableError(StoreError):
+    """What was to be written never can be, however often it is tried: a row that is too large, or no row at all."""
+
+
 class Database:
     """The database of one store."""
 
     def __init__(self, url: str, durability: Durability = "process", *, busy_s: float = BUSY_S) -> None:
         self._url = _normal(url)
         self._busy_s = busy_s
-        self.name = self._url.render_as_string(hide_password=True)
+        self.name = self._url.set(query={}).render_as_string(hide_password=True)  # a query may have a password, too
         """For messages."""
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
-        self.file = Path(self._url.database).absolute() if self.is_sqlite and self._url.database else None
-        """Of SQLite: where, also when the process changes its directory."""
+        self.file = Path(os.path.realpath(self._url.database)) if self.is_sqlite and self._url.database else None
+        """Of SQLite: where, also when the process changes its directory. One file has one name, whatever links to it:
+        its guard goes by that."""
         if self.file is not None:
             self._url = self._url.set(database=str(self.file))
         self.hangs_s = HANGS_S
@@ -78,7 +97,7 @@ class Database:
         self._writers = self._engine(writes=True)
         self._readers = self._engine(writes=False)
         driver = self._writers.dialect.loaded_dbapi
-        self._raised: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, driver.Error)
+        self._raised: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, MemoryError, *_ODD, driver.Error)
         self._of_the_parent: list[Engine] = []
 
     def __repr__(self) -> str:
@@ -87,10 +106,10 @@ class Database:
     # -- connections ---------------------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Make the file of SQLite, for its owner only. One that is there stays as it is.
+        """Make the file of SQLite, for its owner only. One that is there is made so, with the two beside it.
 
         Raises:
-            StoreError: it cannot be made.
+            StoreError: it cannot be made, or everybody may read or write it and that cannot be changed.
         """
         if self.file is None:
             return
@@ -98,12 +117,30 @@ class Database:
             # Only a new one: to close a file that SQLite has open in this process would take its locks away.
             os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
         except FileExistsError:
-            return
+            for file in (self.file, *(self.file.with_name(f"{self.file.name}{end}") for end in ("-wal", "-shm"))):
+                self._tighten(file)
         except OSError as error:
             what = (
                 f"the file cannot be made ({error.strerror}). Check that its directory exists, and who may write there"
             )
             raise StoreError(self.name, what) from error
+
+    def _tighten(self, file: Path) -> None:
+        """Nobody but its owner has anything to do with what is in there."""
+        mode = 0
+        try:
+            mode = stat.S_IMODE(file.stat().st_mode)
+            if mode & 0o077:
+                file.chmod(mode & ~0o077)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if mode & 0o007:
+                what = (
+                    f"is open to everybody (mode {mode:o}), and that cannot be changed ({error.strerror}). "
+                    f"Check who may read and write there; its owner may run: chmod 600 {file.name}"
+                )
+                raise StoreError(self.name, what) from error
 
     def require(self) -> None:
         """Whoever only looks makes nothing.
@@ -150,7 +187,8 @@ class Database:
 
     def error(self, error: Exception) -> StoreError:
         """What an error of the database means, and what to do."""
-        return StoreError(self.name, _said(error))
+        kind = UnwritableError if _is_for_good(error) else StoreError
+        return kind(self.name, _said(error))
 
     def now(self, connection: Connection) -> float:
         """Seconds since 1970 by the store's own clock; a file has none, so there it is this machine's."""
@@ -228,7 +266,12 @@ class Database:
 
 def _set_up_reader(connection: Any, _: object) -> None:
     connection.isolation_level = None
+    connection.text_factory = _text  # a text that is none is damage to its row, and not the end of a query
     connection.execute("PRAGMA query_only = ON")
+
+
+def _text(found: bytes) -> str:
+    return found.decode("utf-8", "surrogateescape")
 
 
 def _begin_at_once(connection: Connection) -> None:
@@ -242,11 +285,16 @@ def _normal(url: str) -> URL:
         StoreError: it is none of ours. It is not shown: it may hold a password.
     """
     try:
+        if "\0" in url:
+            raise ValueError  # noqa: TRY301 - with the other ways in which it can be none
         found = make_url(url)
         backend, _, driver = found.drivername.partition("+")
         wanted = {"sqlite": "pysqlite", "postgresql": "psycopg", "postgres": "psycopg"}[backend]
     except (ArgumentError, KeyError, ValueError):
         raise StoreError(url.partition(":")[0], f"is no store that is known. {_FORMS}") from None
+    if "@" in (found.host or ""):
+        what = "has more than one @ before its host. Write one that belongs to the user or the password as %40"
+        raise StoreError(backend, what)  # without the URL: a part of a password may stand anywhere in it
     if driver not in {"", wanted}:
         raise StoreError(found.drivername, f"is another driver than ours ({wanted}). {_FORMS}")
     if backend == "sqlite" and (found.database in {None, "", ":memory:"} or found.query):
@@ -256,7 +304,9 @@ def _normal(url: str) -> URL:
 
 def _said(error: Exception) -> str:
     """An error in our words, with the database's own first line where no payload can be in it."""
-    cause: Any = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    cause = _cause_of(error)
+    if isinstance(cause, MemoryError):
+        return "has no memory for what is to be written or read. Give this process more; it goes on by itself"
     if isinstance(cause, OSError):
         return f"a file beside it cannot be used ({cause}). Check who may read and write there"
     own = str(cause).strip().partition("\n")[0] if type(cause).__name__ in _NO_PAYLOAD else ""
@@ -270,6 +320,24 @@ def _said(error: Exception) -> str:
     elif not state and own:
         state = "08"
     return (_POSTGRES.get(state) or _POSTGRES.get(state[:2]) or "fails") + detail
+
+
+def _cause_of(error: Exception) -> Any:
+    return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+
+
+def _is_for_good(error: Exception) -> bool:
+    """Whether it would fail again, however often it is tried."""
+    cause = _cause_of(error)
+    if isinstance(cause, _ODD):
+        return True
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code is not None:
+        return code & 0xFF in _NEVER_SQLITE
+    state = getattr(cause, "sqlstate", None)
+    if state:
+        return str(state).startswith(_NEVER_POSTGRES)
+    return type(cause).__name__ in {"DataError", "IntegrityError"}  # what the driver itself refuses to send
 
 
 def let_go(connection: Connection | None) -> None:

@@ -8,9 +8,10 @@ Taking it is one transaction under a lock of the row: of two who try at once one
 It ends with a new token, which every transaction of the writer compares with its own: from that commit on nothing that
 an older process still writes is kept. Renewing and releasing change the row only where token and holder are ours.
 
-A leader that hangs in the middle of a write may hold the lock of the row, and PostgreSQL does not always notice. So the
-sessions of a leader are named after its token (``session_of``), and whoever wants the lease when its time is over, and
-does not get at the row, has the server end them.
+The token has another row, which a writer locks for as long as it writes: a renewal never waits for a write. A leader
+that hangs in the middle of one may hold that lock, and PostgreSQL does not always notice. So the sessions of a leader
+are named after its token (``session_of``), and whoever wants the lease when its time is over, and does not get at the
+row, has the server end them.
 
 The clock is PostgreSQL's own (``clock_timestamp``). A file has none: there it is this machine's, the same for all its
 processes. Set forward, it ends a lease early for those who have not watched it; set back, one that is not renewed any
@@ -33,7 +34,8 @@ from actors.tasks.errors import StoreBusyError, StoreError
 from trees.ha.leases import Row
 from trees.store.engine import Database, let_go
 from trees.store.guard import FileGuard, take_in_session
-from trees.store.schema import inserting, leases, prepare, take_token
+from trees.store.schema import inserting, leases, take_token
+from trees.store.versions import prepare
 
 if TYPE_CHECKING:
     from sqlalchemy import RowMapping

@@ -13,9 +13,10 @@ from sqlalchemy import Connection, select
 
 from actors.events import Event
 from actors.tasks.errors import StoreError
-from trees.store import orders, rows
+from trees.store import journals, orders
 from trees.store.engine import Database
-from trees.store.schema import VERSION, streams, version_of
+from trees.store.schema import VERSION, streams
+from trees.store.versions import version_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,12 @@ class KeptTask:
     """The later one of a root has the larger one."""
     finished_at: float | None
     """Seconds since 1970; None: it is not finished."""
+    whole: str | None = None
+    """The task that this is a team's part of."""
 
 
 _TASKS: Final = (
-    select(streams.c.root, streams.c.id, streams.c.owner, streams.c.seq, streams.c.finished_at)
+    select(streams.c.root, streams.c.id, streams.c.owner, streams.c.seq, streams.c.finished_at, streams.c.whole)
     .where(streams.c.seq > 0)
     .order_by(streams.c.root, streams.c.seq)
 )
@@ -81,20 +84,19 @@ class Looking:
             StoreError: they are damaged; or there is a task of this id in several roots, and none was named.
         """
         with self._database.reading() as connection:
-            if root is None:
-                found = connection.execute(select(streams.c.root).where(streams.c.id == stream)).scalars().all()
-                if len(found) > 1:
-                    what = f"has a task {stream!r} in each of {', '.join(sorted(found))}. Say which root"
-                    raise StoreError(self._database.name, what)
-                root = found[0] if found else ""
-            return rows.read(connection, root, stream, start)
+            found = connection.execute(select(streams.c.root).where(streams.c.id == stream)).scalars().all()
+            if root is None and len(found) > 1:
+                what = f"has a task {stream!r} in each of {', '.join(sorted(found))}. Say which root"
+                raise StoreError(self._database.name, what)
+            of = root if root is not None else next(iter(found), "")
+            return journals.read(connection, of, stream, start, is_there=of in found)
 
     def journals(self, tasks: Iterable[KeptTask]) -> Iterator[tuple[KeptTask, Sequence[Event] | StoreError]]:
         """The records of many tasks, through one connection; of one that is damaged, what is wrong with it."""
         with self._database.reading() as connection:
             for task in tasks:
                 try:
-                    yield task, rows.read(connection, task.root, task.id)
+                    yield task, journals.read(connection, task.root, task.id)
                 except StoreError as error:
                     yield task, error
 

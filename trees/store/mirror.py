@@ -1,8 +1,9 @@
 """What a durable store has at hand of its journals: all that is not finished, and what else there is by name.
 
 Comes in: what was read when the store was opened, and each change. Goes out: answers, without a query. A stream leaves
-when its end is kept; one that is a *part* of another (``task:subtask:1`` is a team's part of ``task``) stays until
-that one leaves, because its supervisor may look at it again before.
+when its end is kept; one that is a *part* of another (``actors.tasks.naming``) stays until that one leaves, because its
+supervisor may look at it again before. Of what was finished before, no more than a row each is at hand; its last record
+is read when somebody asks for it.
 
 Nothing here waits, writes or locks: ``trees.store.sql`` does.
 """
@@ -15,6 +16,8 @@ from itertools import islice
 
 from actors.events import Event
 from actors.tasks.errors import StoreError
+from actors.tasks.naming import whole_of
+from actors.tasks.written import decode
 from trees.store.keep import Keep
 
 
@@ -25,8 +28,8 @@ class End:
     owner: str
     at: float
     """Seconds since 1970."""
-    last: Event | None
-    """Its last record."""
+    last: Event | str | None
+    """Its last record, or kind and body of it; None: it has to be read."""
     mark: object = None
     """What is being written to say so; None: it is kept."""
 
@@ -60,15 +63,21 @@ class Mirror:
         if records:
             return records[-1]
         end = self.ends.get(stream)
-        return end.last if end is not None else None
+        if end is not None and isinstance(end.last, str):
+            kind, _, body = end.last.partition(" ")
+            try:
+                end.last = decode(kind, body)
+            except StoreError:
+                end.last = None
+        return end.last if end is not None else None  # type: ignore[return-value]
 
     # -- changes -------------------------------------------------------------------------------------------
 
-    def create(self, stream: str, owner: str, records: list[Event]) -> None:
-        """A stream that is not finished."""
+    def create(self, stream: str, owner: str, records: list[Event], whole: str | None = None) -> None:
+        """A stream that is not finished; ``whole`` is what it is a part of, where its name does not say so."""
         self.journals[stream] = records
         self.owners[stream] = owner
-        self._join(stream)
+        self._join(stream, whole)
 
     def withdraw(self, stream: str) -> None:
         """It was never there."""
@@ -88,10 +97,25 @@ class Mirror:
         self._tops.pop(stream, None)
         self.journals[stream] = records
 
-    def add_finished(self, stream: str, end: End) -> None:
-        """One of which no more than its name is at hand."""
-        self._join(stream)
-        self.finish(stream, end)
+    def add_finished(self, stream: str, end: End, whole: str | None = None) -> None:
+        """One of which no more than its name is at hand. Those that are not finished must be known before."""
+        self.ends[stream] = end
+        self._join(stream, whole)
+        if stream not in self._wholes:
+            self._tops[stream] = None
+
+    def join_parts(self, wholes: Iterable[tuple[str, str]]) -> None:
+        """Parts that were known before what they are parts of."""
+        for part, whole in wholes:
+            if part not in self._wholes and self.knows(whole):
+                self._join(part, whole)
+                self._tops.pop(part, None)
+
+    def remove(self, stream: str) -> None:
+        """One that is not finished, and damaged, is deleted."""
+        self.unreadable.pop(stream, None)
+        self.owners.pop(stream, None)
+        self.forget([stream])
 
     def end_kept(self, stream: str, mark: object) -> None:
         """Its end is written down: it need not be at hand any more, unless what it is a part of still is."""
@@ -155,16 +179,12 @@ class Mirror:
         end = self.ends.get(stream)
         return end is not None and end.mark is None
 
-    def _join(self, stream: str) -> None:
-        """Find out what it is a part of."""
-        at = stream.find(":")
-        while at > 0:
-            whole = stream[:at]
-            if self.knows(whole):
-                self._wholes[stream] = whole
-                self._parts.setdefault(whole, []).append(stream)
-                return
-            at = stream.find(":", at + 1)
+    def _join(self, stream: str, whole: str | None) -> None:
+        """Remember what it is a part of."""
+        whole = whole if whole is not None else whole_of(stream)
+        if whole is not None and self.knows(whole):
+            self._wholes[stream] = whole
+            self._parts.setdefault(whole, []).append(stream)
 
     def _part(self, stream: str) -> None:
         whole = self._wholes.pop(stream, None)

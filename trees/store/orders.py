@@ -2,7 +2,7 @@
 
 An order lies in the store until the tree has done it: ``post`` puts it there, the tree's store finds it (``waiting``)
 within ``trees.store.writer.POLL_S``, and takes it away when that is done. A tree that is down finds it when it comes
-up.
+up. An order that nobody can read is told, and taken away: it says nothing to anybody.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
+from actors.tasks.errors import StoreError
 from actors.tasks.written import from_json, to_json
 from trees.store.schema import orders
 
@@ -32,6 +33,15 @@ class Order:
     """Seconds since 1970, by the store's clock."""
 
 
+@dataclass(frozen=True, slots=True)
+class DamagedOrder:
+    """A row that is no order: another tool wrote it, a newer version, or it is damaged."""
+
+    id: int
+    task: str
+    error: StoreError
+
+
 def post(connection: Connection, root: str, task: str, kind: str, body: Mapping[str, Any], at: float) -> int:
     """Put an order down for the tree of this root, within the caller's transaction; its id."""
     row = {"root": root, "task": task, "kind": kind, "body": to_json(body), "at": at}
@@ -47,10 +57,22 @@ _WAITING: Final = (
 _DONE: Final = delete(orders).where(orders.c.root == bindparam("of_root"), orders.c.id == bindparam("of_id"))
 
 
-def waiting(connection: Connection, root: str, taken: Collection[int] = ()) -> list[Order]:
+def waiting(connection: Connection, root: str, taken: Collection[int] = ()) -> list[Order | DamagedOrder]:
     """The orders of a root that are not done and were not taken yet, the oldest first."""
     found = connection.execute(_WAITING, {"root": root})
-    return [Order(row.id, row.task, row.kind, from_json(row.body), row.at) for row in found if row.id not in taken]
+    return [_order(row) for row in found if row.id not in taken]
+
+
+def _order(row: Any) -> Order | DamagedOrder:
+    try:
+        body, at = from_json(row.body), float(row.at)
+        if not isinstance(body, dict) or not all(isinstance(each, str) for each in (row.task, row.kind)):
+            raise TypeError  # noqa: TRY301 - with the other ways in which it can be none
+    except (TypeError, ValueError, RecursionError) as error:
+        # Without what it was: an order holds what is nobody's business.
+        what = f"holds an order that is none ({type(error).__name__}). It was damaged, or written by something else"
+        return DamagedOrder(row.id, str(row.task), StoreError("orders", what))
+    return Order(row.id, row.task, row.kind, body, at)
 
 
 def done(connection: Connection, root: str, ids: Collection[int]) -> None:

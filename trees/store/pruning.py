@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import BindParameter, Connection, bindparam, delete, exists, select
 
-from trees.store.schema import large, records, streams
+from trees.store.schema import large, pieces, records, streams
 
 _AT_ONCE: Final = 500
 """Names in one statement; SQLite takes 999 at least."""
@@ -26,6 +26,17 @@ _UNUSED: Final = delete(large).where(
     large.c.hash.in_(_NAMES),
     ~exists().where(records.c.root == large.c.root, records.c.large == large.c.hash),
 )
+_UNUSED_PIECES: Final = delete(pieces).where(
+    pieces.c.root == bindparam("of_root"),
+    pieces.c.hash.in_(_NAMES),
+    ~exists().where(large.c.root == pieces.c.root, large.c.hash == pieces.c.hash),
+)
+_IS_LOOSE: Final = (
+    pieces.c.root == bindparam("of_root"),
+    ~exists().where(large.c.root == pieces.c.root, large.c.hash == pieces.c.hash),
+)
+_ANY_LOOSE: Final = select(pieces.c.n).where(*_IS_LOOSE).limit(1)
+_LOOSE_PIECES: Final = delete(pieces).where(*_IS_LOOSE)
 
 
 def prune(connection: Connection, root: str, names: Sequence[str]) -> None:
@@ -38,6 +49,13 @@ def prune(connection: Connection, root: str, names: Sequence[str]) -> None:
         connection.execute(_STREAMS, values)
     for part in _parts(sorted(apart)):
         connection.execute(_UNUSED, {"of_root": root, "names": part})
+        connection.execute(_UNUSED_PIECES, {"of_root": root, "names": part})
+
+
+def drop_loose_pieces(connection: Connection, root: str) -> None:
+    """Delete pieces that no record has: whoever was about to write it has died. Nobody may be writing any."""
+    if connection.execute(_ANY_LOOSE, {"of_root": root}).first() is not None:
+        connection.execute(_LOOSE_PIECES, {"of_root": root})
 
 
 def _parts(names: Sequence[str]) -> Iterator[list[str]]:

@@ -1,25 +1,29 @@
-"""Changes on their way into the database, and records on their way out of it.
+"""Changes on their way into the database (``trees.store.journals`` has the way out of it).
 
 Comes in: the ``Change``s that a store was told, in order. Goes out: a ``Batch``, all of them as the rows of one
 transaction. What it writes may be written again with the same effect: whoever does not know whether a commit came
-through writes it once more. The one field of a record that may be large is kept apart, once for each content.
+through writes it once more. A record that is there already under the number of a new one is no record of ours (only
+one process writes for a root), and is replaced.
+
+The one field of a record that may be large is kept apart, once for each content. One that is longer than
+``schema.PIECE`` is in no batch: its pieces are written before, each in a transaction of its own (``Batch.pieces``), so
+that neither the file's lock nor that of the token is held for long. Nobody reads them before their record is there.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Container, Iterable, Iterator
 from enum import Enum, auto
 from typing import Any, Final
 
-from sqlalchemy import Connection, and_, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, update
 
 from actors.events import Event
 from actors.tasks.errors import StoreError
-from actors.tasks.written import decode, encode_apart, joined
+from actors.tasks.written import encode_apart, joined
 from trees.store import orders
-from trees.store.schema import inserting, large, records, streams
+from trees.store.schema import PIECE, inserting, large, pieces, records, streams
 
 LARGE: Final = 8 * 1024
 """Characters of JSON from which on a field is kept apart."""
@@ -45,7 +49,7 @@ class What(Enum):
 class Change:
     """One change of a store that is to be written."""
 
-    __slots__ = ("at", "number", "owner", "record", "stream", "text", "what")
+    __slots__ = ("at", "number", "owner", "record", "stream", "text", "what", "whole")
 
     def __init__(
         self,
@@ -54,6 +58,7 @@ class Change:
         *,
         number: int = 0,
         owner: str = "",
+        whole: str | None = None,
         record: Event | None = None,
         at: float = 0.0,
     ) -> None:
@@ -62,7 +67,10 @@ class Change:
         self.number = number
         """Of a stream that is created: which it is; of a record that is added: which it is; of an order: its id."""
         self.owner = owner
+        self.whole = whole
+        """Of a stream that is created: what it is a part of."""
         self.record = record
+        """What is added; of a stream that is finished: its last one."""
         self.at = at
         self.text: tuple[str, str, str | None] | None = None
         """The record as it is written: kind, body, and what is kept apart."""
@@ -71,12 +79,17 @@ class Change:
         """Make the text of its record, if it has one; returns how long it is.
 
         Raises:
+            StoreError: not now: there is no memory for it.
             Exception: there is none: a bug.
         """
         if self.record is None:
             return 0
         if self.text is None:
-            kind, body, apart = _encoded(self.record)
+            try:
+                kind, body, apart = _encoded(self.record)
+            except MemoryError as error:
+                what = "has no memory for what is to be written. Give this process more; it goes on by itself"
+                raise StoreError(f"journal of {self.stream!r}", what) from error
             if apart is not None and len(apart) <= LARGE:
                 body, apart = joined(self.record, body, apart), None
             self.text = kind, body, apart
@@ -95,12 +108,16 @@ def _encoded(record: Event) -> tuple[str, str, str | None]:
 class Batch:
     """What one transaction writes."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, broken: Container[str] = ()) -> None:
         self.root = root
         self.size = 0
         """How many changes are in it."""
         self.ends: dict[str, Change] = {}
         """The last of each stream that was finished or reopened."""
+        self.refused: list[tuple[Change, Exception]] = []
+        """Those that cannot be written, and why."""
+        self._broken = broken
+        """Streams of which nothing more is written."""
         self._streams: list[Row] = []
         self._records: list[Row] = []
         self._large: dict[str, str] = {}
@@ -108,20 +125,27 @@ class Batch:
         self.orders: list[int] = []
         """Those that are done."""
 
-    def fill(self, changes: Iterable[Change]) -> list[Exception]:
-        """Take changes until it is large enough; returns what is wrong with those that cannot be written."""
-        refused, characters = [], 0
+    def fill(self, changes: Iterable[Change]) -> None:
+        """Take changes until it is large enough, or one cannot be written.
+
+        Raises:
+            StoreError: there is no memory for them.
+        """
+        characters = 0
         for change in changes:
             self.size += 1
+            if change.stream in self._broken:
+                continue
             try:
                 characters += change.write_down()
-            except Exception as error:  # noqa: BLE001 - the record is missing then, and nothing else is
-                refused.append(error)
-                change.what = What.NOTHING
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - it is the end of this journal, and of nothing else
+                self.refused.append((change, error))
+                break
             self._add(change)
             if characters > BATCH_CHARACTERS:
                 break
-        return refused
 
     def _add(self, change: Change) -> None:
         stream = change.stream
@@ -145,6 +169,7 @@ class Batch:
             "owner": change.owner,
             "seq": change.number,
             "finished_at": None,
+            "whole": change.whole,
         }
 
     def _record(self, change: Change, number: int) -> Row:
@@ -156,33 +181,50 @@ class Batch:
             self._large[digest] = apart
         return {"root": self.root, "stream": change.stream, "n": number, "kind": kind, "body": body, "large": digest}
 
+    def pieces(self) -> Iterator[Row]:
+        """The rows that are written before it, each by itself."""
+        for digest, body in self._large.items():
+            for n, at in enumerate(range(0, len(body), PIECE) if len(body) > PIECE else ()):
+                yield {"root": self.root, "hash": digest, "n": n, "body": body[at : at + PIECE]}
+
     def write(self, connection: Connection) -> None:
         """All of it, within the caller's transaction."""
         statements = _Statements.of(connection)
         if self._streams:
             connection.execute(statements.new_stream, self._streams)
         if self._large:
-            rows = [{"root": self.root, "hash": digest, "body": body} for digest, body in self._large.items()]
-            connection.execute(statements.new_large, rows)
+            connection.execute(statements.new_large, [self._sealed(*each) for each in self._large.items()])
         if self._records:
-            connection.execute(statements.new_record, self._records)
+            connection.execute(statements.record, self._records)
         if self._replaced:
             connection.execute(statements.new_stream, [row for row, _ in self._replaced.values()])
-            connection.execute(statements.replaced, [row for _, row in self._replaced.values()])
+            connection.execute(statements.record, [row for _, row in self._replaced.values()])
         if self.ends:
-            ends = [
-                {"of_root": self.root, "of_id": stream, "at": change.at if change.what is What.FINISHED else None}
-                for stream, change in self.ends.items()
-            ]
-            connection.execute(_END, ends)
+            connection.execute(_END, [self._end(*each) for each in self.ends.items()])
         if self.orders:
             orders.done(connection, self.root, self.orders)
+
+    def _sealed(self, digest: str, body: str) -> Row:
+        count = -(-len(body) // PIECE)
+        long = count > 1
+        return {"root": self.root, "hash": digest, "body": "" if long else body, "pieces": count if long else None}
+
+    def _end(self, stream: str, change: Change) -> Row:
+        over = change.what is What.FINISHED
+        kind, body, apart = change.text if change.text is not None else ("", "", "")
+        last = f"{kind} {body}" if over and apart is None else None
+        return {"of_root": self.root, "of_id": stream, "at": change.at if over else None, "last_record": last}
+
+
+def write_piece(connection: Connection, piece: Row) -> None:
+    """One of ``Batch.pieces``, within the caller's transaction."""
+    connection.execute(inserting(connection, pieces).on_conflict_do_nothing(), piece)
 
 
 _END: Final = (
     update(streams)
     .where(streams.c.root == bindparam("of_root"), streams.c.id == bindparam("of_id"))
-    .values(finished_at=bindparam("at"))
+    .values(finished_at=bindparam("at"), last=bindparam("last_record"))
 )
 
 
@@ -191,12 +233,11 @@ class _Statements:
 
     def __init__(self, connection: Connection) -> None:
         self.new_stream = inserting(connection, streams).on_conflict_do_nothing()
-        self.new_record = inserting(connection, records).on_conflict_do_nothing()
         self.new_large = inserting(connection, large).on_conflict_do_nothing()
-        replaced = inserting(connection, records)
-        self.replaced = replaced.on_conflict_do_update(
+        record = inserting(connection, records)
+        self.record = record.on_conflict_do_update(
             index_elements=["root", "stream", "n"],
-            set_={name: replaced.excluded[name] for name in ("kind", "body", "large")},
+            set_={name: record.excluded[name] for name in ("kind", "body", "large")},
         )
 
     @classmethod
@@ -209,85 +250,3 @@ class _Statements:
 
 
 _MADE: Final[dict[str, _Statements]] = {}
-
-
-# -- reading -------------------------------------------------------------------------------------------------
-
-_WITH_LARGE = records.outerjoin(large, and_(large.c.root == records.c.root, large.c.hash == records.c.large))
-_TEXTS = select(records.c.stream, records.c.n, records.c.kind, records.c.body, large.c.body.label("apart")).select_from(
-    _WITH_LARGE
-)
-_ONE: Final = (
-    _TEXTS.where(
-        records.c.root == bindparam("root"),
-        records.c.stream == bindparam("stream"),
-        records.c.n >= bindparam("start"),
-    )
-).order_by(records.c.n)
-_other = records.alias()
-_LAST: Final = _TEXTS.join(streams, and_(streams.c.root == records.c.root, streams.c.id == records.c.stream)).where(
-    records.c.root == bindparam("root"),
-    streams.c.finished_at.is_not(None),
-    records.c.n
-    == select(func.max(_other.c.n))
-    .where(_other.c.root == records.c.root, _other.c.stream == records.c.stream)
-    .scalar_subquery(),
-)
-_UNFINISHED: Final = (
-    _TEXTS.join(streams, and_(streams.c.root == records.c.root, streams.c.id == records.c.stream))
-    .where(records.c.root == bindparam("root"), streams.c.finished_at.is_(None))
-    .order_by(records.c.stream, records.c.n)
-)
-
-
-def read(connection: Connection, root: str, stream: str, start: int = 0) -> list[Event]:
-    """The records of a stream, from the ``start``-th on.
-
-    Raises:
-        StoreError: they are damaged.
-    """
-    rows = connection.execute(_ONE, {"root": root, "stream": stream, "start": start}).all()
-    return _decoded(stream, rows, start)
-
-
-def unfinished(connection: Connection, root: str) -> dict[str, list[Event] | StoreError]:
-    """The records of all streams that are not finished; of one that is damaged, what is wrong with it."""
-    found: dict[str, list[Event] | StoreError] = {}
-    rows = connection.execute(_UNFINISHED, {"root": root})
-    for stream, texts in _grouped(rows):
-        try:
-            found[stream] = _decoded(stream, texts, 0)
-        except StoreError as error:
-            found[stream] = error
-    return found
-
-
-def lasts(connection: Connection, root: str) -> dict[str, Event]:
-    """The last record of each stream that is finished; without those that are damaged."""
-    found = {}
-    for row in connection.execute(_LAST, {"root": root}):
-        with suppress(StoreError):
-            found[row.stream] = decode(row.kind, row.body, row.apart)
-    return found
-
-
-def _grouped(rows: Iterable[Any]) -> Iterable[tuple[str, list[Any]]]:
-    group: list[Any] = []
-    for row in rows:
-        if group and group[0].stream != row.stream:
-            yield group[0].stream, group
-            group = []
-        group.append(row)
-    if group:
-        yield group[0].stream, group
-
-
-def _decoded(stream: str, rows: Sequence[Any], start: int) -> list[Event]:
-    for expected, row in enumerate(rows, start):
-        if row.n != expected:
-            what = f"lacks record {expected}. It is damaged: restore the store from a copy"
-            raise StoreError(f"journal of {stream!r}", what)
-    try:
-        return [decode(row.kind, row.body, row.apart) for row in rows]
-    except StoreError as error:
-        raise StoreError(f"journal of {stream!r}", error.what) from None

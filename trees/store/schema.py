@@ -3,8 +3,13 @@
 Everything belongs to a *root* (the id of a tree's root): several trees may use one database. Bodies are JSON in ASCII.
 A stream with the number 0 holds one record that is replaced; all others are journals, numbered as they were created.
 
-``leases.token`` is the fencing token: it grows with every process that opens the root for writing, and every
-transaction of the writer looks at it first. So one that was replaced can write nothing more.
+``tokens.token`` is the fencing token: it grows with every process that opens the root for writing, and every
+transaction of the writer looks at it first. So one that was replaced can write nothing more. It has a row of its own:
+a writer locks that row for as long as it writes, and the renewal of the lease, which is another row (``leases``), must
+not wait for that. Whoever takes a token locks the lease first, and then the token.
+
+A value of more than ``PIECE`` characters is kept in pieces, each written in a transaction of its own before the record
+that has it, so that no transaction is long. The row of ``large`` is written with the record, and seals them.
 """
 
 from __future__ import annotations
@@ -22,17 +27,16 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
-    func,
-    inspect,
     select,
+    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from actors.tasks.errors import StoreError
-
-VERSION: Final = 2
-_LOCK: Final = 0x7265_6772_6F77
+VERSION: Final = 3
+LOCK: Final = 0x7265_6772_6F77
 """The advisory lock under which the tables are made."""
+PIECE: Final = 4 * 1024 * 1024
+"""Characters of a value in one row."""
 
 metadata: Final = MetaData()
 _Name = Text().with_variant(Text(collation="C"), "postgresql")
@@ -49,8 +53,11 @@ streams: Final = Table(
     Column("owner", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("finished_at", Float),
+    Column("whole", Text),
+    Column("last", Text),
     sqlite_with_rowid=False,
 )
+"""``whole``: the task that this is a team's part of. ``last``: of a finished one, kind and body of its last record."""
 records: Final = Table(
     "regrow_records",
     metadata,
@@ -67,6 +74,16 @@ large: Final = Table(
     metadata,
     Column("root", _Name, primary_key=True),
     Column("hash", _Name, primary_key=True),
+    Column("body", Text, nullable=False),
+    Column("pieces", Integer),
+)
+"""``pieces``: how many there are, where the value is too long for one row; then ``body`` is empty."""
+pieces: Final = Table(
+    "regrow_pieces",
+    metadata,
+    Column("root", _Name, primary_key=True),
+    Column("hash", _Name, primary_key=True),
+    Column("n", Integer, primary_key=True, autoincrement=False),
     Column("body", Text, nullable=False),
 )
 orders: Final = Table(
@@ -88,7 +105,17 @@ leases: Final = Table(
     Column("holder", Text, nullable=False),
     Column("expires_at", Float),
 )
+tokens: Final = Table(
+    "regrow_tokens", metadata, Column("root", _Name, primary_key=True), Column("token", BigInteger, nullable=False)
+)
 Index("regrow_streams_finished", streams.c.root, streams.c.finished_at)
+unfinished_index: Final = Index(
+    "regrow_streams_unfinished",
+    streams.c.root,
+    streams.c.seq,
+    sqlite_where=streams.c.finished_at.is_(None),
+    postgresql_where=streams.c.finished_at.is_(None),
+)
 Index(
     "regrow_records_large",
     records.c.root,
@@ -103,50 +130,14 @@ def inserting(connection: Connection, table: Table) -> Any:
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
 
 
-# -- versions ------------------------------------------------------------------------------------------------
-
-
-def prepare(connection: Connection, store: str) -> None:
-    """Make the tables, or bring those of an older version up to date. In a transaction of its own.
-
-    Raises:
-        StoreError: they are of a newer version.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))  # two that start at once make them once
-    found = version_of(connection, store)
-    if found == VERSION:
-        return
-    if found > VERSION:
-        what = f"was written by a newer version (schema {found}, this one knows {VERSION}). Upgrade regrow"
-        raise StoreError(store, what)
-    metadata.create_all(connection)  # what version 1 lacks is a table: regrow_orders
-    kept = inserting(connection, meta)
-    kept = kept.on_conflict_do_update(index_elements=["key"], set_={"value": kept.excluded.value})
-    connection.execute(kept, {"key": "schema", "value": str(VERSION)})
-
-
-def version_of(connection: Connection, store: str) -> int:
-    """The version of its tables; 0: it has none yet.
-
-    Raises:
-        StoreError: they are not ours.
-    """
-    if not inspect(connection).has_table(meta.name):
-        return 0
-    found = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
-    if found is None or not found.isdecimal():
-        raise StoreError(store, f"holds a table {meta.name} without a schema version. Use another database")
-    return int(found)
-
-
 # -- tokens --------------------------------------------------------------------------------------------------
 
 _TOKEN = (
-    select(leases.c.token, leases.c.holder)
-    .where(leases.c.root == bindparam("root"))
+    select(tokens.c.token)
+    .where(tokens.c.root == bindparam("root"))
     .with_for_update(read=True)  # SQLite has one writer at a time anyway
 )
+_HOLDER = select(leases.c.holder).where(leases.c.root == bindparam("root"))
 
 
 def take_token(connection: Connection, root: str, holder: str) -> int:
@@ -161,10 +152,23 @@ def take_token(connection: Connection, root: str, holder: str) -> int:
     )
     connection.execute(taken, {"root": root, "token": 1, "holder": holder, "expires_at": None})
     token: int = connection.execute(select(leases.c.token).where(leases.c.root == root)).scalar_one()
+    known = connection.execute(select(tokens.c.token).where(tokens.c.root == root)).scalar()
+    if known is not None and known >= token:  # the lease was lost, or is that of a copy: a token never grows smaller
+        token = known + 1
+        connection.execute(update(leases).where(leases.c.root == root).values(token=token))
+    fenced = inserting(connection, tokens)
+    fenced = fenced.on_conflict_do_update(index_elements=["root"], set_={"token": fenced.excluded.token})
+    connection.execute(fenced, {"root": root, "token": token})
     return token
 
 
-def present_token(connection: Connection, root: str) -> tuple[int, str]:
-    """The token that counts, and who took it. Nobody else takes one before the transaction is over."""
-    found = connection.execute(_TOKEN, {"root": root}).first()
-    return (0, "nobody") if found is None else (found.token, found.holder)
+def present_token(connection: Connection, root: str) -> int:
+    """The token that counts; 0: there is none. Nobody else takes one before the transaction is over."""
+    found: int | None = connection.execute(_TOKEN, {"root": root}).scalar()
+    return 0 if found is None else found
+
+
+def holder_of(connection: Connection, root: str) -> str:
+    """Who took the token that counts."""
+    found: str | None = connection.execute(_HOLDER, {"root": root}).scalar()
+    return "nobody" if found is None else found

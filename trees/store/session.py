@@ -4,23 +4,33 @@ Every transaction looks first whether the token is still the one that this sessi
 written, and never will be (``LeaseLostError``). A connection that has failed is closed, and the next transaction makes
 a new one: on PostgreSQL that takes the guard again, because it went with the old connection.
 
+A value that is kept in pieces is written before the batch that has it, each piece in a transaction of its own; between
+two of them the session waits for a moment, so that others get at the file (the renewal of a lease, orders). Pieces of a
+process that died before their record was written are deleted when the root is opened.
+
 Used by one thread at a time: by the one that opens a store, then by its writer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from actors.reply import Reply
 from actors.tasks.errors import LeaseLostError, StoreBusyError, StoreError
 from trees.store import orders
 from trees.store.engine import Database, let_go
 from trees.store.guard import FileGuard, end_session, session_id, take_in_session, this_process
-from trees.store.pruning import give_back, prune
-from trees.store.rows import Batch
-from trees.store.schema import leases, prepare, present_token, take_token
+from trees.store.pruning import drop_loose_pieces, give_back, prune
+from trees.store.rows import Batch, write_piece
+from trees.store.schema import holder_of, leases, present_token, take_token
+from trees.store.versions import prepare
+
+GAP_S: Final = 0.01
+"""Between two pieces."""
 
 
 class Session:
@@ -58,6 +68,7 @@ class Session:
                 self._take_guard(connection)
                 with connection.begin():
                     self._take_token(connection, token)
+                    drop_loose_pieces(connection, self._root)
         except BaseException:
             self.close()
             raise
@@ -95,13 +106,11 @@ class Session:
         self.token = take_token(connection, self._root, this_process())
 
     def _busy(self, connection: Connection) -> StoreBusyError:
-        holder = present_token(connection, self._root)[1]
-        return StoreBusyError(self._database.name, self._root, holder)
+        return StoreBusyError(self._database.name, self._root, holder_of(connection, self._root))
 
     def _require_token(self, connection: Connection) -> None:
-        token, holder = present_token(connection, self._root)
-        if token != self.token:
-            raise LeaseLostError(self._database.name, self._root, holder)
+        if present_token(connection, self._root) != self.token:
+            raise LeaseLostError(self._database.name, self._root, holder_of(connection, self._root))
 
     # -- transactions --------------------------------------------------------------------------------------
 
@@ -110,8 +119,12 @@ class Session:
 
         Raises:
             LeaseLostError: somebody else writes for this root now.
+            UnwritableError: something in it never can be written; nothing of it is.
             StoreError: it is not written now; where ``in_doubt`` is true it may be.
         """
+        for piece in batch.pieces():
+            self._transact(lambda connection, piece=piece: write_piece(connection, piece))  # type: ignore[misc]
+            Reply().wait(GAP_S)
         self._transact(batch.write)
 
     def prune(self, names: Sequence[str]) -> None:
@@ -120,7 +133,7 @@ class Session:
         with self._database.errors():
             give_back(self._connected())
 
-    def waiting(self, taken: Collection[int]) -> list[orders.Order]:
+    def waiting(self, taken: Collection[int]) -> list[orders.Order | orders.DamagedOrder]:
         """The orders that are new; also sees whether this session is still the one that writes.
 
         Raises:
@@ -130,11 +143,11 @@ class Session:
         if self._file_guard is not None:  # without the lock of the file, which the other connection would take
             with self._database.reading() as connection:
                 return self._waiting(connection, taken)
-        found: list[orders.Order] = []
+        found: list[orders.Order | orders.DamagedOrder] = []
         self._transact(lambda connection: found.extend(self._waiting(connection, taken)))
         return found
 
-    def _waiting(self, connection: Connection, taken: Collection[int]) -> list[orders.Order]:
+    def _waiting(self, connection: Connection, taken: Collection[int]) -> list[orders.Order | orders.DamagedOrder]:
         self._require_token(connection)
         return orders.waiting(connection, self._root, taken)
 

@@ -4,6 +4,8 @@ What is not finished is at hand (``mirror``), so that whoever asks on an event l
 made there, and queued for the one thread that writes (``writer``) through the one connection that may (``session``).
 Only what is finished is read from the database.
 
+What it tells its tree, and hears from other processes, is in ``hearing``.
+
 Locking: ``_lock`` guards the mirror, and that changes are queued in the order in which they are made there. Under it
 only the writer's own lock is taken, in ``Writer.put`` and ``withdraw``; nothing under it waits for a disk or a network.
 """
@@ -13,23 +15,24 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from actors.clock import Clock, SystemClock, monotonic
 from actors.dispatch.thread import after_fork
-from actors.events import Event, InternalError
+from actors.events import Event
 from actors.reply import Reply
-from actors.tasks.errors import LeaseLostError, StoreError
-from actors.tasks.store_events import JournalDamaged
-from trees.store import rows
+from actors.tasks.errors import StoreError
+from actors.tasks.naming import whole_of
+from trees.store import journals
 from trees.store.engine import Database, Durability
+from trees.store.hearing import Hearing
 from trees.store.keep import Keep
 from trees.store.looking import KeptTask, Looking, all_tasks
 from trees.store.mirror import End, Mirror
-from trees.store.orders import Order
+from trees.store.opening import load
 from trees.store.rows import Batch, Change, What
 from trees.store.session import Session
-from trees.store.writer import CLOSE_S, POLL_S, Writer
+from trees.store.writer import CLOSE_S, Writer
 
 PRUNED_AT_ONCE: Final = 256
 """Finished tasks in one transaction; so many too many there may be before that happens while there is other work."""
@@ -37,20 +40,7 @@ AGE_LOOK_S: Final = 30.0
 """How often it looks for what is too old."""
 
 
-class Listener(Protocol):
-    """Who hears what happens to a store: called by its writer's thread, and must not wait."""
-
-    def publish(self, event: Event) -> None:
-        """Something has happened."""
-
-    def lost(self, error: LeaseLostError) -> None:
-        """Another process has taken over: nothing more is written, and the tree must be stopped."""
-
-    def order(self, order: Order) -> None:
-        """Another process wants this; call ``SqlStore.order_done`` when it is done."""
-
-
-class SqlStore:
+class SqlStore(Hearing):
     """Journals in a database. Open it before anything else, and close it at the end."""
 
     def __init__(
@@ -62,8 +52,8 @@ class SqlStore:
         keep: Keep | None = None,
         clock: Clock | None = None,
     ) -> None:
+        super().__init__(root)
         self._database = Database(url, durability)
-        self._root = root
         self._keep = keep or Keep()
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
@@ -71,15 +61,12 @@ class SqlStore:
         self._numbers = 0
         self._session = Session(self._database, root)
         self._writer: Writer | None = None
-        self._taken: set[int] = set()
-        """Orders that the listener was given, and that are not done."""
+        self._epoch = self._clock.wall() - self._clock.now()
+        """What the clock showed in 1970."""
         self._leaving: list[str] = []
         """Streams that are being deleted: they do not go on any more."""
-        self._next_poll = self._next_age_look = 0.0
-        self._damaged: list[JournalDamaged] = []
-        """Of those the listener has not heard yet."""
+        self._next_age_look = 0.0
         self._forked = False
-        self.listener: Listener | None = None
 
     def __repr__(self) -> str:
         return f"<SqlStore {self._database.name} of {self._root!r}>"
@@ -135,26 +122,20 @@ class SqlStore:
         _OPEN.add(self)
 
     def _load(self) -> None:
-        mirror = self._mirror
         with self._database.reading() as connection:
-            records = rows.unfinished(connection, self._root)
-            lasts = rows.lasts(connection, self._root)
-            for task in all_tasks(connection, self._root):
-                self._numbers = max(self._numbers, task.number)
-                if task.finished_at is not None:
-                    mirror.add_finished(task.id, End(task.owner, task.finished_at, lasts.get(task.id)))
-                    continue
-                found = records.pop(task.id, [])
-                if isinstance(found, StoreError):
-                    mirror.unreadable[task.id] = found
-                    self._damaged.append(JournalDamaged(task.owner, task.id, found))
-                else:
-                    mirror.create(task.id, task.owner, found)
-            for stream, found in records.items():  # those that hold one record that is replaced
-                if isinstance(found, list):
-                    mirror.journals[stream] = found
-            for stream in mirror.parts_at_hand():
-                mirror.journals[stream] = rows.read(connection, self._root, stream)
+            wall = self._clock.wall() if self._clock.manual else self._database.now(connection)
+            loaded = load(connection, self._root, self._mirror)
+        self._numbers, self._damaged = loaded.numbers, loaded.damaged
+        if not self._clock.manual:
+            self._epoch = loaded.begins(wall) - self._clock.now()
+
+    def time(self) -> float:
+        """Seconds since 1970 by the store's clock, as it stood when this was opened; it goes on evenly from there.
+
+        It never says less than what the journals were told before, as long as that is not more than a day ahead: so a
+        clock that was set back, or that of another machine, does not make anybody wait for an hour.
+        """
+        return self._epoch + self._clock.now()
 
     def close(self, within_s: float = CLOSE_S) -> None:
         """Write what is not written yet, and let go of the root. What is finished can be read all the same.
@@ -190,8 +171,9 @@ class SqlStore:
             if self._mirror.knows(stream):
                 return False
             self._numbers += 1
-            self._mirror.create(stream, owner, [record])
-            writer.put(Change(What.CREATED, stream, number=self._numbers, owner=owner, record=record))
+            whole = whole_of(stream, getattr(record, "parent", None), self._mirror.knows)
+            self._mirror.create(stream, owner, [record], whole)
+            writer.put(Change(What.CREATED, stream, number=self._numbers, owner=owner, whole=whole, record=record))
         return True
 
     def withdraw(self, stream: str) -> bool:
@@ -255,12 +237,22 @@ class SqlStore:
             if stream not in self._mirror.ends:
                 return ()
         with self._database.reading() as connection:
-            return tuple(rows.read(connection, self._root, stream, start))
+            return tuple(journals.read(connection, self._root, stream, start))
 
     def last(self, stream: str) -> Event | None:
         """The last record of a stream, finished or not."""
         self._require_ours()
-        return self._mirror.last(stream)
+        found, end = self._mirror.last(stream), self._mirror.ends.get(stream)
+        if found is None and end is not None:
+            with self._database.reading() as connection:
+                found = end.last = journals.last(connection, self._root, stream)
+        return found
+
+    def owner(self, stream: str) -> str | None:
+        """Whose a stream is, finished or not; at hand. None: there is none, or it is damaged."""
+        self._require_ours()
+        end = self._mirror.ends.get(stream)
+        return end.owner if end is not None else self._mirror.owners.get(stream)
 
     def replace(self, stream: str, owner: str, record: Event) -> None:
         """Have a stream hold this record only."""
@@ -294,8 +286,8 @@ class SqlStore:
             owner = self._mirror.owners.get(stream)
             if owner is None:
                 return
-            change = Change(What.FINISHED, stream, at=self._clock.wall())
-            self._mirror.finish(stream, End(owner, change.at, self._mirror.last(stream), change))
+            change = Change(What.FINISHED, stream, record=self._mirror.last(stream), at=self.time())
+            self._mirror.finish(stream, End(owner, change.at, change.record, change))
             writer.put(change)
 
     # -- for whoever looks ---------------------------------------------------------------------------------
@@ -306,10 +298,6 @@ class SqlStore:
         with self._database.reading() as connection:
             return all_tasks(connection, self._root)
 
-    def order_done(self, order: Order) -> None:
-        """What another process wanted is done, or cannot be done."""
-        self._writes().put(Change(What.ORDER_DONE, number=order.id))
-
     # -- what the writer tells, in its own thread ----------------------------------------------------------
 
     def kept(self, batch: Batch) -> None:
@@ -318,52 +306,27 @@ class SqlStore:
             with self._lock:
                 for stream, change in batch.ends.items():
                     self._mirror.end_kept(stream, change)
-        self._taken.difference_update(batch.orders)
+        self._done(batch.orders)
 
     def spare_time(self, *, idle: bool) -> None:
         """Look for orders, and for what is too old."""
         now = monotonic()
-        if now >= self._next_poll:
-            self._hear()
-            self._next_poll = now + POLL_S / 2  # only then: what has failed is tried at once
+        self._listen(now)
         with self._lock:
             due = self._mirror.excess(self._keep) > (0 if idle else PRUNED_AT_ONCE)
         if due or (idle and now >= self._next_age_look):
             self._prune()
             self._next_age_look = now + AGE_LOOK_S
 
-    def _hear(self) -> None:
-        if self.listener is not None:
-            damaged, self._damaged = self._damaged, []
-            for event in damaged:
-                self.publish(event)
-        for order in self._session.waiting(self._taken):
-            if self.listener is not None:
-                self._taken.add(order.id)
-                try:
-                    self.listener.order(order)
-                except Exception as error:  # noqa: BLE001 - whoever hears it must not end the writer
-                    self.publish(InternalError(self._root, error))
-
     def _prune(self) -> None:
         with self._lock:
-            found = self._mirror.surplus(self._keep, self._clock.wall(), PRUNED_AT_ONCE)
+            found = self._mirror.surplus(self._keep, self.time(), PRUNED_AT_ONCE)
             self._leaving = self._mirror.with_parts(found)
         if self._leaving:
             self._session.prune(self._leaving)
             with self._lock:
                 self._mirror.forget(self._leaving)
                 self._leaving = []
-
-    def publish(self, event: Event) -> None:
-        """Something has happened."""
-        if self.listener is not None:
-            self.listener.publish(event)
-
-    def lost(self, error: LeaseLostError) -> None:
-        """Nothing more will be written."""
-        if self.listener is not None:
-            self.listener.lost(error)
 
     # -- in the child of a fork ----------------------------------------------------------------------------
 

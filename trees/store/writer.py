@@ -4,9 +4,17 @@ Comes in: ``put`` and ``flush``, from any thread, which never wait. Goes out: wh
 ``Reply`` for each ``flush``, completed in order, in this thread and under no lock, after the commit of all that was put
 before it.
 
-What fails is tried again, first after ``FIRST_S``, then twice as long each time, at most ``LONGEST_S``: ``StorePaused``
-says so once, ``StoreResumed`` when it could be written. Until then everything waits in the queue and nothing is lost.
-The one failure that is for good is ``LeaseLostError``: then, and once the writer is closed, replies fail.
+How it can fail, and what follows::
+
+    StoreError       tried again, first after FIRST_S, then twice as long each time, at most LONGEST_S: StorePaused says
+                     so once, StoreResumed when it could be written. Meanwhile everything waits, and nothing is lost.
+    UnwritableError  something in the batch never can be written: it is cut in two, and again, until that is found. The
+                     journal of that one task ends with the record before it (Owner.unwritable); all others go on.
+    LeaseLostError   another process writes for this root: the end of this thread.
+    anything else    a bug, of ours or of a driver: the end of this thread.
+
+The end of the thread, however it comes, is told to the owner (``lost``), unless somebody closed the writer; and all
+replies fail. So nobody is left waiting for a thread that is not there. ``_main`` is the one place where that is done.
 
 Locking: ``_changed`` (a condition with its own lock) guards the queue, the replies and the state of this writer. It is
 taken under the store's lock by whoever puts something; nothing is called while it is held, but ``monotonic``.
@@ -17,6 +25,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from typing import Final, Protocol
 
@@ -25,6 +34,7 @@ from actors.events import Event, InternalError
 from actors.reply import Reply
 from actors.tasks.errors import LeaseLostError, StoreError
 from actors.tasks.store_events import StorePaused, StoreResumed
+from trees.store.engine import UnwritableError
 from trees.store.rows import Batch, Change, What
 from trees.store.session import Session
 
@@ -47,10 +57,13 @@ class Owner(Protocol):
     def spare_time(self, *, idle: bool) -> None:
         """After each transaction, and every ``POLL_S``: what else is to be done with the session. May raise."""
 
+    def unwritable(self, change: Change, error: Exception) -> None:
+        """The record of this change never can be written, and nothing more of its stream is."""
+
     def publish(self, event: Event) -> None:
         """Something has happened."""
 
-    def lost(self, error: LeaseLostError) -> None:
+    def lost(self, error: StoreError) -> None:
         """Nothing more will be written."""
 
 
@@ -76,6 +89,8 @@ class Writer:
         self._wanted = False
         """Somebody waits."""
         self._closing = False
+        self._broken: set[str] = set()
+        """Streams that take no more records."""
         self._refusal: StoreError | None = None
         """Why nothing is taken any more."""
         self._paused_at: float | None = None
@@ -120,6 +135,12 @@ class Writer:
         reply.fail(self._refusal)
         return reply
 
+    def wake(self) -> None:
+        """Have it do what it does in spare time, soon."""
+        with self._changed:
+            self._wanted = True
+            self._changed.notify()
+
     def withdraw(self, stream: str) -> bool:
         """Take back a stream that was created; False where it is being written, or may be."""
         with self._changed:
@@ -144,24 +165,34 @@ class Writer:
     # -- the thread ----------------------------------------------------------------------------------------
 
     def _main(self) -> None:
-        try:
-            while self._wait():
-                try:
-                    self._work()
-                    self._resumed()
-                except LeaseLostError as error:
-                    self._end(error)
-                    self._owner.lost(error)
+        error, is_lost = StoreError(self._name, "has no writer any more"), True
+        with ExitStack() as ending:  # whatever one of these raises, the others are done
+            ending.callback(self._session.close)
+            ending.callback(lambda: self._finish(lambda: self._owner.lost(error)) if is_lost else None)
+            ending.callback(lambda: self._end(error))
+            try:
+                self._serve()
+            except LeaseLostError as lost:
+                error = lost
+            except BaseException as caught:  # noqa: BLE001 - a bug must not leave anybody waiting for ever
+                error = StoreError(self._name, f"its writer has died ({type(caught).__name__}). See InternalError")
+                error.__cause__ = caught
+                self._owner.publish(InternalError(self._root, caught))
+            else:
+                what = "is closed. Start the tree again to go on with what is unfinished"
+                error, is_lost = StoreError(self._name, what), False
+
+    def _serve(self) -> None:
+        """Until it is closed."""
+        while self._wait():
+            try:
+                self._work()
+                self._resumed()
+            except LeaseLostError:
+                raise
+            except StoreError as error:
+                if not self._pause(error):
                     return
-                except StoreError as error:
-                    if not self._pause(error):
-                        break
-            self._end(StoreError(self._name, "is closed. Start the tree again to go on with what is unfinished"))
-        except BaseException as error:  # noqa: BLE001 - a bug of ours must not leave anybody waiting for ever
-            self._owner.publish(InternalError(self._root, error))
-            self._end(StoreError(self._name, f"its writer has died ({type(error).__name__}). See InternalError"))
-        finally:
-            self._session.close()
 
     def _wait(self) -> bool:
         """Wait for something to do; False: there is nothing more, and there will be nothing."""
@@ -184,21 +215,34 @@ class Writer:
         self._owner.spare_time(idle=not changes)
 
     def _write(self, changes: Sequence[Change]) -> None:
-        batch = Batch(self._root)
-        refused = batch.fill(changes)
-        for error in refused:
-            self._owner.publish(InternalError(self._root, error))
+        batch = Batch(self._root, self._broken)
+        batch.fill(changes)
         try:
             self._session.write(batch)
+        except UnwritableError as error:
+            if batch.size > 1:
+                self._write(changes[: batch.size // 2])
+                self._write(changes[batch.size // 2 : batch.size])
+                return
+            batch = Batch(self._root, self._broken)
+            batch.size, batch.refused = 1, [(changes[0], error)]
         except StoreError:
             if not self._session.in_doubt:
                 with self._changed:
                     self._taken = 0
             raise
+        for change, why in batch.refused:
+            if change.what is not What.REPLACED:
+                self._broken.add(change.stream)
+            change.record = None
+            self._owner.unwritable(change, why)
+        self._is_written(batch)
+
+    def _is_written(self, batch: Batch) -> None:
         with self._changed:
             for _ in range(batch.size):
                 self._queue.popleft()
-            self._taken = 0
+            self._taken = max(0, self._taken - batch.size)
             self._kept += batch.size
             self._wanted = self._wanted or bool(self._queue)
         self._owner.kept(batch)

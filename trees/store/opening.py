@@ -1,0 +1,73 @@
+"""What is read when a store is opened: all that is not finished, and a row of each task that is.
+
+Comes in: a connection to a root that nobody else writes for. Goes out: a ``Mirror`` of it, and what else there is to
+know: which journals are damaged, and how late it is by what is written in them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from sqlalchemy import Connection
+
+from actors.tasks.errors import StoreError
+from actors.tasks.store_events import JournalDamaged
+from trees.store import journals
+from trees.store.mirror import End, Mirror
+
+MOST_AHEAD_S: Final = 24 * 3600.0
+"""A time that is further ahead than this is no time that a clock has shown, but damage."""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """Beside the mirror."""
+
+    numbers: int = 0
+    """The largest number of a stream."""
+    damaged: list[JournalDamaged] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    """The last ones that were written in each journal."""
+
+    def count(self, seq: object) -> None:
+        """There is a stream of this number. One that is none is damage, and harmless."""
+        if isinstance(seq, int) and seq > self.numbers:
+            self.numbers = seq
+
+    def begins(self, wall: float) -> float:
+        """When this process begins, where a clock shows ``wall``: not before what was written by others."""
+        return max([wall, *(time for time in self.times if time <= wall + MOST_AHEAD_S)])
+
+
+def load(connection: Connection, root: str, mirror: Mirror) -> Loaded:
+    """Fill the mirror of a root."""
+    loaded, wholes = Loaded(), list[tuple[str, str]]()
+    for found in journals.unfinished(connection, root):
+        loaded.count(found.seq)
+        if isinstance(found.records, StoreError):
+            loaded.damaged.append(JournalDamaged(found.owner, found.id, found.records))
+            if found.seq:
+                mirror.unreadable[found.id] = found.records
+        elif not found.seq:  # holds one record that is replaced
+            mirror.journals[found.id] = found.records
+        else:
+            mirror.create(found.id, found.owner, found.records, found.whole)
+            loaded.times.append(getattr(found.records[-1], "at", 0.0))
+            if found.whole is not None:
+                wholes.append((found.id, found.whole))
+    at = 0.0
+    for id_, owner, seq, whole, ended, last in journals.finished(connection, root):
+        loaded.count(seq)
+        at = ended if isinstance(ended, float) else 0.0  # a file of SQLite takes anything
+        mirror.add_finished(id_, End(owner, at, last), whole)
+        if whole is not None:
+            wholes.append((id_, whole))
+    loaded.times.append(at)
+    mirror.join_parts(wholes)
+    for stream in mirror.parts_at_hand():
+        try:
+            mirror.journals[stream] = journals.read(connection, root, stream)
+        except StoreError as error:
+            loaded.damaged.append(JournalDamaged(mirror.ends[stream].owner, stream, error))
+    return loaded
