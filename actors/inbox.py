@@ -162,6 +162,8 @@ class Inbox:
 
     def _make_room(self, capacity: int) -> Verdict:
         """With the lock held: None where there is room after all; or what overflows, by the rule of this inbox."""
+        if self.bounds.overflow is Overflow.BLOCK and self.depth >= capacity:
+            self.recall()  # before the last look: what is taken from now on is taken under the lock, and tells of room
         free = capacity - self.depth
         if free > 0:
             self.room = 0 if self.waiters else free - 1
@@ -174,7 +176,6 @@ class Inbox:
         if self.waiters is None:
             self.waiters = {}
         self.waiters[room] = None
-        self.recall()
         return room
 
     def drop_oldest(self) -> Envelope | None:
@@ -182,7 +183,7 @@ class Inbox:
         raise NotImplementedError
 
     def recall(self) -> None:
-        """With the lock held: somebody waits for room from now on, so what was handed out ahead comes back."""
+        """With the lock held: somebody may wait for room from now on, so what was handed out ahead comes back."""
 
     def first_waiter(self) -> Room | None:
         """With the lock held: the sender to tell of room, no longer waiting; None where nobody waits."""

@@ -49,7 +49,7 @@ def start(
     Args:
         spec: the root.
         clock: what time is; a ``ManualClock`` in tests.
-        seed: of all that is random (jitter, the choice of pool members).
+        seed: of all that is random (jitter).
         max_threads: how many threads the pool may have.
         max_hops: how many tells may follow from one another.
         console: open a socket through which ``regrow dump`` shows this tree; for the owner of the process only.
