@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from loguru import logger
 
 from actors import ChildExited, ChildStarted, DeadLetter, InternalError, Reply
 from actors.spec import Reason
@@ -319,3 +321,22 @@ def test_a_report_says_how_to_run_it_again_and_what_happened() -> None:
     assert "seed 7, round 3, switch interval 1e-06 s" in text
     assert "BROKEN: something is not true" in text
     assert "r/w: ChildStarted incarnation=1" in text
+
+
+@pytest.fixture
+def silence() -> Iterator[None]:
+    logger.disable("actors")
+    yield
+    logger.enable("actors")
+
+
+@pytest.mark.stress
+@pytest.mark.usefixtures("silence")
+@pytest.mark.parametrize("switch_interval", [0.005, 1e-6])
+def test_everything_agrees_in_a_round_of_two_seconds(switch_interval: float) -> None:
+    one = Round(secrets.randbelow(10**6), 1, 2.0, switch_interval)
+
+    passed = one.run()
+
+    assert passed, one.report()
+    assert one.skipped or one.ground.ledger.answered, "nothing was answered: the round shows nothing"

@@ -352,8 +352,8 @@ def test_arguments_that_fit_or_cannot_be_judged_pass(given: dict[str, Any]) -> N
 def test_a_hundred_thousand_workers_are_checked_in_a_few_seconds() -> None:
     tree = shop(*(WorkerSpec(id=f"w{n}", actor=Plain, args=("a",)) for n in range(100_000)))
 
-    began = time.perf_counter()
+    began = time.thread_time()
     problems = check(tree)
 
     assert problems == []
-    assert time.perf_counter() - began < 10  # 0.4 s when measured
+    assert time.thread_time() - began < 10  # 0.4 s when measured

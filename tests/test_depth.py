@@ -99,11 +99,11 @@ def test_a_worker_fits_every_level_that_there_is() -> None:
 
 @pytest.mark.slow
 def test_a_wide_tree_of_three_levels_costs_in_proportion_to_its_specs() -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     teams = [team(f"t{n}", *(worker(f"w{m}") for m in range(100))) for n in range(1_000)]
-    declared = time.perf_counter()
+    declared = time.thread_time()
     team("shop", *teams)
-    adopted = time.perf_counter()
+    adopted = time.thread_time()
 
     assert declared - began < 10
     assert adopted - declared < 1  # 0.01 s when measured

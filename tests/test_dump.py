@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import json
 import os
@@ -15,9 +14,9 @@ import pytest
 
 import actors
 from actors import ChildError, ChildStarted, UnknownPathError
-from actors.clock import monotonic
 from actors.testing import Fault, Hang, ManualClock, settle
 from tests.crew import LONG_S, Record, crash, doomed, faulty, running, shop
+from tests.working import work_s
 from trees import Backoff, SupervisorSpec, Tree, WorkerSpec
 from trees.dump import DumpFormatError
 from trees.picture import Row, aligned
@@ -343,21 +342,10 @@ def test_restoring_leaves_alone_a_handler_that_somebody_else_installed_since() -
 # -- a hundred thousand ------------------------------------------------------------------------------------
 
 
-def _best_s(call: Callable[[], object]) -> float:
-    """The best of three: the machine has other things to do too."""
-    times = []
-    for _ in range(3):
-        gc.collect()
-        began = monotonic()
-        call()
-        times.append(monotonic() - began)
-    return min(times)
-
-
 @pytest.mark.slow
 def test_a_pool_of_a_hundred_thousand_is_dumped_folded_in_under_a_second() -> None:
     with running(shop(WorkerSpec(id="parse", handle=str, pool=100_000))) as tree:
-        took_s = _best_s(tree.dump)
+        took_s = work_s(tree.dump)
         text = tree.dump()
 
     assert text.splitlines()[1] == "└─ parse ×100000    permanent     running 100000"
@@ -367,6 +355,6 @@ def test_a_pool_of_a_hundred_thousand_is_dumped_folded_in_under_a_second() -> No
 @pytest.mark.slow
 def test_a_hundred_thousand_separate_children_are_dumped_in_a_few_seconds() -> None:
     with running(shop(*(WorkerSpec(id=f"w{number}", handle=str) for number in range(100_000)))) as tree:
-        took_s = _best_s(tree.dump)
+        took_s = work_s(tree.dump, times=1)
 
     assert took_s < 4.0  # about 1 s on an idle machine

@@ -124,7 +124,7 @@ def test_a_second_reader_of_an_error_does_not_see_the_frames_of_the_first() -> N
 
 def test_the_wait_for_many_replies_is_bounded_by_the_timeout_of_their_asks() -> None:
     """Row 27: the time runs from the ask, so ``pykka.get_all`` of three waits once, not three times."""
-    gate, limit_s = Gate(), 0.2
+    gate, limit_s = Gate(), 1.0
     with tree_of(worker("w", pool=3)) as tree:
         replies = [tree.ref("t/w").ask(gate, timeout=limit_s, block=False) for _ in range(3)]
         late = 0

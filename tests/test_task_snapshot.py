@@ -9,10 +9,10 @@ import threading
 from typing import Any
 
 from actors import Failed
-from actors.clock import monotonic
 from actors.testing import Hang, settle
 from tests.crew import LONG_S, Record, meanwhile, running
 from tests.task_crew import GOAL, done, holding, idle, submitted, team
+from tests.working import work_s
 from trees import (
     Retry,
     StaticPlan,
@@ -162,18 +162,13 @@ def test_a_tree_that_is_down_still_shows_what_was_not_finished() -> None:
 
 
 def test_ten_thousand_finished_tasks_do_not_slow_a_dump() -> None:
-    def took() -> float:
-        began = monotonic()
-        tree.dump()
-        return monotonic() - began
-
     with running(team(Subtask("a", worker="w"), workers={"w": done})) as tree:
         report = submitted(tree).result(LONG_S)
-        before = min(took() for _ in range(7))
+        before = work_s(tree.dump, times=7)
         desk = tree._system.tasks.desks["shop"]
         for number in range(10_000):
             desk.keep(dataclasses.replace(report, task_id=f"old{number}"))
-        after = min(took() for _ in range(7))
+        after = work_s(tree.dump, times=7)
         text = tree.dump()
 
     assert "tasks finished 10001" in text
@@ -187,9 +182,8 @@ def test_ten_thousand_unfinished_tasks_are_five_and_a_number() -> None:
         for number in range(10_000):
             submitted(tree, f"t{number}")
         assert last.wait(LONG_S)
-        began = monotonic()
         text = tree.dump()
-        took = monotonic() - began
+        took = work_s(tree.dump)
         tree.stop()
 
     assert "│  ... and 9,995 more\n" in text

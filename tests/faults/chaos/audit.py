@@ -68,12 +68,14 @@ def when_down(ground: Ground) -> list[str]:
     """Everything that must be true when a tree is down."""
     ledger = ground.ledger
     problems = [
-        f"{life.mailbox.path}: an incarnation runs on, {life!r}" for life in ledger.lives.values() if not life.is_over
+        f"{life.mailbox.path}: an incarnation runs on, {life!r}"
+        for life in list(ledger.lives.values())
+        if not life.is_over
     ]
     if not ledger.events_lost:
         problems += [
             f"{path}: incarnation {record.up} never exited"
-            for path, record in ledger.records.items()
+            for path, record in list(ledger.records.items())
             if record.up is not None
         ]
         problems += _exits_of_all(ledger)
@@ -82,7 +84,7 @@ def when_down(ground: Ground) -> list[str]:
 
 def _exits_of_all(ledger: Ledger) -> list[str]:
     """Each incarnation whose code has run has an exit of its own."""
-    ran = Counter(life.mailbox.path for life in ledger.lives.values())
+    ran = Counter(life.mailbox.path for life in list(ledger.lives.values()))
     return [
         f"{path}: {count} incarnations ran, {ledger.record(path).exits} exits were told"
         for path, count in ran.items()
@@ -97,7 +99,7 @@ def lives(ground: Ground, infos: list[ChildInfo]) -> list[str]:
     """Nothing runs that is not listed, nothing twice, and what is shown as running runs."""
     system, problems = ground.tree._system, []
     shown = {info.path: info for info in infos}
-    running = [life for life in ground.ledger.lives.values() if not life.is_over]
+    running = [life for life in list(ground.ledger.lives.values()) if not life.is_over]
     for life in running:
         path = life.mailbox.path
         child = system.children.get(path)
@@ -114,7 +116,9 @@ def lives(ground: Ground, infos: list[ChildInfo]) -> list[str]:
         alive = child is not None and child.life is not None and not child.life.is_over
         if alive is not (info.state == "running"):
             problems.append(f"{path}: is shown as {info.state}, has {'a' if alive else 'no'} life")
-    problems += [f"{path}: can be found and is not listed" for path in system.children if path not in {*shown, "r"}]
+    problems += [
+        f"{path}: can be found and is not listed" for path in list(system.children) if path not in {*shown, "r"}
+    ]
     return problems
 
 
@@ -171,7 +175,7 @@ def events(ground: Ground, infos: list[ChildInfo]) -> list[str]:
     ledger = ground.ledger
     if ledger.events_lost:
         return []
-    up = {path: record.up for path, record in ledger.records.items() if record.up is not None}
+    up = {path: record.up for path, record in list(ledger.records.items()) if record.up is not None}
     shown = {info.path: info.incarnation for info in infos if info.state == "running"}
     return [
         f"{path}: by its events incarnation {up.get(path)} is up, shown is {shown.get(path)}"
@@ -208,7 +212,7 @@ def _tells(ledger: Ledger, begun: Counter[int], dead: Counter[int], *, at_the_en
     # A kill may hit between the moment when a message is taken and the first line of its handler: such a one is lost
     # with its worker and not begun. There can be no more of them than killed exits that told of a loss.
     excused: Counter[str] = Counter()
-    for path, record in ledger.records.items():
+    for path, record in list(ledger.records.items()):
         excused[base(path)] += record.killed_and_lost
     missing: dict[str, list[int]] = {}
     for number, path in list(ledger.told.items()):

@@ -155,7 +155,15 @@ class Round:
     def _within(self, limit_s: float, what: str, act: Callable[[], list[str]]) -> list[str]:
         """What ``act`` finds; or that it does not end."""
         found: list[str] = []
-        thread = threading.Thread(target=lambda: found.extend(act()), name="chaos-within", daemon=True)
+
+        def run() -> None:
+            try:
+                found.extend(act())
+            except BaseException as error:
+                found.append(f"it is not so that {what}: {error!r}")
+                raise
+
+        thread = threading.Thread(target=run, name="chaos-within", daemon=True)
         thread.start()
         thread.join(limit_s)
         if not thread.is_alive():
