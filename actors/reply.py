@@ -9,8 +9,11 @@ thread waits too; ``await`` leaves the event loop free.
 refuses to hold up the event loop of a tree (``require_thread``), whatever was to be waited for. A host's own event loop
 is the host's: it may block it.
 
-Locking: ``_lock`` guards the outcome, the gate and the callbacks of this one reply. No other lock is taken while it
-is held, and callbacks run after it was released, so it stands last in every order.
+There is no lock: a reply may be completed and waited for by a finalizer or a signal handler that interrupts this.
+Each step is one operation of C on the reply's own dict. Who is first to set ``_winner`` brings the outcome; it sets
+``_value`` last, and *then* looks for a gate and for callbacks. Whoever waits puts a gate or a callback there and *then*
+looks for an outcome. So one of them finds the other, in both orders; a callback is taken off the list by whoever calls
+it, so it is called once.
 
 A user's callback (``add_done_callback``) never runs on the thread that brings the outcome, which is the target's, or a
 supervisor's: it runs on the tree's pool, and what it raises is an event. The library's own (``when_done``) run at once
@@ -23,6 +26,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable, Collection, Generator
+from contextlib import suppress
 from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
@@ -95,7 +99,6 @@ class Reply(pykka.Future[Any]):
 
     def __init__(self, target: Address | None = None, asker: str | None = None, timeout_s: float | None = None) -> None:
         # pykka.Future.__init__ is not called: it only sets the two class attributes above, per instance.
-        self._lock = threading.Lock()
         self.target = target
         """Whose answer it is, where that is known."""
         self._asker = asker
@@ -131,22 +134,32 @@ class Reply(pykka.Future[Any]):
         self._finish(None, error if error is not None else Exception("set_exception without an exception"))
 
     def _finish(self, value: Any, error: BaseException | None) -> bool:
-        with self._lock:
-            if self._value is not _PENDING:
-                return False
+        mine = object()
+        if self.__dict__.setdefault("_winner", mine) is not mine:
+            return False
+        if error is not None:
             self._error = error
-            self._traceback = None if error is None else error.__traceback__
-            self._value = value
-            gate, callbacks = self._gate, self._callbacks
-            self._callbacks = None
+            self._traceback = error.__traceback__
+        self._value = value
+        gate = self._gate
         if gate is not None:
             gate.release()
-        for callback in callbacks or ():
+        if self._callbacks:
+            self._call_back()
+        return True
+
+    def _call_back(self) -> None:
+        """There is an outcome: call whatever is on the list."""
+        callbacks = self._callbacks
+        while callbacks:
+            try:
+                callback = callbacks.pop(0)
+            except IndexError:  # another thread was faster
+                return
             try:
                 callback()
             except BaseException as raised:  # noqa: BLE001 - whoever brings the outcome has no part in it
                 self._callback_raised(raised)
-        return True
 
     def _callback_raised(self, error: BaseException) -> None:
         host = self._host
@@ -215,14 +228,12 @@ class Reply(pykka.Future[Any]):
         require_thread(self.target.path if self.target is not None else "this wait")
         entered = enter(self)
         try:
-            with self._lock:
-                if self._value is not _PENDING:
-                    return True
-                gate = self._gate
-                if gate is None:
-                    gate = self._gate = threading.Lock()
-                    gate.acquire()
-            return self._hold(gate, timeout_s)
+            gate = self._gate
+            if gate is None:
+                gate = threading.Lock()
+                gate.acquire()
+                gate = self.__dict__.setdefault("_gate", gate)
+            return self._value is not _PENDING or self._hold(gate, timeout_s)
         finally:
             leave(self, entered)
 
@@ -258,13 +269,12 @@ class Reply(pykka.Future[Any]):
 
         For the library itself: the thread may be a supervisor's, so it must be short and must not block.
         """
-        with self._lock:
-            if self._value is _PENDING:
-                if self._callbacks is None:
-                    self._callbacks = []
-                self._callbacks.append(callback)
-                return
-        callback()
+        callbacks = self._callbacks
+        if callbacks is None:
+            callbacks = self.__dict__.setdefault("_callbacks", [])
+        callbacks.append(callback)
+        if self._value is not _PENDING:
+            self._call_back()
 
     def __await__(self) -> Generator[Any, None, Any]:
         """Wait on the running event loop without holding it up; any loop will do."""
@@ -318,8 +328,8 @@ class Reply(pykka.Future[Any]):
             raise self.late()
 
     def _remove_callback(self, callback: Callable[[], object]) -> None:
-        with self._lock:
-            if self._callbacks is not None and callback in self._callbacks:
+        if self._callbacks is not None:
+            with suppress(ValueError):  # it was called
                 self._callbacks.remove(callback)
 
     # -- the outcome ---------------------------------------------------------------------------------------

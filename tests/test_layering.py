@@ -59,6 +59,7 @@ DOORS = (
             "actors/wait_graph.py": "the first wait of a request, where two of its threads begin one at once",
             "actors/dead_letters.py": "the lock of the books",
             "actors/system.py": "a new lock of the books in the child of a fork",
+            "actors/tasks/attempt.py": "the beginning of an attempt, against its withdrawal at the same moment",
             "actors/tasks/lease.py": "the end of the right to start something, against a renewal at the same moment",
             "actors/tasks/perform.py": "tells a cancelled attempt from a worker's own CancelledError",
             "actors/testing/": "holds threads and tasks up on command, and lists those that a test left behind",

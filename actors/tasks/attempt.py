@@ -17,6 +17,7 @@ Locking: ``begin`` and ``withdraw`` race on the reply's own lock: either the wor
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.errors import Failed
@@ -118,6 +119,8 @@ class Attempt(Reply, Internal):
         timeout_s: float | None = None,
     ) -> None:
         super().__init__()
+        self._lock = threading.Lock()
+        """Between being begun and being withdrawn."""
         self.key = key
         self.desk = desk
         self.task = task
