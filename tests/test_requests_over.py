@@ -316,7 +316,7 @@ def errors_alive() -> int:
 
 @pytest.mark.parametrize("place", ["body", "task", "async body", "carried thread", "on_start"])
 def test_code_that_asks_and_catches_for_ever_keeps_no_error(place: str) -> None:
-    asked, most = threading.Event(), 300
+    asked, most = threading.Event(), 60
     bad = worker("bad", lambda _: raise_marked(), expected=(MarkedError,))
 
     def poll() -> None:
