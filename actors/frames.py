@@ -4,7 +4,7 @@ An exception keeps its traceback, the traceback keeps frames, and frames keep lo
 worker clears the frames of a handler that has failed. Two rules keep that safe:
 
 * Frames belong to whoever ran in them. An error that came with the reply of another worker brings that worker's frames
-  along, behind the frame of ``Reply._outcome``. They are cleared by the other worker, after its own end.
+  along, behind the frame of ``Reply.outcome``. They are cleared by the other worker, after its own end.
 * A generator or a coroutine may be suspended with the exception in hand: it has caught it, passed it on by a future,
   and goes on. Up to Python 3.12 ``frame.clear()`` closes a suspended one (it gets a ``GeneratorExit`` out of nowhere),
   and only later versions refuse. So such a frame is cleared only where it is known to have ended for good.

@@ -111,15 +111,16 @@ class Ref(pykka.ActorRef[Any]):
             BlockingAskError: on the thread of a tree's event loop. Nothing was sent.
             Exception: whatever the target's handler raised, as it raised it.
         """
+        current = CURRENT.get()
         if not block:
-            reply, envelope = self._request(message, timeout, is_waited_for=False)
+            reply, envelope = self._request(message, timeout, current, is_waited_for=False)
             reply.hosted(self._system)
             if envelope is not None:
                 self.deliver(envelope)
             return reply
         require_thread(self.path, "await ref.ask_async(...)")
-        reply, envelope = self._request(message, timeout)
-        entered = enter(reply)
+        reply, envelope = self._request(message, timeout, current)
+        entered = None if current is None else enter(reply)
         try:
             if envelope is None:
                 return reply.get()
@@ -128,15 +129,19 @@ class Ref(pykka.ActorRef[Any]):
             if verdict is not None:
                 self._put_again(envelope, verdict)
             return reply.get_armed()
-        finally:
-            leave(reply, entered)
+        except BaseException:
             reply.abandon()
+            raise
+        finally:
+            if entered is not None:
+                leave(reply, entered)
             del reply, envelope  # an error that is raised here holds this frame
 
     async def ask_async(self, message: Any, *, timeout: float | None = 5.0) -> Any:  # noqa: ASYNC109 - as ask
         """As ``ask``, from any event loop and without holding it up. Cancelled, it takes its message back."""
-        reply, envelope = self._request(message, timeout)
-        entered = enter(reply)
+        current = CURRENT.get()
+        reply, envelope = self._request(message, timeout, current)
+        entered = None if current is None else enter(reply)
         try:
             if envelope is not None:
                 verdict = self._put(envelope)
@@ -144,10 +149,13 @@ class Ref(pykka.ActorRef[Any]):
                     await self._put_again_async(envelope, verdict)
                 if not reply.done:
                     await reply.arrival()
-            return reply.get(timeout=0)
-        finally:
-            leave(reply, entered)
+            return reply.outcome()
+        except BaseException:
             reply.abandon()
+            raise
+        finally:
+            if entered is not None:
+                leave(reply, entered)
             del reply, envelope
 
     # -- the rest ------------------------------------------------------------------------------------------
@@ -224,10 +232,10 @@ class Ref(pykka.ActorRef[Any]):
         return Origin(current.life.mailbox.path, (), None, current.hops + 1)
 
     def _request(
-        self, message: Any, timeout: float | None, *, is_waited_for: bool = True
+        self, message: Any, timeout: float | None, current: Current | None, *, is_waited_for: bool = True
     ) -> tuple[Reply, Envelope | None]:
         """The reply to wait for and what to send for it; nothing where the time is up already."""
-        box, current, now = self._target(), CURRENT.get(), self._system.now()
+        box, now = self._target(), self._system.now()
         deadline = None if timeout is None else now + timeout
         if current is None:
             reply = Reply(box, None, timeout)

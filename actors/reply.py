@@ -198,7 +198,7 @@ class Reply(pykka.Future[Any]):
         if not self.wait(self._remaining(timeout)):
             raise self.late(timeout)
         try:
-            return self._outcome()
+            return self.outcome()
         finally:
             del self  # the error that is raised here holds this frame, and the reply holds the error
 
@@ -212,7 +212,7 @@ class Reply(pykka.Future[Any]):
         if not self._hold(cast("threading.Lock", self._gate), self._timeout_s):
             raise self.late()
         try:
-            return self._outcome()
+            return self.outcome()
         finally:
             del self
 
@@ -287,7 +287,7 @@ class Reply(pykka.Future[Any]):
             finally:
                 leave(self, entered)
         try:
-            return self._outcome()
+            return self.outcome()
         finally:
             del self
 
@@ -340,7 +340,8 @@ class Reply(pykka.Future[Any]):
         remaining = self._expires - monotonic()
         return remaining if timeout is None else min(timeout, remaining)
 
-    def _outcome(self) -> Any:
+    def outcome(self) -> Any:
+        """The value, or the error raised; only once it is done."""
         error = self._error
         if error is None:
             return self._value
@@ -365,4 +366,4 @@ class Reply(pykka.Future[Any]):
         return ReplyTimeoutError(path, self._asker, max(0.0, (timeout if limit is None else limit) or 0.0), waiting)
 
 
-border(Reply._outcome)  # noqa: SLF001 - behind it, in a traceback, stand the frames of the one who answered
+border(Reply.outcome)  # behind it, in a traceback, stand the frames of the one who answered
