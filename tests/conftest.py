@@ -5,12 +5,15 @@ from __future__ import annotations
 import faulthandler
 import signal
 import sys
+from collections.abc import Iterator
 
 import pytest
 from loguru import logger
 
+from actors.tasks.orchestrator import Orchestrator
 from actors.testing import no_stray_actors
 from tests.databases import postgres, postgres_url, sqlite_url, store_url
+from tests.waiting import stranded
 
 __all__ = ["no_stray_actors", "postgres", "postgres_url", "sqlite_url", "store_url"]
 
@@ -18,6 +21,15 @@ __all__ = ["no_stray_actors", "postgres", "postgres_url", "sqlite_url", "store_u
 @pytest.fixture(autouse=True)
 def _nothing_is_left(no_stray_actors: None) -> None:
     """Every test is checked for stray trees, actors and threads."""
+
+
+@pytest.fixture(autouse=True)
+def _somebody_acts_on_all_that_is_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """After every message of every orchestrator it is looked whether it has left something behind."""
+    found: list[str] = []
+    monkeypatch.setattr(Orchestrator, "watch", lambda self: found.extend(stranded(self)))
+    yield
+    assert found == []
 
 
 def pytest_configure() -> None:

@@ -189,7 +189,7 @@ def test_that_a_team_was_out_of_time_is_known_also_where_only_the_team_had_recor
     (retried,) = records(books.store, "t", events.SubtaskRetrying)
     assert retried.kind == "timeout"
     assert report.results == {"part": {"pay": "paid by team", "send": "sent by team"}}
-    assert [entry[1] for entry in books.counts] == [f"{PART}/pay/1/undo", "t@part:1.2/pay/1", "t@part:1.2/send/1"]
+    assert [entry[1] for entry in books.counts] == [f"{PART}/pay/1/undo", f"{PART}/pay/2", f"{PART}/send/1"]
 
 
 def test_the_time_that_a_team_may_take_does_not_pass_while_its_process_is_down() -> None:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 STOP: Final = "stop"
 """``ended_by``: its worker is being stopped."""
+LOST: Final = "lost"
+"""``ended_by``: its process ended with it once too often."""
 
 
 class AttemptEnded(Failed):
@@ -97,6 +99,8 @@ class Attempt(Reply, Internal):
     """Of one for a team: the task that it is there; of an undo the one that was done."""
     undone: list[str] | None = None
     """Of an undo by a team: what its members have undone."""
+    losses = 0
+    """How many processes have ended with it."""
     reply_refused = False
     """It was not even taken."""
     news = 0

@@ -14,8 +14,9 @@ from typing import Final, TypeAlias
 
 from actors.errors import ActorStoppedError, Escalated, Failed, Later, RecursionDetectedError, Rejected
 from actors.fields import MAX_SECONDS
-from actors.tasks.attempt import STOP, Attempt
+from actors.tasks.attempt import LOST, STOP, Attempt
 from actors.tasks.errors import (
+    AttemptLostError,
     AttemptTimeoutError,
     BudgetExceededError,
     LeaseLostError,
@@ -54,6 +55,8 @@ def classify(attempt: Attempt, limit_of: Callable[[str], float] = lambda _: 0.0)
         limit_s = limit_of("timeout_s" if phase == "running" else "idle_timeout_s")
         number = attempt.context.attempt if attempt.context is not None else 1
         return Failure(Kind.TIMEOUT, AttemptTimeoutError(attempt.subtask.id, number, phase, limit_s), counts=True)
+    if attempt.ended_by == LOST:
+        return Failure(Kind.LOST, AttemptLostError(attempt.subtask.id, attempt.losses), counts=True)
     return NEUTRAL
 
 

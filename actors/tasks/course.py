@@ -14,7 +14,7 @@ from actors.tasks import events
 from actors.tasks.attempt import Attempt
 from actors.tasks.errors import SubtaskFailedError
 from actors.tasks.holding import Holding
-from actors.tasks.node import Act, Node
+from actors.tasks.node import UNWANTED, Act, Node
 from actors.tasks.outcome import Kind
 from actors.tasks.report import Report, reported, spent
 from actors.tasks.selection import chain_of
@@ -228,7 +228,6 @@ class Course:
             if node.status is SubtaskStatus.RUNNING:
                 continue
             to.launching.queue.withdraw(node.ticket)
-            to.teamwork.let_go(state, node)
             if node.made or node.status is SubtaskStatus.WAITING or node.has_begun:
                 to.record(state, events.SubtaskCancelled(to.path, state.id, to.time(), node.id, kind, unknown=False))
                 self.ask_failed(state, node, f"cancelled: {kind}")
@@ -250,8 +249,7 @@ class Course:
                 to.launching.end(node.live, "withdrawn")
             return
         to.launching.queue.withdraw(node.ticket)
-        to.teamwork.let_go(state, node)
-        event = events.SubtaskCancelled(to.path, state.id, to.time(), node.id, "nobody waits for it", unknown=False)
+        event = events.SubtaskCancelled(to.path, state.id, to.time(), node.id, UNWANTED, unknown=False)
         to.record(state, event)
         self.advance(state)
 

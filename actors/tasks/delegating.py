@@ -36,9 +36,10 @@ class Delegating:
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._to = orchestrator
         self._nodes: dict[str, tuple[TaskState, Node]] = {}
-        """What was asked for and is not answered, by the key of the ask."""
+        """The one book of who waits: what was asked for, by the key of the ask, until a ``Withdraw`` says that nobody
+        waits any longer. What is not in it ends with its present attempt, or at once."""
         self.unclaimed: dict[str, tuple[TaskState, Node]] = {}
-        """What was asked for by runs that were lost with their process, and will perhaps be asked for once more."""
+        """Of those, what runs have asked for that were lost with their process: perhaps it is asked for once more."""
         self._returning: deque[str] = deque()
         """Asks of attempts here that another orchestrator has answered."""
 
@@ -60,6 +61,10 @@ class Delegating:
         """Whether it was asked for and nobody waits for it now: it is not begun before somebody does again."""
         return node.ask is not None and node.ask not in self._to.ground.asks
 
+    def is_wanted(self, node: Node) -> bool:
+        """Whether somebody waits for it, or may again: it is in the plan, asked for, or was by a run that is lost."""
+        return node.ask is None or node.ask in self._nodes
+
     def drop_unclaimed(self, state: TaskState) -> None:
         """End what was asked for by attempts that will not run once more."""
         dropped = {
@@ -76,15 +81,18 @@ class Delegating:
         """An attempt asks for something more."""
         to, ask = self._to, message.ask
         if message.attempt.desk is to.desk and ask in to.ground.asks:
+            if message.attempt.done:
+                self.answer(ask, None, _too_late_for(message.attempt))
+                return
             self._waits(message.attempt, ask, waits=True)
-        if message.only_waits:
-            return
-        state = to.states.get(message.host.task)
-        if to.closing:
+        if to.closing and not message.only_waits:
             self.close()
-            return
-        if ask not in to.ground.asks or ask in self._nodes:
-            return  # whoever asked is gone, or it is known already
+        elif not message.only_waits and ask in to.ground.asks and ask not in self._nodes:
+            self._delegate(message)  # else whoever asked is gone, or it is known already
+
+    def _delegate(self, message: Delegate) -> None:
+        to, ask = self._to, message.ask
+        state = to.states.get(message.host.task)
         host = state.nodes.get(message.host.subtask.id) if state is not None else None
         if state is None or host is None or host.live is not message.host or state.ending is not None:
             self.answer(ask, None, SubtaskFailedError(message.host.task, message.spec.id, "the task has ended"))
@@ -112,23 +120,30 @@ class Delegating:
             number += 1
         return f"{host.id}.{number}"
 
-    def _record(self, state: TaskState, message: Delegate, spec: Subtask) -> None:
+    def _record(self, state: TaskState, message: Delegate, spec: Subtask, *, anew: bool = False) -> None:
         to, host = self._to, message.host.subtask.id
         event = events.SubtaskDelegated(
-            to.path, state.id, to.time(), spec.id, host, spec, message.ask, message.chain, message.lineage
+            to.path, state.id, to.time(), spec.id, host, spec, message.ask, message.chain, message.lineage, anew
         )
         to.record(state, event)
 
     def _ask_again(self, state: TaskState, node: Node, message: Delegate) -> None:
-        """The run that had asked for it was lost, and this one asks for the same: it goes on from where it stands."""
+        """An earlier run of the same act had asked for it: it goes on from where it stands, with the same key.
+
+        A result is told once more. What had failed for a run that was lost is told once more, too: for the attempt
+        that runs again nothing has changed. For the next attempt it is tried anew, as is what nobody waited for.
+        """
         for known in (self.unclaimed, self._nodes):
             known.pop(node.ask or "", None)
-        self._record(state, message, node.spec)
+        same = asker_of(node.ask or "") == asker_of(message.ask) and node.status is SubtaskStatus.FAILED
+        anew = node.is_done and node.status is not SubtaskStatus.SUCCEEDED and not same
+        self._record(state, message, node.spec, anew=anew)
         self.known(state, node)
         if node.is_done:
             self._to.course.answer_again(state, node)
         elif not self._refused(state, node):
             self._to.launching.requeue(state, node)
+            self._to.course.advance(state)
 
     def look_again(self) -> None:
         """Of a new incarnation: whoever was about to wait for ever still is."""
@@ -136,6 +151,9 @@ class Delegating:
             if not self.idle(node) and not node.is_done:
                 self._refused(state, node)
         asks = self._to.ground.asks
+        for key, ask in list(asks.items()):
+            if ask.attempt.done and ask.attempt.desk is self._to.desk:
+                self.answer(key, None, _too_late_for(ask.attempt))
         for key in list(self._to.ground.answers):
             if key in asks and asks[key].attempt.desk is self._to.desk:
                 self.answered(Answered(key))
@@ -174,7 +192,7 @@ class Delegating:
         """Nobody waits for what it had asked for."""
         for key, ask in list(self._to.ground.asks.items()) if attempt.waits else ():
             if ask.attempt is attempt:
-                self.answer(key, None, SubtaskFailedError(attempt.task, attempt.subtask.id, "its attempt has ended"))
+                self.answer(key, None, _too_late_for(attempt))
 
     def answer(self, ask: str, value: Any, error: BaseException | None = None) -> None:
         """Tell whoever asked."""
@@ -242,3 +260,7 @@ class Delegating:
             return None
         found = [self._nodes[key] for key in asks if key in self._nodes]
         return found if len(found) == len(asks) else None
+
+
+def _too_late_for(attempt: Attempt) -> SubtaskFailedError:
+    return SubtaskFailedError(attempt.task, attempt.subtask.id, "its attempt has ended")

@@ -11,6 +11,7 @@ TaskError
   SubtaskFailedError       what a context.ask raises
   BreakerOpenError         an attempt: nobody admits it
   AttemptTimeoutError      an attempt: .phase tells which wait was too long
+  AttemptLostError         an attempt: its process ended with it, too often
   EscalationError          no such escalation, or no such answer
   UnknownTaskError         no task of this id
   StoreError               the store cannot take or give something
@@ -169,6 +170,18 @@ class AttemptTimeoutError(TaskError, TimeoutError):
             "step": f"took longer than {self.limit_s:.3g} s",
         }[self.phase]
         return f"subtask {self.subtask!r}: attempt {self.attempt} {said}"
+
+
+class AttemptLostError(TaskError):
+    """An attempt whose process ended with it, as often as is allowed: perhaps because of it."""
+
+    def __init__(self, subtask: str, losses: int) -> None:
+        super().__init__(subtask, losses)
+        self.subtask = subtask
+        self.losses = losses
+
+    def __str__(self) -> str:
+        return f"subtask {self.subtask!r}: {self.losses} processes one after the other have ended while it ran"
 
 
 class EscalationError(TaskError):

@@ -105,6 +105,11 @@ class TaskResumed(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskReopened(TaskSubmitted):
+    """A team's part that had ended is tried again by the ladder above: what it had done stays done."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskEnding(TaskEvent):
     """It cannot succeed any more: nothing new is started, and what was done will be undone where that is declared."""
 
@@ -147,6 +152,8 @@ class SubtaskStarted(SubtaskEvent):
     """Counts what is to have its effect once: a revision, or the answer of a person, is a new one."""
     undoable: bool = False
     """Whether its worker says how it is undone: so that this is known where the worker is not there any more."""
+    part: str = ""
+    """Of a team: the id of its part. Empty in older journals, where it is made of the attempt's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +259,8 @@ class SubtaskDelegated(SubtaskEvent):
     chain: tuple[str, ...]
     """Paths of those who wait for it."""
     lineage: tuple[str, ...] = field(repr=False)
+    anew: bool = False
+    """It had failed, or was cut short, for an attempt before this one: it is tried anew, under its old key."""
 
 
 # -- people --------------------------------------------------------------------------------------------------

@@ -4,6 +4,12 @@ What became of an attempt that was under way is found in three ways. It is in th
 it ends. It was lost with its process, and a team has it: the same attempt is given to the team once more, so what the
 team has finished of it stays finished. It was lost, and a worker had it: its subtask is queued again and anybody who
 can do it may have it; that is no failure and no attempt, and the idempotency key stays what it was.
+
+But perhaps its process died of it (a segmentation fault, no memory left): then every next process would, too. So losses
+are counted in the journal, for every attempt that was under way, and after ``max_losses`` of them, one after the other,
+the attempt has failed as ``lost`` and its ladder goes on. Which of several that were under way was the culprit nobody
+can tell. Those on their last chance therefore run one at a time (``actors.tasks.suspects``): the process can die of one
+of them only, and the others get through. A process that is stopped and says so loses nothing.
 """
 
 from __future__ import annotations
@@ -11,10 +17,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.messages import Origin
-from actors.tasks.attempt import Attempt
+from actors.tasks import attempt as ending
+from actors.tasks.attempt import Attempt, AttemptEnded
 from actors.tasks.context import Context
+from actors.tasks.errors import AttemptLostError
 from actors.tasks.holding import own
-from actors.tasks.node import LOST, Node, part_of
+from actors.tasks.node import LOST, UNBEGUN, Node, part_of
+from actors.tasks.outcome import Failure, Kind
 from actors.tasks.report import spent
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
@@ -115,8 +124,25 @@ class Giving:
             self._wait_for(state, node, attempt, entry)
         elif entry is not None and entry.is_team and not entry.is_gone and not to.delegating.idle(node):
             self._give_again(state, node, entry)
-        else:
+        elif attempt is not None:
+            to.launching.enqueue(state, node, UNBEGUN)  # it was never given to the worker that is gone
+        elif node.losses + 1 < to.settings.max_losses:
             to.launching.enqueue(state, node, LOST)
+        else:
+            self._give_up(state, node, entry)
+
+    def _give_up(self, state: TaskState, node: Node, entry: Entry | None) -> None:
+        """Its process ended with it once too often."""
+        to, losses = self._to, node.losses + 1
+        if entry is None:
+            to.trying.failed(state, node, Failure(Kind.LOST, AttemptLostError(node.id, losses)), None)
+            return
+        attempt = self.make(state, node, entry)
+        attempt.ended_by, attempt.losses = ending.LOST, losses
+        if entry.breaker is not None:
+            attempt.token = entry.breaker.begin(to.time())
+        to.launching.hold(attempt, node)
+        attempt.fail(AttemptEnded(ending.LOST))
 
     def _give_again(self, state: TaskState, node: Node, entry: Entry) -> None:
         """A team had it: what it has of it may be finished, under way, or not even begun."""

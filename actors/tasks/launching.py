@@ -14,12 +14,13 @@ from actors.tasks import events
 from actors.tasks.attempt import Attempt
 from actors.tasks.classify import Outcome, classify
 from actors.tasks.naming import BREAKER
-from actors.tasks.node import Node
+from actors.tasks.node import Node, next_part
 from actors.tasks.outcome import Done, Failure
 from actors.tasks.schedule import LaneKey, ReadyQueue
 from actors.tasks.selection import lane_of, nobody, put_off, serve
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
+from actors.tasks.suspects import Suspects
 from actors.tasks.task import SubtaskStatus
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Launching:
         """Of those, how many wait for something that they asked for: they hold no slot."""
         self._priorities: set[int] = set()
         """Of all tasks so far: where there is only one, nothing gives way to anything."""
+        self._suspects = Suspects(orchestrator.settings.max_losses)
         self._giving_way: set[str] = set()
         """Attempts that are being preempted."""
 
@@ -86,11 +88,17 @@ class Launching:
             for key in lanes:
                 self.queue.reopen(key)
 
+    def is_put_off(self, node: Node) -> bool:
+        """Whether it could run, and waits for another one that has perhaps killed processes, too."""
+        return self._suspects.has(node)
+
     # -- starting ------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
         """Start whatever can be started now."""
         queue, most = self.queue, self._to.settings.max_parallel
+        for state, node in self._suspects.released():
+            self.requeue(state, node)
         while len(self.running) - self.waiting < most and self._to.delegating.returns():
             pass
         while queue.size:
@@ -103,6 +111,8 @@ class Launching:
                 return
             (state, node), served = found
             self._to.task = state.id
+            if self._suspects.must_wait(state, node):
+                continue
             if isinstance(served, Failure):
                 self._to.trying.failed(state, node, nobody(state, node, self._to), None)
             else:
@@ -114,11 +124,13 @@ class Launching:
     def _launch(self, state: TaskState, node: Node, entry: Entry) -> None:
         to, now, number = self._to, self._to.time(), node.made + 1
         undoable = entry.is_team or entry.executable.undo is not None
+        part = next_part(state.id, node, entry.id, number, state.ids) if entry.is_team else ""
         to.teamwork.let_go(state, node, entry)
-        event = events.SubtaskStarted(to.path, state.id, now, node.id, entry.id, number, node.act, undoable)
+        event = events.SubtaskStarted(to.path, state.id, now, node.id, entry.id, number, node.act, undoable, part)
         to.record(state, event)
         attempt = to.giving.make(state, node, entry)
         self.hold(attempt, node)
+        self._suspects.started(node, attempt)
         if entry.breaker is not None:
             attempt.token = entry.breaker.begin(now)
             if entry.breaker.state == "half_open":

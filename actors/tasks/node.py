@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks import events
 from actors.tasks.naming import part_id
+from actors.tasks.outcome import Kind
 from actors.tasks.task import NO_USAGE, Subtask, SubtaskStatus
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ FRESH: Final = events.Standing()
 """At the foot of the ladder."""
 UNBEGUN: Final = "it had not begun"
 """Why an attempt is queued again that nobody had begun: it had no effect for sure."""
+UNWANTED: Final = "nobody waits for it"
+"""Why a subtask ends that was asked for."""
 LOST: Final = "nothing is known of its attempt"
 """Why one is queued again that was under way when its process ended. That is no failure, and no attempt."""
 
@@ -47,6 +50,7 @@ class Act:
         "done",
         "number",
         "open",
+        "part",
         "result",
         "seq",
         "undoable",
@@ -72,6 +76,8 @@ class Act:
         self.undone = False
         self.undoable = False
         """Its worker said how it is undone."""
+        self.part = ""
+        """Of a team: the id of its part, where the journal says it."""
 
     def broken_off(self, why: str = "") -> None:
         """An attempt was ended for reasons of others, or lost: where it had begun, nobody knows what it had done."""
@@ -136,6 +142,7 @@ class Node:
         "kind",
         "lineage",
         "live",
+        "losses",
         "made",
         "missing",
         "parent",
@@ -181,6 +188,8 @@ class Node:
         self.due: float | None = None
         """When the next attempt may start."""
         self.preemptions = 0
+        self.losses = 0
+        """Processes that have ended one after the other with an attempt at it."""
         self.queued_at = self.started_at = self.ended_at = 0.0
         self.queued_s = self.running_s = 0.0
         self.usage = NO_USAGE
@@ -225,6 +234,7 @@ class Node:
             act = act_of(self, event.worker, event.act) or Act(event.worker, event.act, seq)
             acts[:] = [*(each for each in acts if each is not act), act]
         act.open, act.attempt, act.undoable = True, event.attempt, event.undoable
+        act.part = event.part
 
     def runs_again(self, feedback: str, missing: int) -> None:
         """It was sent back, or needs what was: whatever it did before, this is a new act."""
@@ -232,6 +242,17 @@ class Node:
         self.act += 1
         self.made = 0
         self.feedback, self.missing = feedback, missing
+
+    @property
+    def was_undone(self) -> bool:
+        """What it did under its present key is not so any more."""
+        return any(act.undone and act.number == self.act for act in self.acts or ())
+
+    def begins_anew(self) -> None:
+        """It had ended, and is tried again: the same act, unless that was undone."""
+        self.act += self.was_undone
+        self.status, self.standing, self.due, self.answered = SubtaskStatus.PENDING, FRESH, None, None
+        self.error = self.kind = self.undo_error = ""
 
     def has_asked(self, node: Node, ask: str) -> None:
         """An attempt has asked for a subtask, for the first time or once more."""
@@ -243,16 +264,17 @@ class Node:
         node.ask = ask
 
     def asked_before(self, ask: str, spec: Subtask, nodes: dict[str, Node]) -> Node | None:
-        """What a run of the same attempt that was lost had asked for in the same words, and this one not yet."""
+        """What an earlier run of the same act had asked for in the same words, and this one not yet.
+
+        That run was lost with its process, or its attempt failed: asking again is the same act, with the same key.
+        """
         this = run_of(ask)
-        earlier = f"{asker_of(ask)}>"
+        earlier = f"{asker_of(ask).rpartition('.')[0]}."
         for run, ids in (self.asked or {}).items():
             for id_ in ids if run != this and run.startswith(earlier) else ():
                 node, old = nodes[id_], nodes[id_].spec
-                is_ending = node.live is not None and node.live.ended_by is not None
-                is_same = not is_ending and old.instruction == spec.instruction and old.inputs == spec.inputs
                 same_target = (old.worker or old.capability) == (spec.worker or spec.capability)
-                if is_same and same_target and node.status is not SubtaskStatus.CANCELLED:
+                if same_target and old.instruction == spec.instruction and old.inputs == spec.inputs:
                     return node
         return None
 
@@ -291,9 +313,24 @@ def part_of(task: str, node: Node, act: Act, ids: int) -> str:
 
     ``ids`` is the rule that its task was submitted under (``actors.tasks.naming``).
     """
+    if act.part:
+        return act.part
     before = sum(each.number == act.number and each.seq < act.seq for each in node.acts or ())
     # The same attempt may go to another team, where the first one is gone: that is another task.
     rest = f"{node.id}:{act.number}.{act.attempt}" + (f".{before + 1}" if before else "")
+    return part_id(task, rest, ids)
+
+
+def next_part(task: str, node: Node, worker: str, attempt: int, ids: int) -> str:
+    """The id of a team's part for the next attempt: the same one again, as long as it is the same act.
+
+    A part whose result was refused above has succeeded: trying it again needs a new one.
+    """
+    act = act_of(node, worker, node.act)
+    if act is not None and node.kind != Kind.INVALID:
+        return part_of(task, node, act, ids)
+    before = sum(each.number == node.act and each is not act for each in node.acts or ())
+    rest = f"{node.id}:{node.act}.{attempt}" + (f".{before + 1}" if before else "")
     return part_id(task, rest, ids)
 
 

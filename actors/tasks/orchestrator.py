@@ -64,7 +64,7 @@ from actors.tasks.staff import Staff
 from actors.tasks.state import TaskState
 from actors.tasks.store_events import JournalDamaged
 from actors.tasks.task import TaskStatus
-from actors.tasks.teamwork import Teamwork
+from actors.tasks.teamwork import PARTINGS, Teamwork
 from actors.tasks.trying import Trying
 from actors.tasks.undoing import Undoing
 
@@ -137,7 +137,8 @@ class Orchestrator(Hardened):
     def on_stop(self) -> None:
         """Record what has succeeded and was not heard of yet: the order to stop overtakes it."""
         for attempt in list(self.ground.attempts.values()) if self.begun else ():
-            if attempt.desk is self.desk and attempt.succeeded:
+            # Where all is being stopped, what was stopped says so in the journal: its process did not die with it.
+            if attempt.desk is self.desk and (attempt.succeeded or (attempt.done and self.closing)):
                 self._outcome(attempt)
         self._flush()
 
@@ -353,6 +354,8 @@ class Orchestrator(Hardened):
         state.apply(event)  # first: whoever reads of a question in the journal can answer it
         self.store.append(state.id, event)
         self.system.publish(event)
+        if type(event) in PARTINGS:
+            self.teamwork.parted(state, event)
 
     def record_breaker(self, event: events.BreakerChanged) -> None:
         """A breaker has counted, or turned."""

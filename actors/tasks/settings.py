@@ -69,6 +69,8 @@ class Tasks(Words, frozen=True):
     """What is tried, rung by rung, when an attempt fails; a worker's own ``on_failure`` goes before it."""
     max_preemptions: fields.Count = 3
     """How often one subtask is interrupted for something more urgent."""
+    max_losses: Annotated[int, Field(ge=1)] = 3
+    """Processes that may end one after the other with the same attempt, before it has failed as ``lost``."""
     max_abandoned: Annotated[int, Field(ge=1)] = 8
     """Stuck threads that one worker may leave behind at a time; one more parks it."""
     step_timeout_s: fields.StartTimeout = 300.0

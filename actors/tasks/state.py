@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from actors.tasks import events
 from actors.tasks.naming import OLD_IDS
-from actors.tasks.node import LOST, UNBEGUN, Escalation, Node, act_of, stand_still, with_dependants
+from actors.tasks.node import LOST, UNBEGUN, Escalation, Node, act_of, stand_still
 from actors.tasks.outcome import UNKNOWN, Kind
+from actors.tasks.reopening import reopen, revise
 from actors.tasks.task import NO_USAGE, Plan, SubtaskStatus, Task, TaskStatus, Usage
 
 _NUMBERS: Final = itertools.count()
@@ -159,6 +160,7 @@ class TaskState:
     def _queued(self, event: events.SubtaskQueued) -> None:
         node = self.nodes[event.subtask]
         if node.status is SubtaskStatus.RUNNING:
+            node.losses += event.reason == LOST
             self._ran(node, self.last_at if event.reason == LOST else event.at)  # that nothing ran since is no cost
             for act in (node.acts or ())[-1:]:
                 act.broken_off(event.reason)
@@ -200,7 +202,8 @@ class TaskState:
         if event.counted and event.worker is not None:
             node.counted = event.worker, event.at
         if node.status is SubtaskStatus.RUNNING:
-            self._ran(node, event.at, event.usage)
+            self._ran(node, self.last_at if event.kind == Kind.LOST else event.at, event.usage)
+            node.losses = 0
             for act in (node.acts or ())[-1:]:
                 act.ends()
                 act.unknown = act.unknown or event.kind in UNKNOWN
@@ -235,6 +238,9 @@ class TaskState:
             node = self.nodes[event.subtask] = Node(event.spec)
             node.parent = event.parent
             self.delegations += 1
+        elif event.anew:
+            node.begins_anew()
+        if event.anew or node.ask is None:
             self.open += 1
             self.ready.append(node)
         node.chain, node.lineage = event.chain, event.lineage
@@ -315,19 +321,8 @@ class TaskState:
             self.notes.append(f"reviewer: {event.error}")
         self.reviewed = not event.rerun
         if event.rerun:
-            self._revise(event.rerun)
+            revise(self, event.rerun)
         self.phase = "running"
-
-    def _revise(self, rerun: dict[str, str]) -> None:
-        """These run again with their feedback, and then all that had used their results."""
-        again = {node.id: node for node in with_dependants(self.nodes[id_] for id_ in rerun)}
-        for node in again.values():
-            if node.is_done:
-                self.open += 1
-                for needed in node.spec.depends_on:
-                    self.nodes[needed].wanted += 1
-            node.runs_again(rerun.get(node.id, ""), sum(needed in again for needed in node.spec.depends_on))
-        self.ready += [node for node in again.values() if not node.missing]
 
     def _synthesized(self, event: events.Synthesized) -> None:
         self.output, self.combined = event.output, True
@@ -371,6 +366,7 @@ _APPLY: Final[dict[type[events.TaskEvent], Callable[[TaskState, Any], None]]] = 
     events.PlanRefused: TaskState._refused,  # noqa: SLF001
     events.Planned: TaskState._planned,  # noqa: SLF001
     events.TaskPaused: TaskState._paused,  # noqa: SLF001
+    events.TaskReopened: reopen,
     events.TaskResumed: TaskState._resumed,  # noqa: SLF001
     events.TaskEnding: TaskState._is_ending,  # noqa: SLF001
     events.TaskFinished: TaskState._finished,  # noqa: SLF001

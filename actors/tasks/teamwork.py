@@ -32,6 +32,18 @@ from actors.tasks.task import SubtaskStatus, Task, TaskStatus, same_instruction
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
 
+PARTINGS: Final = frozenset(
+    {
+        events.SubtaskSucceeded,
+        events.SubtaskFailed,
+        events.SubtaskCancelled,
+        events.SubtaskSkipped,
+        events.EscalationRaised,
+    }
+)
+"""Records after which a subtask may have no more to do with the team that it had been given to."""
+_KEEPS: Final = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.QUEUED, SubtaskStatus.RETRYING})
+"""Where a subtask goes on with the same team."""
 _FROM_ABOVE: Final = frozenset({"timeout", "idle", "cancel", "withdrawn"})
 """Why the orchestrator above ends a part, in the words of ``Attempt.ended_by``."""
 
@@ -69,6 +81,13 @@ class Teamwork:
         if desk is not None:
             desk.tell(Cancel(part_of(state.id, node, act, state.ids), "withdrawn"))
 
+    def parted(self, state: TaskState, event: events.TaskEvent) -> None:
+        """A subtask has ended, or waits for a person, however it came to that: no team has a part of it any longer."""
+        node = state.nodes[event.subtask]  # type: ignore[attr-defined]  # each of them is of a subtask
+        is_undoing = isinstance(event, events.EscalationRaised) and event.undoing
+        if node.has_begun and node.status not in _KEEPS and not is_undoing:
+            self.let_go(state, node)
+
     def gone(self, entry: Entry) -> None:
         """A team is down for good: nobody there will answer for what it had."""
         for attempt in list(entry.attempts.values()):
@@ -101,8 +120,10 @@ class Teamwork:
             attempt.caught = error
             attempt.fail(error)
             return
-        attempt.again = False
-        if event is None:
+        again, attempt.again = attempt.again, False
+        if state is not None and self._is_new(state, attempt, again=again):
+            self._reopen(state, attempt)
+        elif event is None:
             self._finished_before(state)
         elif to.store.create(id_, to.path, event):
             state = to.states[id_] = folded(id_, [event])
@@ -123,7 +144,24 @@ class Teamwork:
             if attempt.path == self._to.path and attempt.given and not attempt.done:
                 self.take(attempt)
 
-    def _submitted(self, id_: str, attempt: Attempt) -> events.TaskSubmitted:
+    @staticmethod
+    def _is_new(state: TaskState, attempt: Attempt, *, again: bool) -> bool:
+        """Whether a part that has ended is tried again, and not only asked for the end that it had."""
+        ending = state.ending
+        was_ended = ending is not None and ending.kind == "cancel" and ending.error in _FROM_ABOVE
+        return state.parent != attempt.key or (was_ended and not again)
+
+    def _reopen(self, state: TaskState, attempt: Attempt) -> None:
+        """The ladder above tries it again: what was done stays done."""
+        to = self._to
+        to.desk.reports.pop(state.id, None)
+        to.states[state.id] = state
+        to.record(state, self._submitted(state.id, attempt, events.TaskReopened))
+        to.course.resume(state)
+
+    def _submitted(
+        self, id_: str, attempt: Attempt, kind: type[events.TaskSubmitted] = events.TaskSubmitted
+    ) -> events.TaskSubmitted:
         to, context = self._to, attempt.context
         inputs: dict[str, Any] = dict(context.inputs) if context is not None else {}
         if context is not None and context.results:
@@ -138,7 +176,7 @@ class Teamwork:
             id=id_,
         )
         chain = tuple(address.path for address in attempt.chain)
-        return events.TaskSubmitted(
+        return kind(
             to.path,
             id_,
             to.time(),
@@ -227,7 +265,7 @@ class Teamwork:
         if whole is None or node is None or not node.has_begun or not node.acts:
             return False
         is_last = part_of(whole.id, node, node.acts[-1], whole.ids) == state.id
-        return is_last and node.status in {SubtaskStatus.RUNNING, SubtaskStatus.QUEUED}
+        return is_last and node.status in _KEEPS
 
     def answer(self, state: TaskState, report: Report) -> None:
         """A task that this team had for another orchestrator has ended."""

@@ -13,7 +13,7 @@ from actors.errors import Later
 from actors.tasks import events, ladder
 from actors.tasks.attempt import Attempt
 from actors.tasks.classify import NEUTRAL, Outcome
-from actors.tasks.node import UNBEGUN, Node
+from actors.tasks.node import UNBEGUN, UNWANTED, Node
 from actors.tasks.outcome import Done, Failure, Kind
 from actors.tasks.policy import Ladder
 from actors.tasks.schedule import LaneKey
@@ -41,6 +41,8 @@ class Trying:
             to.course.succeeded(state, node)
         elif outcome is NEUTRAL:
             self._neutral(state, node, attempt)
+        elif not to.delegating.is_wanted(node):
+            self._unwanted(state, node, attempt, outcome)
         elif isinstance(outcome, Later):
             self._later(state, node, attempt, outcome)
         else:
@@ -57,13 +59,22 @@ class Trying:
             reason = state.ending.kind
             to.record(state, events.SubtaskCancelled(to.path, state.id, to.time(), node.id, reason, unknown=began))
             to.course.ask_failed(state, node, f"cancelled: {reason}")
-        elif attempt.ended_by == "withdrawn":
-            to.record(state, events.SubtaskCancelled(to.path, state.id, to.time(), node.id, "", unknown=began))
+        elif not to.delegating.is_wanted(node):
+            to.record(state, events.SubtaskCancelled(to.path, state.id, to.time(), node.id, UNWANTED, unknown=began))
         elif attempt.ended_by == "preempt" and began:
             to.record(state, events.SubtaskPreempted(to.path, state.id, to.time(), node.id, attempt.worker))
             to.launching.put_in_queue(state, node)
         else:
-            to.launching.enqueue(state, node, f"{attempt.worker} was stopped" if began else UNBEGUN)
+            ended = "nobody waited for it, and somebody does again" if attempt.ended_by == "withdrawn" else ""
+            to.launching.enqueue(state, node, (ended or f"{attempt.worker} was stopped") if began else UNBEGUN)
+
+    def _unwanted(self, state: TaskState, node: Node, attempt: Attempt, outcome: Failure | Later) -> None:
+        """Nobody waits for it any longer: however its attempt has ended, there will be no other one."""
+        to = self._to
+        if isinstance(outcome, Failure):
+            self.fails(state, node, outcome, attempt)
+        else:
+            to.record(state, events.SubtaskCancelled(to.path, state.id, to.time(), node.id, UNWANTED, unknown=False))
 
     def _later(self, state: TaskState, node: Node, attempt: Attempt, later: Later) -> None:
         laters = node.standing.laters + 1
