@@ -1,10 +1,10 @@
 """Subtasks that perhaps kill their process: those on their last chance run one at a time.
 
 Several attempts were under way when a process died, again and again: one of them is the culprit, and the next loss
-would be the last of each. Nobody can tell which. So of these one at a time is started: if the process dies again, it has
-died of this one or of one that has more chances left. Innocents get through; only where several culprits are about can
-one of them lose its last chance to another, and its ladder goes on. The first losses put nothing off: that a process is
-killed while long work runs is an everyday thing.
+would be the last of each. Nobody can tell which. So of these one at a time is started: if the process dies again, it
+has died of this one or of one that has more chances left. Innocents get through; only where several culprits are about
+can one of them lose its last chance to another, and its ladder goes on. The first losses put nothing off: that a
+process is killed while long work runs is an everyday thing.
 
 One that waits in an ask does not keep the others from running: what it waits for may be one of them. Only the
 orchestrator touches this, so there is no lock.
