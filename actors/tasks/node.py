@@ -182,14 +182,12 @@ class Node:
         self.value: Any = None
         self.error = ""
         """Why it failed, was skipped or cancelled; or of the last attempt."""
-        self.kind = ""
-        self.feedback = ""
+        self.kind = self.feedback = ""
         self.standing = FRESH
         self.due: float | None = None
         """When the next attempt may start."""
-        self.preemptions = 0
-        self.losses = 0
-        """Processes that have ended one after the other with an attempt at it."""
+        self.preemptions = self.losses = 0
+        """Losses: processes that have ended one after the other with an attempt at it."""
         self.queued_at = self.started_at = self.ended_at = 0.0
         self.queued_s = self.running_s = 0.0
         self.usage = NO_USAGE
