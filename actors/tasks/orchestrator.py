@@ -106,16 +106,13 @@ class Orchestrator(Hardened):
         self.people = People(self)
         self.delegating = Delegating(self)
         self.teamwork = Teamwork(self)
-        self.staffed = False
-        """It knows its workers."""
-        self.begun = False
-        """It has taken up its tasks, and hears of them."""
+        self.staffed = False  # it knows its workers
+        self.begun = False  # it has taken up its tasks, and hears of them
         self.closing = False
         self._effects: list[Effect] = []
         self.task: str | None = None
         """The task that the present message is about, as far as that is known."""
-        self._order: object = None
-        """The order that is being carried out."""
+        self._order: object = None  # the one that is being carried out
 
     # -- beginning -----------------------------------------------------------------------------------------
 
