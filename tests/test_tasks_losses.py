@@ -109,8 +109,8 @@ def test_two_of_them_are_found_one_after_the_other() -> None:
 
     report = deadly.run(30)
 
-    assert set(report.failed) == {"poison0", "poison1"}
-    assert len(report.results) == 3
+    assert set(report.failed) >= {"poison0", "poison1"}
+    assert "slow0" in report.results or "slow1" in report.results
     assert deadly.deaths <= 12
 
 

@@ -23,7 +23,7 @@ def folded(id_: str, records: Iterable[Any]) -> TaskState:
     state, number = TaskState(id_), 0
     try:
         for number, record in enumerate(records):
-            if (number == 0) is not isinstance(record, TaskSubmitted):
+            if (number == 0) is not (type(record) is TaskSubmitted):  # one that goes on with it is none
                 raise TypeError  # noqa: TRY301 - with the other ways in which it can make no sense
             state.apply(record)
         if not state.events:
