@@ -88,6 +88,8 @@ SETTINGS = [
     Setting("stop call of a pool", "hold x#1.on_stop; terminate x", {"pool": 2}),
     Setting("shutdown, its sibling stops", "hold z.on_stop; terminate s"),
     Setting("shutdown, it stops", "hold x.on_stop; terminate s"),
+    Setting("shutdown, its restart is under way", "hold x.on_start; crash x; hold z.on_stop; terminate s"),
+    Setting("group, its replacement starts", "hold x.on_start; replace x; hold z.on_stop; crash a", GROUP),
     Setting("its supervisor is restarted", "hold x.on_stop; refstop s"),
     Setting("its supervisor starts again", "hold x.on_start; refstop s"),
     Setting("replaced, it is killed", "hold x.on_receive; note x; replace x", LOOP),

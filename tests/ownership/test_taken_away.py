@@ -223,6 +223,36 @@ def test_two_calls_that_end_the_same_child_are_both_answered_when_it_is_down(way
         check_end(played)
 
 
+# -- up, or down, before its turn ---------------------------------------------------------------------------
+
+WAYS = pytest.mark.parametrize(
+    "way",
+    [["free x.on_start", "free z.on_stop"], ["free z.on_stop", "free x.on_start"]],
+    ids=["up first", "turn first"],
+)
+
+
+@WAYS
+def test_a_child_that_comes_up_before_its_turn_to_be_stopped_is_stopped_at_its_turn(way: list[str]) -> None:
+    with stage() as played:
+        played.play(["hold x.on_start", "crash x", "hold z.on_stop", "terminate s", *way], check)
+
+        assert done(played) == ["ok"]
+        assert states(played) == {"a": "stopped", "x": "stopped", "z": "stopped"}
+        assert not any(run.lives for run in played.world.runs)
+        check_end(played)
+
+
+@WAYS
+def test_a_replacement_that_comes_up_before_its_turn_is_started_anew_with_its_group(way: list[str]) -> None:
+    with stage("one_for_all") as played:
+        played.play(["hold x.on_start", "replace x", "hold z.on_stop", "crash a", *way], check)
+
+        assert states(played) == {"a": "running", "x": "running", "z": "running"}
+        assert played.tree.child("t/s/x").restarts == 1
+        check_end(played)
+
+
 # -- replaced ----------------------------------------------------------------------------------------------
 
 
