@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.base import Hardened
 from actors.events import Event
 from actors.mailbox import Refusal
-from actors.tasks import events
+from actors.tasks import events, writable
 from actors.tasks.attempt import Attempt
 from actors.tasks.course import Course
 from actors.tasks.delegating import Delegating
@@ -348,7 +348,7 @@ class Orchestrator(Hardened):
     def record(self, state: TaskState, event: events.TaskEvent) -> None:
         """It has happened: into the state, the journal, and the stream of events."""
         self.task = state.id
-        state.apply(event)  # first: whoever reads of a question in the journal can answer it
+        state.apply(writable.checked(event))  # first: whoever reads of a question in the journal can answer it
         self.store.append(state.id, event)
         self.system.publish(event)
         if type(event) in PARTINGS:

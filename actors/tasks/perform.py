@@ -26,6 +26,7 @@ from actors.tasks.attempt import STOP, Attempt, AttemptEnded
 from actors.tasks.classify import UnreadableError, said
 from actors.tasks.outcome import Done, InvalidResultError
 from actors.tasks.task import NO_USAGE, Usage, usage_of
+from actors.tasks.writable import require_length
 
 if TYPE_CHECKING:
     from actors.boundary import WorkerLife
@@ -139,6 +140,10 @@ def harvest(attempt: Attempt, result: Any) -> Done:
             raise InvalidResultError(
                 f"a {type(result).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
             ) from error
+    try:
+        require_length(result)
+    except ValueError as error:
+        raise InvalidResultError(f"the result cannot be stored: {error}") from None
     return Done(result, usage)
 
 

@@ -127,8 +127,8 @@ class Round:
 
     def note_in_flight(self) -> None:
         """Somebody has just died: what had it begun and not recorded the end of?"""
-        state = folded(TASK, journal(self._url))
-        for node in state.nodes.values():
+        records = journal(self._url)  # none, where it was killed before the first one
+        for node in folded(TASK, records).nodes.values() if records else ():
             if node.status is SubtaskStatus.RUNNING:
                 self.in_flight[f"did {node.id}"] += 1
             if node.compensating is not None:

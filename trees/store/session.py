@@ -19,6 +19,7 @@ from typing import Final
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from actors.clock import monotonic
 from actors.reply import Reply
 from actors.tasks.errors import LeaseLostError, StoreBusyError, StoreError
 from trees.store import orders
@@ -30,7 +31,7 @@ from trees.store.schema import holder_of, leases, present_token, take_token
 from trees.store.versions import prepare
 
 GAP_S: Final = 0.01
-"""Between two pieces."""
+"""Between two pieces, at least."""
 
 
 class Session:
@@ -123,8 +124,9 @@ class Session:
             StoreError: it is not written now; where ``in_doubt`` is true it may be.
         """
         for piece in batch.pieces():
+            began = monotonic()
             self._transact(lambda connection, piece=piece: write_piece(connection, piece))  # type: ignore[misc]
-            Reply().wait(GAP_S)
+            Reply().wait(max(GAP_S, monotonic() - began))  # so others have the file for half of the time
         self._transact(batch.write)
 
     def prune(self, names: Sequence[str]) -> None:

@@ -1,0 +1,101 @@
+"""Checks that what is to be recorded can be written, and read back as it was: before it has any effect.
+
+Comes in: a record that is about to be applied. Goes out: the same, or a ``TypeError`` that names the field. A reader
+refuses a field that is not of the type that is declared for it (``actors.tasks.written``), and then the whole journal
+is damaged; so the same declarations are asked before. What a field without a type holds (results, answers) has its
+form from ``actors.tasks.perform``, which also says how long it may be (``require_length``).
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from actors.events import Event
+
+E = TypeVar("E", bound=Event)
+MOST_CHARACTERS: Final = 128 * 1024 * 1024
+"""Of one value. As JSON it may be six times as long, and has to be in memory as a whole a few times."""
+_Check = Callable[[Any], bool]
+
+
+def checked(record: E) -> E:
+    """This record; it can be written, and read back.
+
+    Raises:
+        TypeError: it cannot, because of a bug: names the field, and not what is in it.
+    """
+    cls = type(record)
+    form = _FORMS.get(cls)
+    if form is None:
+        form = _FORMS[cls] = _form(cls)
+    for name, default, check in form:
+        value = getattr(record, name)
+        if value is not default and not check(value):
+            message = f"{cls.__name__}.{name} is a {type(value).__name__}, which could not be read back"
+            raise TypeError(message)
+    return record
+
+
+def require_length(value: object) -> None:
+    """A value is not longer than what a store takes.
+
+    Raises:
+        ValueError: it is.
+    """
+    if _length(value, MOST_CHARACTERS) > MOST_CHARACTERS:
+        message = f"it is longer than {MOST_CHARACTERS:,} characters, which is more than is kept. Keep it elsewhere"
+        raise ValueError(message)
+
+
+def _length(value: object, most: int) -> int:
+    """How many characters of text there are, or more than ``most``."""
+    total, left = 0, [value]
+    while left and total <= most:
+        each = left.pop()
+        if isinstance(each, str):
+            total += len(each)
+        elif isinstance(each, dict):
+            left += each
+            left += each.values()
+        elif isinstance(each, (list, tuple)):
+            total += len(each)
+            left += each
+    return total
+
+
+_FORMS: Final[dict[type[Any], list[tuple[str, object, _Check]]]] = {}
+
+
+def _form(cls: type[Any]) -> list[tuple[str, object, _Check]]:
+    hints = get_type_hints(cls)
+    checks = [(each.name, each.default, _check(hints[each.name])) for each in fields(cls)]
+    return [(name, default, check) for name, default, check in checks if check is not _anything]
+
+
+def _anything(_: object) -> bool:
+    return True
+
+
+def _check(hint: Any) -> _Check:
+    """Whether a value is of this type, as ``actors.tasks.written`` reads it."""
+    if hint is Any:
+        return _anything
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in {Union, types.UnionType}:
+        (other,) = [part for part in parts if part is not type(None)]
+        inner = _check(other)
+        return lambda value: value is None or inner(value)
+    if origin is tuple:
+        each = _check(parts[0])
+        return lambda value: isinstance(value, tuple) and all(map(each, value))
+    if origin is dict:
+        of_key, of_value = _check(parts[0]), _check(parts[1])
+        return lambda value: isinstance(value, dict) and all(of_key(k) and of_value(v) for k, v in value.items())
+    if is_dataclass(hint) and isinstance(hint, type):
+        form = _form(hint)
+        return lambda value: isinstance(value, hint) and all(check(getattr(value, name)) for name, _, check in form)
+    kind = (float, int) if hint is float else hint
+    return lambda value: isinstance(value, kind)
