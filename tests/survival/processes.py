@@ -70,6 +70,7 @@ class Process:
             stdout=subprocess.PIPE,
             text=True,
             pass_fds=[notes.writes],
+            start_new_session=True,  # so that what it runs under (strace) and itself can be killed as one
         )
         self.pid = self._popen.pid
 
@@ -97,8 +98,9 @@ class Process:
         return json.loads(self.answer())
 
     def kill(self) -> None:
-        """SIGKILL."""
-        self._popen.kill()
+        """SIGKILL, also for what it runs under."""
+        if self._popen.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait(PATIENCE_S)
 
     def freeze(self) -> None:
@@ -126,7 +128,7 @@ class Process:
 
     def close(self) -> None:
         """Leave nothing of it."""
-        self._popen.kill()
+        self.kill()
         self._popen.communicate()
 
 

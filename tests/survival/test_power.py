@@ -24,7 +24,10 @@ import pytest
 from sqlalchemy import Connection, Engine, event
 
 from actors import Event
+from actors.clock import unstopped
 from tests.databases import Cluster
+from tests.hardening import eventually
+from tests.stores import PATIENCE_S
 from tests.survival.cells import POSTGRES, POWER, SQLITE, cell
 from tests.survival.disk import Disk, can_trace, under
 from tests.survival.processes import Notes, Process
@@ -146,3 +149,30 @@ def test_what_was_acknowledged_is_flushed_by_the_server_and_survives_its_crash(
 
 def records(store: Any, task: str) -> Sequence[Event]:
     return list(store.read(task))
+
+
+@pytest.mark.usefixtures("traced")
+def test_nothing_is_left_of_a_process_that_was_watched_and_did_not_end(
+    tmp_path: Path, notes: Notes, sqlite_url: str
+) -> None:
+    with closing(Process(notes, under(tmp_path / "calls"))) as watched:
+        watched.go(sqlite_url, durability="process")
+        notes.forget()
+        watched.tell("end")  # waits for an end that does not come
+        (child,) = children_of(watched.pid)
+        closing_at = unstopped()
+
+    assert unstopped() - closing_at < PATIENCE_S / 2, "it was waited for"
+    eventually(lambda: not runs(child), "the end of what was watched")
+
+
+def runs(pid: int) -> bool:
+    """Whether it does; one that has ended may still be listed, until somebody asks how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
