@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import Any
 
 
@@ -35,8 +37,30 @@ def type_name(kind: type[Any]) -> str:
 _NAME: Any = vars(type)["__name__"]
 
 
+_SIGNATURES: weakref.WeakKeyDictionary[FunctionType, tuple[CodeType, inspect.Signature]] = weakref.WeakKeyDictionary()
+"""Of plain functions whose signature holds no object that could hold the function: looked up for each child."""
+
+
 def signature_of(call: Callable[..., Any]) -> inspect.Signature | None:
     """Its signature, or None where it cannot be told."""
+    if type(call) is not FunctionType or not _holds_nothing(call):
+        return _looked_up(call)
+    known = _SIGNATURES.get(call)
+    if known is not None and known[0] is call.__code__:
+        return known[1]
+    signature = _looked_up(call)
+    if signature is not None:
+        _SIGNATURES[call] = (call.__code__, signature)
+    return signature
+
+
+def _holds_nothing(call: FunctionType) -> bool:
+    annotations = call.__annotations__
+    plain = not annotations or all(type(each) is str for each in annotations.values())
+    return plain and not call.__dict__ and call.__defaults__ is None and call.__kwdefaults__ is None
+
+
+def _looked_up(call: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return inspect.signature(call)
     except (TypeError, ValueError):  # some builtins and extension types have none

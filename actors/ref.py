@@ -80,9 +80,12 @@ class Ref(pykka.ActorRef[Any]):
             detached: start a new chain, so that the hop limit does not count what led to this tell.
         """
         current = CURRENT.get()
-        origin = None if current is None or detached else self._origin_of_tell(current)
-        envelope = (message, None, origin)
-        verdict = self._put(envelope)
+        if current is None or detached:  # nothing led to it: straight into the mailbox
+            envelope: Envelope = (message, None, None)
+            verdict = self._box.put(envelope)
+        else:
+            envelope = (message, None, self._origin_of_tell(current))
+            verdict = self._put(envelope)
         if verdict is not None:
             self._put_again(envelope, verdict)
 

@@ -12,6 +12,7 @@ SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
         "tell": messages.tell,
         "ask": messages.ask,
         "ask_async": messages.ask_async,
+        "between": messages.between,
         "start": lives.starting,
         "memory": memory.memory,
         "crash": lives.crash,

@@ -11,7 +11,7 @@ import pykka
 
 from actors import Event
 from actors.events import ChildStarted
-from tests.bench.sides import CRASH, Raw, Started, echo, fragile, logs_to_nowhere, tree_of
+from tests.bench.sides import CRASH, Built, Raw, Started, echo, fragile, logs_to_nowhere, tree_of
 from tests.bench.table import Row, Size, compare, micros
 from trees import SupervisorSpec, WorkerSpec, start
 
@@ -19,14 +19,15 @@ WAIT_S = 60.0
 
 
 def starting(size: Size) -> Iterator[Row]:
-    """Start children, declared before: as a pool, one by one, and as a class that runs code in on_start."""
+    """Start children: declared before (as a pool, one by one, as a class that runs code when it starts), and added."""
     number = size.children
     kinds = {
-        "as a pool": [WorkerSpec(id="w", handle=echo, pool=number)],
-        "as separate specs": [WorkerSpec(id=f"w{n}", handle=echo) for n in range(number)],
-        "as Workers with an on_start": [WorkerSpec(id="w", actor=Started, pool=number)],
+        "as a pool": ([WorkerSpec(id="w", handle=echo, pool=number)], 30.0),
+        "as separate specs": ([WorkerSpec(id=f"w{n}", handle=echo) for n in range(number)], 12.0),
+        "as Workers with an __init__": ([WorkerSpec(id="w", actor=Built, pool=number)], 12.0),
+        "as Workers with an on_start": ([WorkerSpec(id="w", actor=Started, pool=number)], 8.0),
     }
-    for kind, children in kinds.items():
+    for kind, (children, floor) in kinds.items():
         spec = SupervisorSpec(id="bench", children=children)
         yield compare(
             f"start {number:,} children {kind}",
@@ -34,9 +35,24 @@ def starting(size: Size) -> Iterator[Row]:
             lambda: _start_raw(number),
             pairs=size.pairs,
             show=micros,
-            floor=8.0,
-            wish=20.0,
+            floor=floor,
         )
+    yield compare(
+        f"start_child {number:,} times",
+        lambda: _add_ours(number),
+        lambda: _start_raw(number),
+        pairs=size.pairs,
+        show=micros,
+        floor=4.0,
+    )
+
+
+def _add_ours(number: int) -> float:
+    with tree_of() as tree:
+        began = perf_counter()
+        for n in range(number):
+            tree.start_child("bench", WorkerSpec(id=f"w{n}", handle=echo))
+        return (perf_counter() - began) / number
 
 
 def _start_ours(spec: SupervisorSpec, number: int) -> float:
@@ -67,8 +83,7 @@ def crash(size: Size) -> Iterator[Row]:
             lambda: _crashes_of_raw(size.crashes),
             pairs=size.pairs,
             show=micros,
-            floor=1.5,
-            wish=2.5,
+            floor=2.0,
         )
 
 

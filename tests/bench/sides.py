@@ -37,6 +37,17 @@ class Started(Worker):
         return message
 
 
+class Built(Worker):
+    """A worker of ours that runs code of its own when it is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.built = True
+
+    def on_receive(self, message: Any) -> Any:
+        return message
+
+
 class Raw(pykka.ThreadingActor):
     """Its counterpart."""
 
