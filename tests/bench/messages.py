@@ -123,7 +123,7 @@ def between(size: Size) -> Iterator[Row]:
             f"worker asks worker, {kind}",
             lambda asker=asker, target=target: _between_ours(asker, target, size.asks),  # type: ignore[misc]
             lambda: _between_raw(size.asks),
-            pairs=2 * size.pairs,
+            pairs=size.pairs,
             show=micros,
             floor=floor,
         )
