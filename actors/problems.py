@@ -37,6 +37,17 @@ def shown(value: object) -> str:
     return kind(value)
 
 
+def require_seconds(where: str, timeout: object) -> None:
+    """Refuse what is no time to wait: None (as long as it takes), or seconds, 0 and infinity included.
+
+    Raises:
+        ValueError: it is none.
+    """
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and timeout >= 0):  # type: ignore[operator]  # a number: it has just been looked at
+        raise ValueError(f"{where}: {shown(timeout)} is no timeout. Give a number of seconds, 0 or more, or None")
+
+
 def kind(value: object) -> str:
     """What sort of thing a value is, and nothing of the value itself; a class by its name."""
     if value is None:

@@ -140,6 +140,7 @@ class JournalFollower:
         """What has come since the last look. Raises ``TreeDownError`` where nothing more will come."""
         self.signal = Reply()
         down = self._desk.system.is_down or (self._done.done and not self._done.succeeded)
+        forgotten = self._done.succeeded and self._desk.ground.store.last(self._id) is None
         until = math.inf if down or not self._looked else self._until
         self._looked = True
         unkept = [self._unkept.popleft() for _ in range(len(self._unkept))]
@@ -150,6 +151,8 @@ class JournalFollower:
             yield record
             if isinstance(record, TaskFinished):
                 self.over = True
+        if forgotten:
+            self.over = True  # it has ended, and the store has let go of it: nothing more can be told
         if down and not self.over:
             self.over = True
             self._done.get()  # raises where the tree is down

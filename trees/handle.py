@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from actors.errors import RecursionDetectedError
 from actors.messages import CURRENT
+from actors.problems import require_seconds
 from actors.reply import Reply, require_thread
 from actors.tasks.errors import EscalationError, TaskTimeoutError, UnknownTaskError
 from actors.tasks.events import TaskFinished
@@ -129,8 +130,10 @@ class TaskHandle:
             TaskTimeoutError: it has not ended within ``timeout`` seconds.
             TreeDownError: the tree is down; the task stays unfinished in its store.
             RecursionDetectedError: called by a worker that the task's own supervisor waits for.
+            ValueError: ``timeout`` is no number of seconds.
             BlockingAskError: called on the event loop that the task needs; await the handle there.
         """
+        require_seconds(f"task {self.id}: result", timeout)
         if not self._done.done:
             require_thread(self._desk.path, "await handle")
             self._join()

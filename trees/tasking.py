@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 
 from actors.errors import UnknownPathError
+from actors.problems import require_seconds
 from actors.reply import require_thread
 from actors.tasks.errors import EscalationError, StoreError, TaskError, UnknownTaskError
 from actors.tasks.events import TaskSubmitted
@@ -56,6 +57,7 @@ class Tasking(Leading):
             path: of the supervisor; None: the root.
         """
         require_thread(path or self._up.root_path, "await tree.arun(...)")
+        require_seconds("run", timeout)  # before anything of it is begun
         submission, handle = self._submission(task, path, joined=True)
         return handle(new=submission.run()).result(timeout)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.errors import ReplyTimeoutError
-from actors.problems import shown
+from actors.problems import require_seconds
 from actors.reply import require_thread
 from actors.tasks.errors import LeaseLostError, SubtaskFailedError
 from actors.tasks.events import SubtaskProgressed
@@ -142,9 +142,7 @@ class Context:
             raise self._too_late(to, error) from error
 
     def _delegate(self, to: str, instruction: str, inputs: dict[str, Any] | None, timeout: float | None) -> Reply:
-        said: Any = timeout
-        if said is not None and not (isinstance(said, (int, float)) and said >= 0):
-            raise ValueError(f"ask {to!r}: {shown(timeout)} is no timeout. Give a number of seconds, or None")
+        require_seconds(f"ask {to!r}", timeout)
         left = self.remaining_s
         limit = left if timeout is None else timeout if left is None else min(left, timeout)
         return self._attempt.desk.delegate(self._attempt, to, instruction, dict(inputs or {}), limit)
