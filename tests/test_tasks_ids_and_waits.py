@@ -35,11 +35,11 @@ def test_a_time_to_wait_may_be_as_long_as_it_likes(timeout: Any, store: str | No
 @pytest.mark.parametrize("timeout", [math.nan, -1, -math.inf, "5", True, object()])
 def test_what_is_no_time_to_wait_is_refused_before_anything_begins(timeout: Any, store: str | None) -> None:
     with start(spec(), store=store) as tree:
-        with pytest.raises(ValueError, match="is no timeout. Give a number of seconds"):
+        with pytest.raises(ValueError, match=r"is no timeout\. Give a number of seconds"):
             tree.run("go", timeout=timeout)
         assert tree.tasks() == []
         handle = tree.submit("go")
-        with pytest.raises(ValueError, match="is no timeout. Give a number of seconds"):
+        with pytest.raises(ValueError, match=r"is no timeout\. Give a number of seconds"):
             handle.result(timeout)
         assert handle.result(WAIT_S).status is TaskStatus.SUCCEEDED
 
@@ -66,9 +66,7 @@ def test_not_to_wait_at_all_is_too_short_for_what_has_not_ended(store: str | Non
         assert handle.result(WAIT_S).status is TaskStatus.SUCCEEDED
 
 
-@pytest.mark.parametrize(
-    "id_", ["", "a b", "ä", "a\n", "x" * 201, "a'; drop table regrow_records;--", "t@a:1.1", "\x00"]
-)
+@pytest.mark.parametrize("id_", ["", "a b", "ä", "a\n", "x" * 201, "x; drop table records;--", "t@a:1.1", "\x00"])
 def test_an_id_that_cannot_be_one_is_refused(id_: str, store: str | None) -> None:
     with start(spec(), store=store) as tree:
         with pytest.raises(ConfigError):
