@@ -7,6 +7,7 @@ from ``Ground.orders``.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import threading
 import time
@@ -198,9 +199,12 @@ class Acting:
         return note.number
 
     def _meddle(self) -> None:
-        """A worker may stop another one, and waits for that."""
+        """A worker may stop another one, and waits for that.
+
+        Not one whose stop has no limit: its supervisor may be waiting for it, and answer only after that.
+        """
         friend = self.friend()
-        if friend is not None:
+        if friend is not None and self.life.spec.shutdown_s != math.inf:
             self.ground.tree.terminate_child(friend.path)
 
     async def receive_async(self, note: Note) -> int:
