@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from tests.bench import crowd, durable, lives, memory, messages, queued, tasks
+from tests.bench import crowd, durable, lives, memory, messages, opening, queued, tasks
 from tests.bench.table import BELOW, FULL, QUICK, Row, Size, lines
 
 SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
@@ -29,6 +29,7 @@ SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
         "sqlite": durable.sqlite,
         "postgres": durable.postgres,
         "price": durable.price,
+        "opening": opening.opening,
     },
 }
 OTHERS = {"core": "raw Pykka", "tasks": "theirs", "durable": "theirs"}
