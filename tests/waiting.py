@@ -38,7 +38,8 @@ def _of(orchestrator: Any, state: TaskState) -> Iterator[str]:
 
 def _goes_on(orchestrator: Any, state: TaskState) -> bool:
     runs = any(attempt.task == state.id for attempt in orchestrator.ground.attempts.values())
-    return runs or bool(state.escalations) or any(node.due is not None for node in state.nodes.values())
+    calls_again = state.undoing is not None  # its worker was stopped: a timer has it called once more
+    return runs or calls_again or bool(state.escalations) or any(node.due is not None for node in state.nodes.values())
 
 
 def _why(orchestrator: Any, state: TaskState, node: Node) -> str:  # noqa: PLR0911 - a table
