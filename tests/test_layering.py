@@ -107,6 +107,8 @@ PURE = frozenset(
         "actors/strategy.py",
         "actors/tasks/context_store.py",
         "actors/tasks/keywords.py",
+        "actors/tasks/sharing.py",
+        "actors/tasks/slots.py",
         "actors/tasks/tokens.py",
     }
 )

@@ -55,7 +55,7 @@ values = st.recursive(
 inputs = st.dictionaries(plain, values, max_size=3)
 ids = st.from_regex(r"[A-Za-z0-9_.-]{1,8}", fullmatch=True)
 seconds = st.floats(0, 1e6)
-usages = st.builds(Usage, tokens=st.integers(0), cost=seconds, seconds=seconds)
+usages = st.builds(Usage, tokens=st.integers(0, 10**18), cost=seconds, seconds=seconds)
 budgets = st.builds(Budget, tokens=st.none() | st.integers(0), cost=st.none() | seconds)
 tasks = st.builds(
     Task, goal=words, inputs=inputs, priority=st.integers(), deadline_s=st.none() | st.just(2.5), budget=budgets, id=ids
@@ -81,6 +81,7 @@ BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     tuple[tuple[float, ...], ...]: st.lists(st.lists(st.floats(), max_size=3).map(tuple), max_size=3).map(tuple),
     tuple[Problem, ...]: st.lists(st.builds(Problem, anything, anything, anything), max_size=2).map(tuple),
     str | None: st.none() | anything,
+    int | None: st.none() | st.integers(),
     float | None: st.none() | st.floats(),
     tuple[str, ...] | None: st.none() | st.lists(anything, max_size=3).map(tuple),
 }

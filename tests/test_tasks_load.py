@@ -11,7 +11,7 @@ import pytest
 from actors import Escalated
 from actors.testing import Hang, ManualClock
 from tests.crew import LONG_S
-from tests.dispatching import heard, one, shop, until
+from tests.dispatching import one, shop, submitted, until
 from tests.operations import counted_here, counted_on_loop
 from trees import (
     Escalate,
@@ -130,8 +130,7 @@ def test_with_a_backlog_an_older_task_is_done_before_a_younger_one_goes_on(chain
         with start(shop(*workers, plans=plans, max_parallel=1), clock=ManualClock()) as tree:
             tree.submit("hold")
             hang.wait_until_entered()
-            handles = [tree.submit(f"t{n}") for n in range(5)]
-            heard(tree)
+            handles = [submitted(tree, f"t{n}") for n in range(5)]
             hang.release()
             for handle in handles:
                 handle.result(LONG_S)
@@ -155,8 +154,7 @@ def test_a_younger_task_that_is_more_urgent_still_goes_first() -> None:
         with start(shop(*workers, plans=plans, max_parallel=1, max_preemptions=0), clock=ManualClock()) as tree:
             tree.submit(Task("hold", priority=-9))
             hang.wait_until_entered()
-            handles = [tree.submit(Task("old", priority=2)), tree.submit(Task("urgent", priority=1))]
-            heard(tree)
+            handles = [submitted(tree, "old", priority=2), submitted(tree, "urgent", priority=1)]
             hang.release()
             for handle in handles:
                 handle.result(LONG_S)

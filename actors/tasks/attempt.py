@@ -72,6 +72,8 @@ class Attempt(Reply, Internal):
     """How many tells and tasks led to it."""
     used: Usage = NO_USAGE
     """Told with ``context.use``."""
+    tokens: int | None = None
+    """What its result is worth, by the user's counter."""
     token = 0
     """Of its worker's breaker."""
     counted = False

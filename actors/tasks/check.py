@@ -24,6 +24,11 @@ from actors.tasks.task import Budget, Plan, Subtask
 __all__ = ["Rows", "check_plan", "estimate_of", "resolved", "resolved_plan", "total_estimate"]
 
 _MOST_LISTED: Final = 20
+_MOST_QUICK: Final = 500
+"""Subtasks and dependencies: a few milliseconds."""
+_MOST_PROBLEMS: Final = 50
+_MOST_CHARS: Final = 500
+"""Of what is said of one problem; a planner that is told of it is told enough."""
 _MOST_CYCLES: Final = 10
 _MOST_COMPARED: Final = 2_000
 """Words that are compared with one misspelt; beyond that nothing is suggested, because it takes too long."""
@@ -129,6 +134,14 @@ def check_plan(
     return check.problems, doubts(subtasks, rows, goal)
 
 
+def is_quick(plan: Plan, rows: Catalogue) -> bool:
+    """Whether checking a plan runs no code of the user's and is soon done, so that an event loop may do it."""
+    size = len(plan.subtasks) + sum(len(subtask.depends_on) for subtask in plan.subtasks)
+    if size > _MOST_QUICK or any(callable(row.estimate) for row in rows):
+        return False
+    return not any(subtask.undo is not None and ":" in subtask.undo for subtask in plan.subtasks)
+
+
 class _Check:
     """One check: what it looks at, and what it found."""
 
@@ -141,11 +154,20 @@ class _Check:
         self._ancestry = ancestry
         self._waiting = frozenset(ancestry)
         self._compared = 0
+        self._found = 0
         self._undos: dict[str, tuple[str, str] | None] = {}
 
     def _problem(self, subtask: Subtask | None, part: str, what: str, hint: str) -> None:
         at = self._task + (f"/{subtask.id}" if subtask is not None else "") + (f".{part}" if part else "")
-        self.problems.append(Problem(at, what, hint))
+        self._add(at, what, hint)
+
+    def _add(self, at: str, what: str, hint: str) -> None:
+        """One more; of very many only the first are kept, and how many there were."""
+        self._found += 1
+        if self._found <= _MOST_PROBLEMS:
+            self.problems.append(Problem(_cut(at), _cut(what), _cut(hint)))
+        elif self._found == _MOST_PROBLEMS + 1:
+            self.problems.append(Problem(self._task, "there are more problems", "Mend these first."))
 
     def _nearest(self, word: str, known: Collection[str]) -> str:
         self._compared += len(known)
@@ -165,7 +187,7 @@ class _Check:
         for name, count in self._ids.items():
             if count > 1:
                 what = f"{count} subtasks have the id {name!r}"
-                self.problems.append(Problem(f"{self._task}/{name}.id", what, "Give each an id of its own."))
+                self._add(f"{self._task}/{name}.id", what, "Give each an id of its own.")
 
     def who(self, subtask: Subtask) -> None:
         """There is somebody who can do it."""
@@ -249,7 +271,7 @@ class _Check:
             shown_names = [*around, around[0]] if len(around) < _MOST_LISTED else [*around[:_MOST_LISTED], "..."]
             what = f"a cycle: {' > '.join(shown_names)}, each depends on the next"
             hint = "Leave out the dependency whose result is not needed."
-            self.problems.append(Problem(f"{self._task}/{around[0]}.depends_on", what, hint))
+            self._add(f"{self._task}/{around[0]}.depends_on", what, hint)
             for name in knot:
                 del needs[name]
             needs = {name: {one: None for one in of if one in needs} for name, of in needs.items()}
@@ -279,6 +301,10 @@ class _Check:
         for what in over(total.budget(), budget):
             hint = "Plan fewer or cheaper subtasks, or give the task a larger budget."
             self._problem(None, "budget", f"all subtasks together: {what}", hint)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 4]} ..."
 
 
 def _some(names: Collection[str]) -> str:

@@ -13,6 +13,7 @@ from actors.reply import require_thread
 from actors.tasks.errors import LeaseLostError, SubtaskFailedError
 from actors.tasks.events import SubtaskProgressed
 from actors.tasks.outcome import plain_text
+from actors.tasks.sharing import is_small, own
 from actors.tasks.task import Usage
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class Context:
     """Given to ``execute(task, context)`` and ``undo(task, result, context)``. May be used from any thread."""
 
-    __slots__ = ("_attempt", "attempt", "feedback", "goal", "idempotency_key", "inputs", "results")
+    __slots__ = ("_attempt", "_own", "_shared", "attempt", "feedback", "goal", "idempotency_key")
 
     def __init__(
         self,
@@ -37,12 +38,11 @@ class Context:
         idempotency_key: str,
     ) -> None:
         self._attempt = attempt
+        self._shared = {"inputs": inputs, "results": results}
+        self._own: dict[str, dict[str, Any]] = {}
+        """The same, for the worker's code, which may change it; made when that asks for it."""
         self.goal = goal
         """Of the whole task."""
-        self.inputs = inputs
-        """Of the task, and over them those of the subtask."""
-        self.results = results
-        """Of the subtasks that this one depends on, by id, as JSON."""
         self.feedback = feedback
         """What is to be better than last time; empty the first time."""
         self.attempt = number
@@ -52,6 +52,22 @@ class Context:
 
     def __repr__(self) -> str:
         return f"<Context of {self._attempt.key}>"
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Of the task, and over them those of the subtask."""
+        return self._owned("inputs")
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """Of the subtasks that this one depends on, by id, as JSON."""
+        return self._owned("results")
+
+    def _owned(self, name: str) -> dict[str, Any]:
+        found = self._own.get(name)
+        if found is None:
+            found = self._own.setdefault(name, own(self._shared[name]))  # one step of C: of two threads one wins
+        return found
 
     @property
     def token(self) -> int:
@@ -126,7 +142,7 @@ class Context:
         """
         reply = self._delegate(to, instruction, inputs, timeout)
         try:
-            return await reply
+            return own(await reply)
         except ReplyTimeoutError as error:
             raise self._too_late(to, error) from error
 
@@ -137,7 +153,7 @@ class Context:
         require_thread(to, "await context.ask(...)")
         reply = self._delegate(to, instruction, inputs, timeout)
         try:
-            return reply.get()
+            return own(reply.get())
         except ReplyTimeoutError as error:
             raise self._too_late(to, error) from error
 
@@ -151,3 +167,14 @@ class Context:
         failure = SubtaskFailedError(self._attempt.task, to, f"no result in {error.timeout_s:.3g} s")
         self._attempt.desk.noted(failure)
         return failure
+
+
+def is_light(context: Context) -> bool:
+    """Whether copying what it has for the worker's code holds up nobody."""
+    return is_small(context._shared)  # noqa: SLF001 - a friend
+
+
+def unpack(context: Context) -> None:
+    """Make the copies for the worker's code now, on this thread."""
+    for name in ("inputs", "results"):
+        context._owned(name)  # noqa: SLF001 - a friend

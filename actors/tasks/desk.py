@@ -23,6 +23,7 @@ from actors.tasks.guard import Guard
 from actors.tasks.hears import Broke, Delegate, Orders, Withdraw, WorkerChanged
 from actors.tasks.report import Report, reported
 from actors.tasks.settings import Tasks
+from actors.tasks.slots import Slots
 from actors.tasks.staff import Entry, Staff
 from actors.tasks.state import TaskState
 from actors.tasks.task import Subtask, same_instruction
@@ -85,6 +86,8 @@ class Desk:
         """How many incarnations have died of the oldest order, at the same point."""
         self.died_at: tuple[str | None, int] = (None, 0)
         """That point: the task, and how many records it had."""
+        self.slots = Slots(settings.max_steps)
+        """Of its planners, reviewers, synthesizers and undos."""
         self.effects = Effects(ground.system, self._broke)
         self.resumed = Reply()
         """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""

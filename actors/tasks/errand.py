@@ -4,11 +4,15 @@ It runs in a life of its own, so in the same crash boundary as every worker: wha
 cancelled or given up, its thread stays in the books, and what it asks for carries its ancestry. Its owner is no
 supervisor but the attempt that it is for: it is never restarted, because whether to try again is the orchestrator's
 decision.
+
+It is a coroutine on the event loop. What is sync in it is called aside (``actors.tasks.aside``), and so is all that is
+made of what comes back. As many run at once as its desk has slots for (``actors.tasks.slots``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.boundary import WorkerLife
@@ -18,12 +22,14 @@ from actors.mailbox import Mailbox, Refusal
 from actors.messages import CURRENT, Current, Origin
 from actors.reply import Reply
 from actors.spec import ChildSpec, Where, WorkerRecipe
+from actors.tasks.aside import aside
 from actors.tasks.perform import perform
 from actors.worker import BodyWorker
 
 if TYPE_CHECKING:
     from actors.tasks.attempt import Attempt
     from actors.tasks.ground import Desk, Ground
+    from actors.tasks.orchestrator import Orchestrator
 
 GRACE_S = 0.5
 """How long cancelled code may take to end before it is left to itself."""
@@ -35,10 +41,13 @@ class Errand:
     def __init__(self, ground: Ground, attempt: Attempt, call: Callable[[Any, Any], Any], *, is_async: bool) -> None:
         self._ground = ground
         self._attempt = attempt
-        run = self._run_async if is_async else self._run
+        self.begun = False
+        self.when_begun: Callable[[], None] | None = None
+        """Called when it begins: its time counts from there."""
+        code = call if is_async else _off_loop(call)
         recipe = WorkerRecipe(
-            make=lambda _: BodyWorker(run, (call,), {}),
-            where=Where.LOOP if is_async else Where.POOL,
+            make=lambda _: BodyWorker(self._run, (code,), {}),
+            where=Where.LOOP,
             is_body=True,
             starts_plain=True,
             stops_plain=True,
@@ -56,6 +65,13 @@ class Errand:
         if not self._ground.may_start() or not self._attempt.give_once():
             return
         self._ground.errands.add(self)
+        if self._attempt.desk.slots.enter(self, self._begin):
+            self._begin()
+
+    def _begin(self) -> None:
+        self.begun = True
+        if self.when_begun is not None:
+            self.when_begun()
         self.life.start()
 
     def kill(self) -> None:
@@ -63,9 +79,14 @@ class Errand:
         self.life.kill()
         system = self._ground.system
         if not self.life.is_over:
-            system.timers.call_at(system.now() + GRACE_S, self.life.abandon)
+            system.timers.call_at(system.now() + GRACE_S, self._give_up)
         else:
             self._over()
+
+    def _give_up(self) -> None:
+        """It was cancelled and did not end: leave it to itself."""
+        if self.life.abandon() is not None:
+            self._over()  # whoever ends a life at once is not told of it
 
     def is_of(self, desk: Desk) -> bool:
         """Whether it is for this desk."""
@@ -79,6 +100,7 @@ class Errand:
 
     def _over(self) -> None:
         self._ground.errands.discard(self)
+        self._ground.system.loop.call(partial(self._attempt.desk.slots.leave, self))
         self._attempt.fail(ActorStoppedError(self._attempt.path, "was ended"))
 
     def _enter(self) -> Current:
@@ -87,18 +109,7 @@ class Errand:
         CURRENT.set(current)
         return current
 
-    def _run(self, call: Callable[[Any, Any], Any]) -> None:
-        current = self._enter()
-        try:
-            result = perform(call, self._attempt)
-        except BaseException as error:
-            self._attempt.fail(for_asker(self._attempt.path, error))
-            raise
-        finally:
-            current.end()
-        self._attempt.complete(result)
-
-    async def _run_async(self, call: Callable[[Any, Any], Any]) -> None:
+    async def _run(self, call: Callable[[Any, Any], Any]) -> None:
         current = self._enter()
         try:
             result = perform(call, self._attempt)
@@ -110,3 +121,30 @@ class Errand:
         finally:
             current.end()
         self._attempt.complete(result)
+
+
+def begin(to: Orchestrator, attempt: Attempt) -> None:
+    """Have the errand of an attempt begin as soon as there is a slot, and end when its time is up."""
+    errand, limit = attempt.errand, to.settings.step_timeout_s
+    if attempt.done:
+        to.desk.post(attempt)  # its outcome may have come while there was no mailbox for it
+    elif errand is not None:
+
+        def watch() -> None:
+            if limit is not None:
+                attempt.timer = to.at(to.time() + limit, lambda: to.launching.end(attempt, "timeout"))
+
+        errand.when_begun = watch
+        if errand.begun:
+            watch()
+        to.act(errand.start)
+
+
+def _off_loop(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Coroutine[Any, Any, Any]]:
+    """Sync code as a coroutine. An awaitable that it returns is awaited on the loop."""
+
+    async def code(subtask: Any, context: Any) -> Any:
+        result = await aside(partial(call, subtask, context))
+        return await result if hasattr(type(result), "__await__") else result
+
+    return code

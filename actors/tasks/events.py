@@ -23,8 +23,7 @@ class TaskEvent(Event):
     large: ClassVar[str] = ""
     """The one field that may be large: a store keeps it apart."""
 
-    task: str
-    """The task's id."""
+    task: str  # its id
     at: float
 
     @property
@@ -80,6 +79,7 @@ class PlanRefused(TaskEvent):
     needed: tuple[str, ...] | None = None
     """What nobody can do, where that is what is wrong."""
     known: tuple[str, ...] = ()
+    usage: Usage = NO_USAGE  # of the step; the same below
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ class Planned(TaskEvent):
     large: ClassVar[str] = "plan"
     plan: Plan = field(repr=False)
     warnings: tuple[str, ...] = ()
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +145,8 @@ class SubtaskQueued(SubtaskEvent):
 class SubtaskStarted(SubtaskEvent):
     """An attempt is about to be given to a worker. Recorded before it is."""
 
-    worker: str
-    """Its id."""
-    attempt: int
-    """1 is the first."""
+    worker: str  # its id
+    attempt: int  # 1 is the first
     act: int
     """Counts what is to have its effect once: a revision, or the answer of a person, is a new one."""
     undoable: bool = False
@@ -173,6 +172,8 @@ class SubtaskSucceeded(SubtaskEvent):
     attempt: int
     value: Any = field(repr=False)
     usage: Usage = NO_USAGE
+    tokens: int | None = field(default=None, repr=False)
+    """What the value is worth, by the user's counter; None: nobody has counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +272,7 @@ class EscalationRaised(SubtaskEvent):
     """Somebody is asked: see ``handle.escalations``."""
 
     level: ClassVar[str] = "WARNING"
-    escalation: str
-    """Its id."""
+    escalation: str  # its id
     question: str = field(repr=False)
     error: str = field(repr=False)
     due: float | None
@@ -321,6 +321,7 @@ class Reviewed(TaskEvent):
     best_effort: bool = False
     """It has not passed, and is taken as it is."""
     error: str = ""
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +331,7 @@ class Synthesized(TaskEvent):
     large: ClassVar[str] = "output"
     output: Any = field(repr=False)
     error: str = ""
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,10 +374,8 @@ class BreakerChanged(Event):
     """What the breaker of the worker at ``path`` has counted. Kept, so that a new orchestrator goes on from here."""
 
     at: float
-    state: str
-    """closed, open or half_open."""
-    failures: tuple[float, ...]
-    """When, within the window."""
+    state: str  # closed, open or half_open
+    failures: tuple[float, ...]  # when, within the window
     opened_at: float | None
     ended: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     """What ended within the window, in slices of it: since when, how many, how many of them failed."""

@@ -21,7 +21,6 @@ from actors.tasks import attempt as ending
 from actors.tasks.attempt import Attempt, AttemptEnded
 from actors.tasks.context import Context
 from actors.tasks.errors import AttemptLostError
-from actors.tasks.holding import own
 from actors.tasks.node import LOST, UNBEGUN, Node, part_of
 from actors.tasks.outcome import Failure, Kind
 from actors.tasks.report import spent
@@ -66,7 +65,7 @@ class Giving:
         attempt.context = Context(
             attempt,
             goal=state.task.goal,
-            inputs=own({**state.task.inputs, **spec.inputs}) if state.task.inputs or spec.inputs else {},
+            inputs={**state.task.inputs, **spec.inputs} if state.task.inputs or spec.inputs else {},
             results=to.course.results_for(state, node),
             feedback=node.feedback,
             number=node.attempt,

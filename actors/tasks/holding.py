@@ -6,10 +6,8 @@ go is marked in its node and stays in the journal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
-
-from pydantic_core import to_jsonable_python
 
 from actors.tasks import events
 from actors.tasks.context_store import NEEDED, RESULT, SUMMARY, ContextStore, summary_of
@@ -39,33 +37,12 @@ _BEFORE: Final = LetGo("")
 """The result of an act that was revised: only its undo may want it once more."""
 
 
-def counter(count: Callable[[str], int] | None) -> Callable[[str], int]:
-    """The user's way to count tokens; the estimate where there is none, or where it fails."""
-    if count is None:
-        return estimate_tokens
-
-    def counted(text: str) -> int:
-        try:
-            return max(0, int(count(text)))
-        except BaseException:  # noqa: BLE001 - it is the user's code, and only how much is held depends on it
-            return estimate_tokens(text)
-
-    return counted
-
-
-def own(value: Any) -> Any:
-    """A result for somebody who may change it: what is in the journal stays as it was."""
-    return to_jsonable_python(value) if type(value) in {dict, list} else value
-
-
 class Holding:
     """The results that are held, by task."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._to = orchestrator
-        settings = orchestrator.settings
-        self._count = counter(settings.count_tokens)
-        self._limit = settings.context_tokens
+        self._limit = orchestrator.settings.context_tokens
         self._stores: dict[str, ContextStore] = {}
         self._let_go: set[str] = set()
         """Tasks of which something is not held."""
@@ -74,15 +51,17 @@ class Holding:
         """A new result; older and less important ones may have to go for it."""
         store = self._stores.get(state.id)
         if store is None:
-            store = self._stores[state.id] = ContextStore(self._limit, self._count)
-            store.pin("goal", self._count(state.task.goal))
+            store = self._stores[state.id] = ContextStore(self._limit)
+            store.pin("goal", estimate_tokens(state.task.goal))
             if state.plan is not None:
-                store.pin("plan", sum(self._count(spec.instruction) for spec in state.plan.subtasks))
+                store.pin("plan", sum(estimate_tokens(spec.instruction) for spec in state.plan.subtasks))
         for act in (node.acts or ())[:-1]:
             act.result = _BEFORE if act.done else None
         value = node.value
         small = value is None or (type(value) is str and len(value) <= SMALL_CHARS)
-        tokens = len(value or "") // 4 + 1 if small else tokens_of(value, self._count)
+        tokens = node.tokens  # by the user's counter, which has run where the result was made
+        if tokens is None:
+            tokens = len(value or "") // 4 + 1 if small else tokens_of(value)
         store.put(node.id, tokens, NEEDED if node.wanted else RESULT)
         for id_ in node.spec.depends_on:
             if not state.nodes[id_].wanted:
@@ -98,15 +77,15 @@ class Holding:
                 node.value = LetGo(summary_of(node.value))
                 for act in node.acts or ():
                     act.result = node.value if act.done else None
-                store.put(f"summary of {id_}", self._count(node.value.summary), SUMMARY)
+                store.put(f"summary of {id_}", estimate_tokens(node.value.summary), SUMMARY)
 
     def results(self, state: TaskState, ids: Sequence[str]) -> dict[str, Any]:
-        """The results of these subtasks, those that there are; read again where they were let go."""
+        """The results of these subtasks, those that there are; read again where let go. Nobody changes them."""
         nodes = [(id_, node) for id_ in ids if (node := state.nodes[id_]).status is SubtaskStatus.SUCCEEDED]
         if state.id not in self._let_go or not any(isinstance(node.value, LetGo) for _, node in nodes):
-            return {id_: own(node.value) for id_, node in nodes}
+            return {id_: node.value for id_, node in nodes}
         kept = kept_results(self._to.store.read(state.id))
-        return {id_: own(kept[id_] if isinstance(node.value, LetGo) else node.value) for id_, node in nodes}
+        return {id_: kept[id_] if isinstance(node.value, LetGo) else node.value for id_, node in nodes}
 
     def result_of(self, state: TaskState, node: Node, act: Act) -> Any:
         """The one result that an undo gets: that of its act, which need not be the last one of its subtask."""

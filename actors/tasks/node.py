@@ -156,6 +156,7 @@ class Node:
         "started_at",
         "status",
         "ticket",
+        "tokens",
         "undo_attempt",
         "undo_error",
         "usage",
@@ -168,18 +169,17 @@ class Node:
         self.spec = spec
         self.id = spec.id
         self.status = SubtaskStatus.PENDING
-        self.missing = 0
-        """Dependencies that it still waits for."""
+        self.missing = 0  # dependencies that it still waits for
         self.dependants: Sequence[Node] = ()
         self.wanted = 0  # dependants that are not done
         self.attempt = 0
         """The number of the last attempt."""
-        self.made = 0
-        """Attempts that count."""
+        self.made = 0  # attempts that count
         self.act = 1
         self.acts: list[Act] | None = None
         self.worker: str | None = None
         self.value: Any = None
+        self.tokens: int | None = None  # what it is worth, by the user's counter
         self.error = ""
         """Why it failed, was skipped or cancelled; or of the last attempt."""
         self.kind = self.feedback = ""

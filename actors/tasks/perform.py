@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -22,10 +23,15 @@ from actors.errors import Escalated, Failed, Later, Rejected
 from actors.messages import CURRENT, Current, Origin
 from actors.problems import kind
 from actors.spec import Where
+from actors.tasks.adapters import unwrapped
+from actors.tasks.aside import aside
 from actors.tasks.attempt import STOP, Attempt, AttemptEnded
 from actors.tasks.classify import UnreadableError, said
+from actors.tasks.context import Context, is_light, unpack
 from actors.tasks.outcome import Done, InvalidResultError
+from actors.tasks.sharing import is_small
 from actors.tasks.task import NO_USAGE, Usage, usage_of
+from actors.tasks.tokens import tokens_of
 from actors.tasks.writable import require_length
 
 if TYPE_CHECKING:
@@ -48,8 +54,11 @@ def perform(call: Callable[..., Any], attempt: Attempt) -> Any:
         return None
     if attempt.timeout_s is not None:
         _limit(attempt, current, now)
+    code = attempt.call or call
+    if life.recipe.where is Where.LOOP and attempt.context is not None and not is_light(attempt.context):
+        return _awaited(attempt, life, _unpacked(code, attempt, attempt.context))
     try:
-        result = (attempt.call or call)(attempt.subtask, attempt.context)
+        result = code(attempt.subtask, attempt.context)
         if hasattr(type(result), "__await__"):
             _refuse_off_loop(attempt, life, result)
             return _awaited(attempt, life, result)
@@ -93,9 +102,27 @@ def _refuse_off_loop(attempt: Attempt, life: WorkerLife, awaitable: Any) -> None
         )
 
 
+async def _unpacked(code: Callable[..., Any], attempt: Attempt, context: Context) -> Any:
+    """Large inputs and results are copied for the code before it begins: by itself it would do so on the loop."""
+    await aside(partial(unpack, context))
+    result = code(attempt.subtask, context)
+    return await result if hasattr(type(result), "__await__") else result
+
+
+def _is_quick(attempt: Attempt, result: Any) -> bool:
+    """Whether nothing of the user's runs when this result is made what is kept, and it is soon done."""
+    if attempt.form is not None or attempt.adapter is not None or attempt.desk.settings.count_tokens is not None:
+        return False
+    value = result.value if type(result) is Done else result
+    return type(value) in _PLAIN or is_small(value, of_json=False)
+
+
 async def _awaited(attempt: Attempt, life: WorkerLife, awaitable: Awaitable[Any]) -> Any:
     try:
-        return harvest(attempt, await awaitable)
+        result = await awaitable
+        return (
+            harvest(attempt, result) if _is_quick(attempt, result) else await aside(partial(harvest, attempt, result))
+        )
     except asyncio.CancelledError as error:
         if attempt.ended_by is None or life.was_killed:
             hear(attempt, error, lambda _: life.was_killed)
@@ -120,7 +147,7 @@ def harvest(attempt: Attempt, result: Any) -> Done:
         Exception: a signal that was returned.
     """
     if attempt.form is not None:
-        return Done(attempt.form(result))
+        result = unwrapped(result)
     usage = attempt.used
     if isinstance(result, Done):
         told, result = _counted(result.usage), result.value
@@ -128,6 +155,8 @@ def harvest(attempt: Attempt, result: Any) -> Done:
         attempt.used = usage  # also where what comes with it is no result
     elif isinstance(result, (Failed, Rejected, Later, Escalated)):
         raise result
+    if attempt.form is not None:
+        return Done(attempt.form(result), usage)
     adapter = attempt.adapter
     if adapter is not None:
         result = _validated(adapter, result)
@@ -144,7 +173,16 @@ def harvest(attempt: Attempt, result: Any) -> Done:
         require_length(result)
     except ValueError as error:
         raise InvalidResultError(f"the result cannot be stored: {error}") from None
+    attempt.tokens = _tokens_of(result, attempt.desk.settings.count_tokens)
     return Done(result, usage)
+
+
+def _tokens_of(value: Any, count: Callable[[str], int] | None) -> int | None:
+    """How many tokens a result is worth, by the user's counter; None where there is none, or it fails."""
+    try:
+        return None if count is None else max(0, int(tokens_of(value, count)))
+    except BaseException:  # noqa: BLE001 - it is the user's code, and only how much is held depends on it
+        return None
 
 
 def _counted(told: object) -> Usage:

@@ -193,9 +193,16 @@ class ModelPlanner:
 
     async def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:
         """What the model answered, as a plan; raises ``PlanRubbishError`` where it is none."""
-        answer = self.call(self.prompt(task, catalogue, feedback), Plan.model_json_schema())
-        if inspect.isawaitable(answer):
-            answer = await answer
+        answer = self.ask(task, catalogue, feedback)
+        return self.read(await answer if inspect.isawaitable(answer) else answer)
+
+    def ask(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Any:
+        """The first half of ``plan``: what the model is called with; its answer, or an awaitable of that."""
+        return self.call(self.prompt(task, catalogue, feedback), Plan.model_json_schema())
+
+    @staticmethod
+    def read(answer: object) -> Plan:
+        """The second half: the answer as a plan."""
         plan = as_plan(answer)
         code = [subtask.id for subtask in plan.subtasks if subtask.undo is not None and ":" in subtask.undo]
         if code:  # what a text says must not choose what is imported and called

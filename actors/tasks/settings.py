@@ -57,6 +57,8 @@ class Tasks(Words, frozen=True):
     """``combine(task, results) -> output``, the same way. None: every result under its subtask's id."""
     max_parallel: Annotated[int, Field(ge=1)] = 10
     """Attempts that run at once, of all tasks together."""
+    max_steps: Annotated[int, Field(ge=1)] = 10
+    """Calls of planners, reviewers, synthesizers and undos that run at once, of all tasks together."""
     max_iterations: Annotated[int, Field(ge=1)] = 3
     """Reviews; after that many the best effort is returned, and marked."""
     max_plan_attempts: Annotated[int, Field(ge=1)] = 3
@@ -74,6 +76,6 @@ class Tasks(Words, frozen=True):
     max_abandoned: Annotated[int, Field(ge=1)] = 8
     """Stuck threads that one worker may leave behind at a time; one more parks it."""
     step_timeout_s: fields.StartTimeout = 300.0
-    """Seconds that one call of a planner, reviewer, synthesizer or undo may take; None: no limit."""
+    """Seconds from its beginning that one call of a planner, reviewer, synthesizer or undo may take; None: no limit."""
     count_tokens: Callable[[str], int] | None = None
     """``count_tokens(text) -> tokens``; None: an estimate that needs no vocabulary."""

@@ -32,8 +32,7 @@ class TaskState:
     def __init__(self, id_: str) -> None:
         self.id = id_
         self.born = next(_NUMBERS)  # tasks in the order in which they came
-        self.path = ""
-        """Of the supervisor whose orchestrator has it."""
+        self.path = ""  # of the supervisor whose orchestrator has it
         self.task = Task(goal="?")
         self.phase = "new"
         """new, planning, running, reviewing, combining, undoing, finished: whose turn it is."""
@@ -43,18 +42,14 @@ class TaskState:
         self.paused = False
         self.plan: Plan | None = None
         self.warnings: tuple[str, ...] = ()
-        self.refusals = 0
-        """Plans that were refused."""
+        self.refusals = 0  # plans that were refused
         self.refusal: events.PlanRefused | None = None
         self.nodes: dict[str, Node] = {}
-        self.open = 0
-        """Nodes that are not done."""
+        self.open = 0  # nodes that are not done
         self.ready: list[Node] = []
         """Nodes whose last dependency is done since somebody looked; emptied by who looks."""
-        self.events = 0
-        """How many so far."""
-        self.last_at = 0.0
-        """When the last one was."""
+        self.events = 0  # so far
+        self.last_at = 0.0  # when the last one was
         self.starts = 0
         self.submitted_at = self.planned_at = self.finished_at = 0.0
         self.deadline: float | None = None
@@ -123,9 +118,11 @@ class TaskState:
 
     def _refused(self, event: events.PlanRefused) -> None:
         self.refusals, self.refusal = event.number, event
+        self.usage += event.usage
 
     def _planned(self, event: events.Planned) -> None:
         self.plan, self.warnings, self.planned_at = event.plan, event.warnings, event.at
+        self.usage += event.usage
         self.phase = "running"
         nodes = self.nodes = {spec.id: Node(spec) for spec in event.plan.subtasks}
         dependants: dict[str, list[Node]] = {}
@@ -176,7 +173,7 @@ class TaskState:
             act = node.acts[-1]
             act.ends()
             act.done, act.result = True, event.value
-        node.value, node.error, node.kind = event.value, "", ""
+        node.value, node.tokens, node.error, node.kind = event.value, event.tokens, "", ""
         self._ends(node, SubtaskStatus.SUCCEEDED, event.at, event.usage)
 
     def _retrying(self, event: events.SubtaskRetrying) -> None:
@@ -317,6 +314,7 @@ class TaskState:
     def _was_reviewed(self, event: events.Reviewed) -> None:
         self.iterations = event.iteration
         self.best_effort |= event.best_effort
+        self.usage += event.usage
         if event.error:
             self.notes.append(f"reviewer: {event.error}")
         self.reviewed = not event.rerun
@@ -326,6 +324,7 @@ class TaskState:
 
     def _synthesized(self, event: events.Synthesized) -> None:
         self.output, self.combined = event.output, True
+        self.usage += event.usage
         if event.error:
             self.notes.append(f"synthesizer: {event.error}")
             self.best_effort = True

@@ -10,30 +10,33 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from actors.callables import is_async
 from actors.errors import Problem
 from actors.tasks import events
+from actors.tasks.aside import aside
 from actors.tasks.attempt import Attempt
-from actors.tasks.check import check_plan, resolved_plan
+from actors.tasks.check import check_plan, is_quick, resolved_plan
 from actors.tasks.context import Context
-from actors.tasks.errand import Errand
+from actors.tasks.errand import Errand, begin
 from actors.tasks.errors import AttemptTimeoutError, NoCapableWorkerError
 from actors.tasks.outcome import Failure, text_of
-from actors.tasks.planner import as_plan, is_inline
+from actors.tasks.planner import ModelPlanner, as_plan, is_inline
 from actors.tasks.policy import Verdict
 from actors.tasks.review import as_verdict, rerun_of
+from actors.tasks.sharing import own
 from actors.tasks.state import TaskState
+from actors.tasks.synthesis import ModelSynthesizer, json_form
 from actors.tasks.synthesis import is_inline as is_inline_synthesis
-from actors.tasks.synthesis import json_form
-from actors.tasks.task import Plan, Subtask, SubtaskStatus, TaskStatus
+from actors.tasks.task import NO_USAGE, Plan, Subtask, SubtaskStatus, TaskStatus, Usage
 from actors.tasks.written import from_json, to_json
 
 if TYPE_CHECKING:
     from actors.tasks.course import Course
     from actors.tasks.orchestrator import Orchestrator
 
+_OURS: Final = frozenset({ModelPlanner.plan, ModelSynthesizer.combine})
 WordsT = TypeVar("WordsT", Plan, Verdict)
 
 
@@ -50,56 +53,69 @@ class Steps:
 
     def plan(self, state: TaskState) -> None:
         """Have a plan made; where too many were refused, or another one would be no other, the task has failed."""
-        planner, refusal = self._to.settings.planner, state.refusal
-        catalogue = self._to.desk.catalogue()
+        to = self._to
+        planner, refusal = to.settings.planner, state.refusal
+        catalogue = to.desk.catalogue()
         task = state.task.model_copy(update={"id": state.id}) if state.task.id is None else state.task
         is_pure = is_inline(planner, task, catalogue)
         problems = [str(problem) for problem in refusal.problems] if refusal is not None else []
         hopeless = refusal is not None and refusal.needed is not None and is_pure
-        if hopeless or state.refusals >= self._to.settings.max_plan_attempts:
+        if hopeless or state.refusals >= to.settings.max_plan_attempts:
             self._course.end(state, TaskStatus.FAILED, "plan", "; ".join(problems))
             return
         feedback = "\n".join(problems)
-        if is_pure:
-            try:
-                plan = planner.plan(task, catalogue, feedback)
-            except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
-                self._refuse(state, error, text_of(error))
-            else:
-                self._planned(state, plan)
-        else:
+        number = state.refusals + 1
+        if not is_pure:
+            call, read = _step_of(planner, "plan")
             self._run(
-                state, "plan", state.refusals + 1, _method(planner, "plan"), (task, catalogue, feedback), _plain_plan
+                state, "plan", number, call, (task, catalogue, feedback), lambda said: self._checked(state, read(said))
             )
-
-    def _planned(self, state: TaskState, plan: Plan) -> None:
-        to = self._to
-        rows = tuple(to.desk.rows())
+            return
         try:
-            problems, warnings = check_plan(
-                plan,
-                rows,
-                task_id=state.id,
-                max_subtasks=to.settings.max_subtasks,
-                budget=state.task.budget,
-                ancestry=state.chain,
-                goal=state.task.goal,
-            )
-        except Exception as error:  # noqa: BLE001 - an estimate of the user's may be asked
+            plan = planner.plan(task, catalogue, feedback)
+        except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
             self._refuse(state, error, text_of(error))
             return
-        if problems:
-            self._refused(state, tuple(problems))
+        if is_quick(plan, tuple(to.desk.rows())):
+            self._planned(state, self._checked(state, plan))
+        else:
+            self._run(state, "plan", number, lambda: plan, (), lambda said: self._checked(state, said))
+
+    def _checked(self, state: TaskState, said: object) -> Checked:
+        """What a planner has said, compared with the tree. Estimates and modules of the user's may run: not here."""
+        settings, rows = self._to.settings, tuple(self._to.desk.rows())
+        plan = said if type(said) is Plan else _plain_plan(said)
+        problems, warnings = check_plan(
+            plan,
+            rows,
+            task_id=state.id,
+            max_subtasks=settings.max_subtasks,
+            budget=state.task.budget,
+            ancestry=state.chain,
+            goal=state.task.goal,
+        )
+        return Checked(plan if problems else resolved_plan(plan, rows), tuple(problems), tuple(warnings))
+
+    def _planned(self, state: TaskState, checked: Checked, usage: Usage = NO_USAGE) -> None:
+        to = self._to
+        if checked.problems:
+            self._refused(state, checked.problems, usage=usage)
             return
-        to.record(state, events.Planned(to.path, state.id, to.time(), resolved_plan(plan, rows), tuple(warnings)))
+        event = events.Planned(to.path, state.id, to.time(), checked.plan, checked.warnings, usage)
+        to.record(state, event)
+        self._go_on(state)
+
+    def _go_on(self, state: TaskState) -> None:
+        """A step has used up something, perhaps too much."""
+        self._course.look_at_budget(state)
         self._course.advance(state)
 
-    def _refuse(self, state: TaskState, error: BaseException, text: str) -> None:
+    def _refuse(self, state: TaskState, error: BaseException, text: str, usage: Usage = NO_USAGE) -> None:
         if type(error) is NoCapableWorkerError:
-            self._refused(state, error.problems, error.needed, error.known)
+            self._refused(state, error.problems, error.needed, error.known, usage)
         else:
             what = f"the planner raised {text}"
-            self._refused(state, (Problem(f"task {state.id}", what, "Repair it, or its answer."),))
+            self._refused(state, (Problem(f"task {state.id}", what, "Repair it, or its answer."),), usage=usage)
 
     def _refused(
         self,
@@ -107,10 +123,11 @@ class Steps:
         problems: tuple[Problem, ...],
         needed: tuple[str, ...] | None = None,
         known: tuple[str, ...] = (),
+        usage: Usage = NO_USAGE,
     ) -> None:
         to, number = self._to, state.refusals + 1
-        to.record(state, events.PlanRefused(to.path, state.id, to.time(), number, problems, needed, known))
-        self._course.advance(state)
+        to.record(state, events.PlanRefused(to.path, state.id, to.time(), number, problems, needed, known, usage))
+        self._go_on(state)
 
     # -- reviewing -----------------------------------------------------------------------------------------
 
@@ -118,10 +135,10 @@ class Steps:
         """Have the results looked at."""
         plan = state.plan or Plan(subtasks=[])
         args = (state.task, plan, self._course.results(state))
-        call = _method(self._to.settings.reviewer, "review")
-        self._run(state, "review", state.iterations + 1, call, args, _plain_verdict)
+        call, read = _step_of(self._to.settings.reviewer, "review")
+        self._run(state, "review", state.iterations + 1, call, args, lambda said: _plain_verdict(read(said)))
 
-    def _reviewed(self, state: TaskState, verdict: Verdict) -> None:
+    def _reviewed(self, state: TaskState, verdict: Verdict, usage: Usage) -> None:
         """Only what the reviewer was shown can run again: what a subtask has asked for is that one's own affair."""
         to, iteration = self._to, state.iterations + 1
         nodes = state.nodes.values()
@@ -129,43 +146,45 @@ class Steps:
         try:
             rerun = rerun_of(verdict, done, iteration + 1)
         except ValueError as error:
-            self._review_failed(state, text_of(error))
+            self._review_failed(state, text_of(error), usage)
             return
         last = iteration >= to.settings.max_iterations
         passed = verdict.passed and not rerun
         again = {} if last or passed else rerun
-        event = events.Reviewed(to.path, state.id, to.time(), iteration, passed, again, not passed and not again)
+        best_effort = not passed and not again
+        event = events.Reviewed(to.path, state.id, to.time(), iteration, passed, again, best_effort, usage=usage)
         to.record(state, event)
-        self._course.advance(state)
+        self._go_on(state)
 
-    def _review_failed(self, state: TaskState, text: str) -> None:
+    def _review_failed(self, state: TaskState, text: str, usage: Usage) -> None:
         """That says nothing of the results: they are taken as they are. It is told apart from a negative verdict."""
-        to = self._to
-        iteration = state.iterations + 1
-        to.record(state, events.Reviewed(to.path, state.id, to.time(), iteration, False, {}, True, text))  # noqa: FBT003
-        self._course.advance(state)
+        to, now, number = self._to, self._to.time(), state.iterations + 1
+        to.record(state, events.Reviewed(to.path, state.id, now, number, False, {}, True, text, usage))  # noqa: FBT003
+        self._go_on(state)
 
     # -- combining -----------------------------------------------------------------------------------------
 
     def combine(self, state: TaskState) -> None:
         """Have the results made into one."""
         synthesizer = self._to.settings.synthesizer
-        call = _method(synthesizer, "combine")
         args = (state.task, self._course.results(state))
         if is_inline_synthesis(synthesizer):
-            self._combined(state, json_form(call(*args)))
+            self._combined(state, synthesizer.combine(*args))  # of results, which are JSON already
         else:
-            self._run(state, "combine", 1, call, args, json_form)
+            call, read = _step_of(synthesizer, "combine")
+            self._run(state, "combine", 1, call, args, lambda said: json_form(read(said)))
 
-    def _combined(self, state: TaskState, output: Any) -> None:
-        self._to.record(state, events.Synthesized(self._to.path, state.id, self._to.time(), output))
-        self._course.advance(state)
+    def _combined(self, state: TaskState, output: Any, usage: Usage = NO_USAGE) -> None:
+        to = self._to
+        to.record(state, events.Synthesized(to.path, state.id, to.time(), output, usage=usage))
+        self._go_on(state)
 
-    def _combine_failed(self, state: TaskState, text: str) -> None:
+    def _combine_failed(self, state: TaskState, text: str, usage: Usage) -> None:
         """Nothing is lost: the results as they are."""
         to = self._to
-        to.record(state, events.Synthesized(to.path, state.id, to.time(), self._course.results(state), text))
-        self._course.advance(state)
+        results = self._course.results(state)
+        to.record(state, events.Synthesized(to.path, state.id, to.time(), results, text, usage))
+        self._go_on(state)
 
     # -- running one ---------------------------------------------------------------------------------------
 
@@ -196,16 +215,10 @@ class Steps:
                 attempt, goal=state.task.goal, inputs={}, results={}, feedback="", number=number, idempotency_key=key
             )
             to.ground.attempts[key] = attempt
-            errand = Errand(to.ground, attempt, lambda _subtask, _context: call(*args), is_async=is_async(call))
-            to.act(errand.start)
-        elif attempt.done:
-            to.desk.post(attempt)
-        elif attempt.errand is not None:
-            to.act(attempt.errand.start)
+            code, is_async_ = _with_own(call, args)
+            Errand(to.ground, attempt, code, is_async=is_async_)
         self._running[state.id] = attempt
-        limit = to.settings.step_timeout_s
-        if limit is not None:
-            attempt.timer = to.at(to.time() + limit, lambda: to.launching.end(attempt, "timeout"))
+        begin(to, attempt)
 
     def end(self, state: TaskState) -> None:
         """Nobody wants its step any more."""
@@ -236,10 +249,10 @@ class Steps:
             self._course.advance(state)
             return
         role = attempt.role
-        takes: dict[str, Callable[[TaskState, Any], None]]
+        takes: dict[str, Callable[[TaskState, Any, Usage], None]]
         takes = {"plan": self._planned, "review": self._reviewed, "combine": self._combined}
         if attempt.error is None:
-            takes[role](state, attempt.value.value)
+            takes[role](state, attempt.value.value, attempt.used)
             return
         if attempt.ended_by == "timeout":
             number = attempt.context.attempt if attempt.context is not None else 1
@@ -254,11 +267,31 @@ class Steps:
             self._course.advance(state)
             return
         if role == "plan":
-            self._refuse(state, error, text)
+            self._refuse(state, error, text, attempt.used)
         elif role == "review":
-            self._review_failed(state, text)
+            self._review_failed(state, text, attempt.used)
         else:
-            self._combine_failed(state, text)
+            self._combine_failed(state, text, attempt.used)
+
+
+class Checked(NamedTuple):
+    """A plan that was compared with the tree."""
+
+    plan: Plan
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+
+
+def _with_own(call: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Callable[[Any, Any], Any], bool]:
+    """A step's code as an errand calls it, and whether that is async; it may change what it is given."""
+
+    def sync(_subtask: Any, _context: Any) -> Any:
+        return call(*map(own, args))
+
+    async def on_loop(_subtask: Any, _context: Any) -> Any:
+        return await call(*(await aside(lambda: [own(each) for each in args])))
+
+    return (on_loop, True) if is_async(call) else (sync, False)
 
 
 def _plain_plan(value: object) -> Plan:
@@ -278,6 +311,13 @@ def _plain(words: WordsT, ours: type[WordsT]) -> WordsT:
         ConfigError: they are none, and were never checked.
     """
     return ours(**from_json(to_json(words)))
+
+
+def _step_of(code: Any, verb: str) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
+    """What is called, and what reads what comes back; of those that ask a model the two halves of their one method."""
+    if isinstance(code, (ModelPlanner, ModelSynthesizer)) and getattr(type(code), verb, None) in _OURS:
+        return code.ask, code.read
+    return _method(code, verb), lambda said: said
 
 
 def _method(code: Any, verb: str) -> Callable[..., Any]:

@@ -45,8 +45,17 @@ class ModelSynthesizer:
 
     async def combine(self, task: Task, results: dict[str, Any]) -> Any:
         """What the model made of the results."""
-        answer = self._call(self.prompt(task, results))
-        return await answer if inspect.isawaitable(answer) else answer
+        answer = self.ask(task, results)
+        return self.read(await answer if inspect.isawaitable(answer) else answer)
+
+    def ask(self, task: Task, results: dict[str, Any]) -> Any:
+        """The first half of ``combine``: the model's answer, or an awaitable of that."""
+        return self._call(self.prompt(task, results))
+
+    @staticmethod
+    def read(answer: Any) -> Any:
+        """The second half: the answer as it is."""
+        return answer
 
     @staticmethod
     def prompt(task: Task, results: dict[str, Any]) -> str:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from pydantic_core import to_json
+
+from actors.tasks.sharing import is_small
 
 _WHOLE = 4096
 """Characters; so much of a text is counted and not sampled."""
@@ -18,6 +21,11 @@ _SAMPLE = 256
 """Characters; one sample."""
 _SHARE = 16
 """After ``_WHOLE`` one sample speaks for as much as a sixteenth of all that stands before it."""
+
+_DEPTH = 4
+"""Of large values in large values: below that each entry counts as one token."""
+_PARTS = 64
+"""Of a large dict or list so many entries stand for all of them."""
 
 _DENSE = r"\u0370-\u03ff\u0530-\u05ff\u0700-\u1fff\u2e80-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 """Greek, Hebrew, Indic, Chinese, Japanese, Korean: about one token a character."""
@@ -63,14 +71,41 @@ def estimate_tokens(text: str) -> int:
 
 
 def tokens_of(value: Any, count: Callable[[str], int] = estimate_tokens) -> int:
-    """How many tokens a JSON value is worth: a text as it is, anything else as JSON."""
+    """How many tokens a JSON value is worth: a text as it is, anything else as JSON.
+
+    The estimate of this module looks at a sample of a large value; a counter of somebody else's at all of it.
+    """
     if isinstance(value, str):
         return count(value)
+    if count is estimate_tokens:
+        return round(_sampled(value))
     try:
         text = to_json(value, serialize_unknown=True).decode()
     except ValueError:
         text = repr(value)
     return count(text)
+
+
+def _sampled(value: Any, depth: int = _DEPTH) -> float:
+    """About how many tokens a value is worth as JSON: of a large one from a sample of what is in it."""
+    if type(value) not in {dict, list} or is_small(value):
+        return _of_json(value)
+    if not depth:
+        return float(len(value))
+    parts = list(islice(value.items() if type(value) is dict else value, 0, None, max(1, len(value) // _PARTS)))
+    found = 0.0
+    for part in parts:
+        key, inner = part if type(value) is dict else ("", part)
+        found += _sampled(inner, depth - 1) + (_pieces(f'"{key}"'[:_WHOLE]) + 1 if key else 0)
+    return found * len(value) / len(parts)
+
+
+def _of_json(value: Any) -> float:
+    try:
+        text = to_json(value, serialize_unknown=True).decode()
+    except ValueError:
+        text = repr(value)
+    return estimate_tokens(text)
 
 
 def _pieces(text: str) -> int:

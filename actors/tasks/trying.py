@@ -34,9 +34,8 @@ class Trying:
         """An attempt at a subtask has ended."""
         to, now = self._to, self._to.time()
         if isinstance(outcome, Done):
-            event = events.SubtaskSucceeded(
-                to.path, state.id, now, node.id, attempt.worker, node.attempt, outcome.value, outcome.usage
-            )
+            done = (attempt.worker, node.attempt, outcome.value, outcome.usage, attempt.tokens)
+            event = events.SubtaskSucceeded(to.path, state.id, now, node.id, *done)
             to.record(state, event)
             to.course.succeeded(state, node)
         elif outcome is NEUTRAL:

@@ -7,17 +7,19 @@ time. Nothing cancels it.
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.callables import is_async
+from actors.errors import Failed
 from actors.messages import Origin
 from actors.tasks import events, ladder
 from actors.tasks.attempt import Attempt
 from actors.tasks.classify import NEUTRAL, classify
 from actors.tasks.context import Context
-from actors.tasks.errand import Errand
+from actors.tasks.errand import Errand, begin
 from actors.tasks.errors import AttemptTimeoutError, NoCapableWorkerError
 from actors.tasks.node import Act, Node, part_of
 from actors.tasks.outcome import Done, Failure, Kind
@@ -91,15 +93,7 @@ class Undoing:
         if ":" not in declared:
             by = self._to.staff.get(declared)
             return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
-        module, _, name = declared.partition(":")
-        try:
-            found: Any = importlib.import_module(module)
-            for part in name.split("."):
-                found = getattr(found, part)
-        except Exception as error:  # noqa: BLE001 - the user's module may do anything when it is imported
-            return f"{declared!r} could not be imported: {type(error).__name__}"
-        code = found
-        return code
+        return partial(_imported, declared)
 
     def forget_strangers(self) -> None:
         """Of a new incarnation: undos whose end is recorded already."""
@@ -145,12 +139,10 @@ class Undoing:
         attempt = to.ground.attempts.get(key)
         if attempt is not None:
             self._live[state.id] = attempt
-            self._limit(attempt)
-            if attempt.done:
-                to.desk.post(attempt)
-            elif attempt.errand is not None:
-                to.act(attempt.errand.start)
+            if attempt.done or attempt.errand is not None:
+                begin(to, attempt)
             elif isinstance(how, Entry):
+                self._limit(attempt)
                 to.act(self._give, attempt, how)
             return
         if how is None or isinstance(how, str):
@@ -160,14 +152,11 @@ class Undoing:
         to.ground.attempts[key] = self._live[state.id] = attempt
         if isinstance(how, Entry):
             attempt.worker, attempt.path = how.id, how.path
+            self._limit(attempt)
             to.act(self._give, attempt, how)
         else:
-            result = to.course.result_of(state, node, act)
-            errand = Errand(
-                to.ground, attempt, lambda task, context: how(task, result, context), is_async=is_async(how)
-            )
-            to.act(errand.start)
-        self._limit(attempt)
+            Errand(to.ground, attempt, partial(_undo, how, node.id), is_async=is_async(how))
+            begin(to, attempt)
 
     def _limit(self, attempt: Attempt) -> None:
         to, limit = self._to, self._to.settings.step_timeout_s
@@ -300,6 +289,21 @@ class Undoing:
         event = events.Compensated(to.path, state.id, to.time(), node.id, act.worker, act.number, error)
         to.record(state, event)
         self.advance(state)
+
+
+def _undo(how: Callable[..., Any], subtask: str, task: Any, context: Any) -> Any:
+    """Call code that undoes: with the result, which it may change."""
+    return how(task, context.results[subtask], context)
+
+
+def _imported(name: str, task: Any, result: Any, context: Any) -> Any:
+    """Call ``module:attr``; importing it runs code of the user's, so it is done where that runs."""
+    try:
+        found: Any = pkgutil.resolve_name(name)
+    except Exception as error:
+        said = f"{name!r}, which is to undo it, could not be imported: {type(error).__name__}"
+        raise Failed(said, retryable=False) from error
+    return found(task, result, context)
 
 
 NEUTRAL_S = 0.05
