@@ -223,7 +223,9 @@ class Supervisor(Hardened):
                 plans += self._is_stopped(child, plan)
             else:
                 self._did_not_start(child, plan, exit_)
-        # else: it ended just before its turn to be stopped. It is part of that restart, or of the shutdown.
+        elif plan is self.shutdown:
+            plans = dealt_with(child)  # before its turn, but it is down for good: nobody has to wait for the others
+        # else: it ended just before its turn to be stopped, and is part of that restart.
         if self.liaison is not None:
             self.liaison.changed(child)  # now that all is decided about it
         return plans

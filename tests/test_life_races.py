@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from actors import (
+    ActorsError,
     ActorStoppedError,
     ChildAbandoned,
     ChildError,
@@ -46,7 +47,7 @@ from tests.hardening import (
     tree_of,
     worker,
 )
-from trees import start
+from trees import SupervisorSpec, start
 
 
 def _terminate_if_listed(tree: Any, path: str) -> None:
@@ -361,3 +362,32 @@ def test_a_reply_is_completed_once_by_many_and_wakes_all_who_wait() -> None:
 
             assert sorted(wins) == [False, True]
             assert len({waiter() for waiter in waiters}) == 1
+
+
+@pytest.mark.parametrize("call_first", [True, False])
+def test_a_worker_that_waits_for_the_end_of_a_sibling_is_not_waited_for_by_that(call_first: bool) -> None:
+    """Their supervisor is stopped meanwhile: the sibling is down long before its turn, and the call is answered."""
+    ending, called, answers = Gate(), Gate(), []
+    sibling = kind_with(Ours, on_stop=lambda self: ending())
+    with tree_of(
+        SupervisorSpec(id="s", children=[worker("sibling", sibling, shutdown=LONG_S), worker("w", shutdown="infinity")])
+    ) as tree:
+
+        def call() -> None:
+            called()
+            with suppress(ActorsError):
+                tree.terminate_child("t/s/sibling")
+            answers.append("an answer")
+
+        tree.ref("t/s/w").tell(call)
+        called.wait_reached()
+        if call_first:
+            called.open.set()
+            ending.wait_reached()
+        stopped = in_thread(lambda: tree.terminate_child("t/s"))
+        eventually(lambda: life_of(tree, "t/s/w").must_stop)
+        called.open.set()
+        ending.open.set()
+        stopped()
+
+        assert answers == ["an answer"]
