@@ -182,6 +182,15 @@ def test_one_that_was_abandoned_may_still_be_there() -> None:
     assert ledger.violations == []
 
 
+def test_one_that_was_abandoned_before_its_first_line_is_not_the_newest() -> None:
+    ledger, late, new = Ledger(), life(abandoned=True), life()
+    for each in (new, late, new):
+        ledger.enter(each)
+        ledger.leave(each)
+
+    assert ledger.violations == []
+
+
 def test_one_that_does_two_things_at_once_is_found() -> None:
     ledger, one = Ledger(), life()
     ledger.enter(one)

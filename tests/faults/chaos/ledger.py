@@ -217,8 +217,11 @@ class Ledger:
             inside.append(life)
             if id(life) not in self.lives:
                 self.lives[id(life)] = life
-                self._newest[path] = life
-            elif self._newest[path] is not life and not life.abandoned:
+                if (
+                    not life.abandoned
+                ):  # else it was killed before its first line, and its successor may be here already
+                    self._newest[path] = life
+            elif self._newest.get(path) is not life and not life.abandoned:
                 self.broken(f"{path}: an old incarnation runs though a newer one has begun: {life!r}")
 
     def leave(self, life: Any) -> None:

@@ -87,6 +87,8 @@ class Shape:
     def worker(self, id_: str, *, significant: bool = False, kind: dict[str, Any] | None = None) -> WorkerSpec:
         """A worker, or a pool of them."""
         dice = self._dice
+        # One that sends may wait for a sibling that was stopped before it: without a limit its stop would, too.
+        limits = (0.03, 0.05, 0.05, 0.3, 0, "brutal_kill")
         kind = kind if kind is not None else dice.choice(KINDS)
         mailbox = dice.choice(MAILBOXES) if "run" not in kind else None
         restart = dice.choice(("permanent",) * 4 + ("transient", "temporary"))
@@ -102,7 +104,7 @@ class Shape:
             id=id_,
             args=args,
             restart=restart,
-            shutdown=dice.choice((0.03, 0.05, 0.05, 0.3, 0, "brutal_kill", "infinity")),
+            shutdown=dice.choice((*limits, "infinity") if "run" in kind else limits),
             start_timeout_s=20.0,
             on_exhausted="park" if self._one_of(5) else "escalate",
             backoff=self._backoff(),

@@ -7,7 +7,6 @@ from ``Ground.orders``.
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 import threading
 import time
@@ -199,12 +198,9 @@ class Acting:
         return note.number
 
     def _meddle(self) -> None:
-        """A worker may stop another one, and waits for that.
-
-        Not one whose stop has no limit: its supervisor may be waiting for it, and answer only after that.
-        """
+        """A worker may stop another one, and waits for that."""
         friend = self.friend()
-        if friend is not None and self.life.spec.shutdown_s != math.inf:
+        if friend is not None:
             self.ground.tree.terminate_child(friend.path)
 
     async def receive_async(self, note: Note) -> int:
