@@ -23,6 +23,7 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import TYPE_CHECKING, TypeAlias
 
+from actors.dispatch.wakeup import SingleJob
 from actors.events import Event, EventsLost, SubscriberDropped
 from actors.reply import Reply
 
@@ -93,10 +94,8 @@ class Bus:
 class Subscription:
     """One subscriber: a queue of its events, and the job that delivers them.
 
-    Whoever holds the one token of ``_claim`` is the only one who delivers, or has woken the one who will. A deque's own
-    operations are one step of C each, so no lock is needed, which counts: this runs for every event and subscriber. The
-    race, and its two orders: *a put against the end of a delivery*. The put appends and then tries for the token; the
-    delivery gives the token back and then looks for more and tries for it again. So one of them finds both.
+    One run of the job delivers at a time (``SingleJob``). A deque's own operations are one step of C each, so no lock
+    is needed, which counts: this runs for every event and subscriber.
     """
 
     urgent = False
@@ -108,7 +107,6 @@ class Subscription:
         callback: Callback,
         dropped: Callable[[Subscription, BaseException], None] | None,
     ) -> None:
-        self._pool = pool
         self._root = root
         self._callback = callback
         self._dropped = dropped
@@ -122,7 +120,7 @@ class Subscription:
         """What waits, and how much each of it weighs."""
         self._load: deque[None] = deque()
         """One item for each unit of weight that waits: a number that is changed in one step of C, as the rest here."""
-        self._claim: deque[None] = deque((None,))
+        self._job = SingleJob(lambda: pool.submit(self))
 
     def put(self, event: Event | Reply) -> None:
         """Queue an event; the oldest goes when there are too many."""
@@ -136,8 +134,7 @@ class Subscription:
             if weight:
                 self._load.extend(repeat(None, weight))
         queue.append((event, weight))
-        if self._claim:
-            self._wake()
+        self._job.rouse()
 
     def _drop_oldest(self) -> None:
         try:
@@ -158,17 +155,6 @@ class Subscription:
         """Deliver nothing more: what waits is let go of by the job that would have delivered it."""
         self._over = True
 
-    def _wake(self) -> None:
-        if self._take_claim():
-            self._pool.submit(self)
-
-    def _take_claim(self) -> bool:
-        try:
-            self._claim.pop()
-        except IndexError:
-            return False
-        return True
-
     def mark(self) -> Reply | None:
         """Completed when all that is queued now was delivered; None once it was dropped."""
         mark = Reply()
@@ -179,24 +165,29 @@ class Subscription:
 
     def run(self) -> bool:
         """Deliver until there is nothing left; True never: it looks again by itself."""
+        if not self._job.enter():
+            return False
         hurry = self._hurry = Reply()  # first: a mark is either seen here, or finds this to complete
         if not self._marks:
             hurry.wait(GATHER_S)
-        queue = self._queue
         while True:
-            while queue:
-                try:
-                    event, weight = queue.popleft()
-                except IndexError:  # somebody dropped the last one
-                    break
-                self._lighten(weight)
-                if isinstance(event, Reply):
-                    self._reach(event)
-                elif not self._over:
-                    self._deliver(event)
-            self._claim.append(None)
-            if not queue or not self._take_claim():
+            self._deliver_all()
+            self._job.leave()
+            if not self._queue or not self._job.enter():
                 return False
+
+    def _deliver_all(self) -> None:
+        queue = self._queue
+        while queue:
+            try:
+                event, weight = queue.popleft()
+            except IndexError:  # somebody dropped the last one
+                break
+            self._lighten(weight)
+            if isinstance(event, Reply):
+                self._reach(event)
+            elif not self._over:
+                self._deliver(event)
 
     def _reach(self, mark: Reply) -> None:
         self._marks.discard(mark)

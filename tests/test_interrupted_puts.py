@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +18,9 @@ from typing import Any
 import pytest
 
 import actors
+from actors import DeadLetter, bus
 from actors.dispatch import pool
+from actors.dispatch.disposal import Disposal
 from actors.testing import settle
 from tests.hardening import LONG_S, obey, obey_async, tree_of, worker
 from trees import Mailbox, Tree
@@ -204,3 +207,92 @@ def test_a_tell_in_the_middle_of_what_the_trees_own_threads_do_is_handled(name: 
             assert steps > 10
     finally:
         threading.settrace(None)  # type: ignore[arg-type]
+
+
+class Jobs:
+    """A pool that runs its jobs when it is told to, on this thread."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Any] = []
+
+    def submit(self, job: Any) -> None:
+        self.waiting.append(job)
+
+    def run(self) -> None:
+        while self.waiting:
+            self.waiting.pop().run()
+
+
+BESIDE = {f"{OURS}/{name}.py" for name in ("bus", "dispatch/disposal", "dispatch/wakeup")}
+
+
+def test_an_exception_at_any_step_of_a_publish_leaves_a_bus_that_delivers_the_next_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bus, "GATHER_S", 0.0)
+    jobs, got = Jobs(), list[Any]()
+    events = bus.Bus(jobs, "r")  # type: ignore[arg-type]
+    events.subscribe(got.append)
+    letter = DeadLetter("r/w", "full", "int", None)
+
+    def again() -> None:
+        got.clear()
+        events.publish(letter)
+        jobs.run()
+        assert letter in got
+
+    steps = rounds(alarm, BESIDE, again, lambda: events.publish(letter))
+
+    assert steps > 30
+
+
+def test_an_exception_at_any_step_of_what_is_handed_to_a_disposal_leaves_one_that_lets_go_of_the_next_thing() -> None:
+    jobs = Jobs()
+    disposal = Disposal(jobs.submit)
+
+    def again() -> None:
+        thing = threading.Event()
+        gone = weakref.ref(thing)
+        disposal.put([thing])
+        del thing
+        jobs.run()
+        assert gone() is None
+
+    steps = rounds(alarm, BESIDE, again, lambda: disposal.put([object()]))
+
+    assert steps > 10
+
+
+def test_a_put_in_the_middle_of_a_disposal_or_of_a_delivery_is_not_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus, "GATHER_S", 0.0)
+    jobs, got = Jobs(), list[Any]()
+    events = bus.Bus(jobs, "r")  # type: ignore[arg-type]
+    events.subscribe(got.append)
+    letter = DeadLetter("r/w", "full", "int", None)
+    disposal = Disposal(jobs.submit)
+    left: list[weakref.ref[threading.Event]] = []
+
+    def both() -> None:
+        thing = threading.Event()
+        left.append(weakref.ref(thing))
+        disposal.put([thing])
+        events.publish(letter)
+
+    def middle() -> None:
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        both()
+        sys.settrace(tracer)
+
+    def do() -> None:
+        both()
+        jobs.run()
+
+    def again() -> None:
+        jobs.run()
+        assert [one for one in left if one() is not None] == []
+        assert len(got) == len(left)
+
+    steps = rounds(middle, BESIDE, again, do)
+
+    assert steps > 100

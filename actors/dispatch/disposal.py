@@ -15,10 +15,8 @@ a thread       on that thread, as the last it does; on the pool where it was kil
 Who hands a list over keeps the list, but not what is in it: the disposal empties it. So the last reference is always
 the disposal's, whichever thread is faster.
 
-No lock: whoever holds the one token of ``_token`` runs the disposal, or has set it off. It gives the token back
-*before* it lets go of anything, so an object whose finalizer blocks for ever costs one thread, and not all that
-follows it. The race, and its two orders: *a put against the end of a disposal*. The put appends, then tries for the
-token; the disposal gives the token back, then looks again. One of them finds both.
+No lock: see ``SingleJob``. A run of the disposal leaves *before* it lets go of anything, so an object whose finalizer
+blocks for ever costs one thread, and not all that follows it.
 """
 
 from __future__ import annotations
@@ -29,6 +27,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from actors.dispatch import blocking
+from actors.dispatch.wakeup import SingleJob
 from actors.frames import Frames
 
 if TYPE_CHECKING:
@@ -44,35 +43,28 @@ class Disposal:
     urgent = False
 
     def __init__(self, set_off: Callable[[Disposal], object], *, gather_s: float = 0.0) -> None:
-        self._set_off = set_off
         self._gather_s = gather_s
         self._left: deque[list[Any]] = deque()
-        self._token: deque[None] = deque((None,))
+        self._job = SingleJob(lambda: set_off(self))
 
     def put(self, things: list[Any]) -> None:
         """Take what is in the list, and let go of it soon, elsewhere."""
         self._left.append(things)
-        if self._take_token():
-            self._set_off(self)
-
-    def _take_token(self) -> bool:
-        try:
-            self._token.pop()
-        except IndexError:
-            return False
-        return True
+        self._job.rouse()
 
     def run(self) -> bool:
         """Let go of all that is there; True never: who puts more sets it off again."""
+        if not self._job.enter():
+            return False
         if self._gather_s:
             with blocking():
                 threading.Event().wait(self._gather_s)
         batch: list[list[Any]] = []
         while self._left:
             batch.append(self._left.popleft())
-        self._token.append(None)
-        if self._left and self._take_token():
-            self._set_off(self)
+        self._job.leave()
+        if self._left:
+            self._job.rouse()
         while batch:
             let_go(batch.pop())
         return False

@@ -1,4 +1,4 @@
-"""One thread's sleep, and how others end it; and a turnstile that nobody waits at.
+"""One thread's sleep, and how others end it; a turnstile that nobody waits at; a job that runs one at a time.
 
 A wake-up is remembered until the thread looks, may be given twice, and never waits for a lock: so it may be given by a
 finalizer that the garbage collector runs anywhere, and by a signal handler. (``threading.Event``, ``Condition`` and
@@ -8,6 +8,7 @@ finalizer that the garbage collector runs anywhere, and by a signal handler. (``
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 
 
@@ -73,3 +74,51 @@ class Turnstile:
                     self._inside.remove(ticket)
             if not leads:
                 more = not self._inside  # whoever is there now looks again after leaving
+
+
+class SingleJob:
+    """Sets off a job that empties a queue, as often as needed, and lets one run of it work at a time.
+
+    Whoever appends to the queue calls ``rouse`` afterwards. A run calls ``enter``, and leaves at once where that is
+    False; it empties the queue, calls ``leave``, and then looks at the queue once more.
+
+    ``rouse`` notes that a run is on its way only after it was set off, so an exception of a signal handler in the
+    middle leaves a job too many, never one too few. The note names the period in which it was made. A period ends when
+    a run leaves, which only one run can do at a time.
+
+    *A rouse that finds its period noted, against the run that leaves*: the run ends the period, then lets others in,
+    then looks at the queue. If the note was made in the old period, a rouse in the new one sets off another run. If it
+    was made in the new period, its message was appended before that look, or a run that came later has it. So nothing
+    stays behind.
+    """
+
+    __slots__ = ("_noted", "_period", "_set_off", "_token")
+
+    def __init__(self, set_off: Callable[[], object]) -> None:
+        self._set_off = set_off
+        self._period = 0
+        """Runs that have left. Written only by the run that holds the token."""
+        self._noted = -1
+        """The period in which a run was last set off: written after that was done."""
+        self._token: deque[None] = deque((None,))
+        """Holds one item unless a run works. Each operation of a deque is one step of C."""
+
+    def rouse(self) -> None:
+        """See to it that the queue is looked at after this."""
+        period = self._period
+        if self._noted != period:
+            self._set_off()
+            self._noted = period
+
+    def enter(self) -> bool:
+        """Begin to work; False where another run does."""
+        try:
+            self._token.pop()
+        except IndexError:
+            return False
+        return True
+
+    def leave(self) -> None:
+        """Let others in. The caller looks at its queue after this."""
+        self._period += 1
+        self._token.append(None)
