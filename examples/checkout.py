@@ -11,7 +11,8 @@
 
 =============  =======================================================================================================
 cart           what is wrong stays wrong: no second try, nothing was done yet, the order ends
-payment        a team: the card is tried three times, then its breaker opens and the bank goes on; can be refunded
+payment        a team: the card is tried three times, then the bank goes on; can be refunded. When a second
+               order finds the card down, its breaker opens, and the bank has all the work at once
 stock          a team of one: a reservation, which can be released
 confirm        tries twice, then a person decides; if they say no, all is undone, the newest first
 =============  =======================================================================================================
@@ -182,7 +183,7 @@ TREE = SupervisorSpec(
                     timeout_s=10.0,
                     backup="bank",
                     on_failure=[QUICK, Failover()],
-                    breaker=Breaker(failure_threshold=3, cooldown_s=30.0),
+                    breaker=Breaker(failure_threshold=2, cooldown_s=30.0),
                 ),
                 WorkerSpec(id="bank", execute=bank, undo=refund, timeout_s=10.0, on_failure=[QUICK]),
             ],
@@ -206,7 +207,7 @@ TREE = SupervisorSpec(
 
 
 def main(tree: Tree, fail: str = "", answers: str = "") -> None:
-    """Have one order done by a running tree (with ``fail=payment`` two), and print what became of it.
+    """Have one order done by a running tree (with ``fail=payment`` three), and print what became of it.
 
     Raises:
         ValueError: there is no such failure.
@@ -216,7 +217,9 @@ def main(tree: Tree, fail: str = "", answers: str = "") -> None:
     logger.disable("actors")  # what is logged is what is shown here
     order(tree, fail, answers)
     if fail == "payment":
-        print("\nThe next order does not even try the card: its breaker is open.")
+        print("\nThe second order tries the card once: then two orders have found it down, and its breaker opens.")
+        order(tree, fail, answers)
+        print("\nThe third order does not even try the card: the breaker is open.")
         order(tree, fail, answers)
     print("\nWhat the providers have done:", *tree.ref("shop/book").ask(None), sep="\n  ")
     for row in tree.registry("shop/payment"):
