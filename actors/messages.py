@@ -88,11 +88,11 @@ class Current:
 
     def end(self) -> None:
         """The handler has ended: nothing is inherited from this request any more, and nothing of it is held."""
-        self.ended = True
         reply, origin = self.reply, self.origin
+        self._hops = 0 if origin is None else origin.hops
+        self.ended = True
         if reply is not None:
             reply.handled_by = self.reply = None
-        self._hops = 0 if origin is None else origin.hops
         self.origin = self.failures = self.waits = None
 
     @property

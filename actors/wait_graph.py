@@ -12,6 +12,9 @@ refused at the moment at which the last one of it begins to wait.
 The race: two requests may close one circle at the same moment. Each first enters its edge and then looks. So at least
 one of the two sees the other and is refused; if both are, none of them hangs.
 
+A request may end, on another thread, at any moment of this: ``Current.end`` takes ``waits`` and ``reply`` away. So each
+field is read once, and what was read is used.
+
 Locking: none while it looks. Sets are changed and copied in one step of C. ``_FIRST`` is held for one store; nothing is
 allocated while it is held, so no finalizer can run there.
 """
@@ -43,12 +46,15 @@ def enter(reply: Reply) -> Current | None:
     current = CURRENT.get()
     if current is None or reply.target is None or not current.in_request:
         return None
-    if current.waits is None:
-        waits: set[Reply] = set()
+    waits = current.waits
+    if waits is None:
+        waits = set()
         with _FIRST:
             if current.waits is None:
                 current.waits = waits
-    current.waits.add(reply)
+            else:
+                waits = current.waits
+    waits.add(reply)
     vars(reply).setdefault("waiters", set()).add(current)
     _check(reply, current)
     return current
@@ -58,8 +64,9 @@ def leave(reply: Reply, entered: Current | None) -> None:
     """The wait that was entered is over."""
     if entered is not None:
         vars(reply)["waiters"].discard(entered)
-        if entered.waits is not None:
-            entered.waits.discard(reply)
+        waits = entered.waits
+        if waits is not None:
+            waits.discard(reply)
 
 
 def redirect(reply: Reply, target: Address) -> None:
@@ -100,6 +107,7 @@ def find_circle(current: Current, reply: Reply) -> tuple[Address, ...] | None:
         if target.address in waiting:
             return (*trail, target)
         handler = each.handled_by
-        if handler is not None and handler.waits and handler.in_request:
-            todo.extend((further, (*trail, target)) for further in set(handler.waits))
+        waits = handler.waits if handler is not None and handler.in_request else None
+        if waits:
+            todo.extend((further, (*trail, target)) for further in waits.copy())
     return None

@@ -6,8 +6,12 @@ with daemon threads. asyncio takes nothing but a subclass of ``ThreadPoolExecuto
 it uses the size only.
 
 Locking: ``_guard`` guards the number of threads and of those that wait for work. A job is put before a thread
-is looked for, and a thread counts itself as waiting before it takes one, so no job stays behind. Nothing of users runs
-while it is held.
+is looked for, and a thread counts itself as waiting before it takes one, so no job stays behind. A thread that has
+taken a job still counts as waiting for a moment; so when it does no longer it looks whether the others are enough for
+what waits now: a job that came in that moment must not wait for the one that was taken, which may never end.
+
+The lock is re-entrant, and nothing of users runs while it is held but a finalizer that the garbage collector runs
+there: it may put a job as well.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ class DaemonExecutor(ThreadPoolExecutor):
         super().__init__(thread_name_prefix=name)
         self._name = name
         self._most = self._max_workers
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
         self._count = 0
         self._waiting = 0
         self._over = False
@@ -52,11 +56,16 @@ class DaemonExecutor(ThreadPoolExecutor):
             if self._over:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             self._calls.put(call)
-            grow = self._calls.qsize() > self._waiting and self._count < self._most
-            self._count += grow
+            grow = self._counts_one_more()
         if grow:
             self._start()
         return future
+
+    def _counts_one_more(self) -> bool:
+        """With the lock held: True where more jobs wait than threads; then one more counts, and is to be started."""
+        grow = self._calls.qsize() > self._waiting and self._count < self._most
+        self._count += grow
+        return grow
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._main, name=f"{self._name}-{next(self._numbers)}", daemon=True)
@@ -82,6 +91,9 @@ class DaemonExecutor(ThreadPoolExecutor):
                 if call is None and (self._over or self._calls.empty()):
                     self._count -= 1
                     return
+                grow = call is not None and not self._over and self._counts_one_more()
+            if grow:
+                self._start()
             if call is not None:
                 call.run()
 

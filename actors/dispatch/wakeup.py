@@ -51,14 +51,18 @@ class Wakeup:
 class Turnstile:
     """Lets one caller at a time do something; nobody waits, and nobody's reason to come is lost.
 
-    Whoever comes while another is inside goes away again: the one inside looks once more after it has left. There is no
-    lock that an exception of a signal handler could leave behind: a ticket is known to its owner before it is given.
+    Whoever comes while another is inside notes that, and goes away again; the one inside looks at the note after it has
+    left, and goes in once more. Who goes away looks, after the note, whether somebody is there still: the last one to
+    leave finds the note, or finds that it is the last. There is no lock that an exception of a signal handler could
+    leave behind: a ticket is known to its owner before it is given.
     """
 
-    __slots__ = ("_inside",)
+    __slots__ = ("_came", "_inside")
 
     def __init__(self) -> None:
         self._inside: list[object] = []
+        self._came = False
+        """Somebody came while another was inside, and nobody has gone in for that yet."""
 
     def enter(self, act: Callable[[], bool]) -> None:
         """Call ``act()`` while it returns True, unless another does so already."""
@@ -68,12 +72,15 @@ class Turnstile:
             try:
                 self._inside.append(ticket)
                 leads = self._inside[0] is ticket
-                more = leads and act()
+                if leads:
+                    self._came = False
+                    more = act()
+                else:
+                    self._came = True
             finally:
                 if ticket in self._inside:
                     self._inside.remove(ticket)
-            if not leads:
-                more = not self._inside  # whoever is there now looks again after leaving
+            more = (more or self._came) if leads else not self._inside
 
 
 class SingleJob:

@@ -1,0 +1,158 @@
+"""Moments of a few instructions: what another thread, a finalizer or a signal handler does just there."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from actors import wait_graph
+from actors.dispatch.executor import DaemonExecutor
+from actors.dispatch.wakeup import Turnstile
+from actors.mailbox import Mailbox
+from actors.messages import CURRENT, Current, Origin
+from actors.reply import Reply
+from tests.hardening import LONG_S, Gate, eventually
+
+# -- a request that ends while others look at what it waits for --------------------------------------------
+
+
+class _Life:
+    """As much of a life as a request looks at."""
+
+    is_over = False
+
+    def __init__(self, path: str) -> None:
+        self.mailbox = Mailbox(path)
+
+
+class _EndsWhenLookedAt(Current):
+    """Its handler ends, on another thread, right after somebody has found that it has not ended."""
+
+    __slots__ = ()
+
+    @property
+    def in_request(self) -> bool:
+        found = super().in_request
+        if found:
+            self.end()
+        return found
+
+
+def a_request(path: str, kind: type[Current] = Current, reply: Reply | None = None) -> Current:
+    life: Any = _Life(path)
+    return kind(life, Origin(None, (), None, 3), reply)
+
+
+def test_who_looks_for_a_circle_is_not_hurt_by_a_handler_that_ends_meanwhile() -> None:
+    asker, handler = a_request("t/a"), a_request("t/b", _EndsWhenLookedAt)
+    reply, further = Reply(handler.life.mailbox), Reply(Mailbox("t/c"))
+    reply.handled_by, handler.waits = handler, {further}
+
+    assert wait_graph.find_circle(asker, reply) is None
+    assert handler.ended
+
+
+def test_what_a_handler_leaves_behind_may_ask_in_the_moment_in_which_that_ends() -> None:
+    current, reply = a_request("t/a", _EndsWhenLookedAt), Reply(Mailbox("t/b"))
+    token = CURRENT.set(current)
+    try:
+        entered = wait_graph.enter(reply)
+    finally:
+        CURRENT.reset(token)
+    wait_graph.leave(reply, entered)
+
+    assert current.ended
+    assert not reply.waiters
+
+
+def test_the_first_wait_of_a_request_may_begin_when_that_has_just_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    current, reply = a_request("t/a"), Reply(Mailbox("t/b"))
+
+    class EndsAfter:
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> None:
+            current.end()
+
+    monkeypatch.setattr(wait_graph, "_FIRST", EndsAfter())
+    token = CURRENT.set(current)
+    try:
+        entered = wait_graph.enter(reply)
+    finally:
+        CURRENT.reset(token)
+    wait_graph.leave(reply, entered)
+
+    assert entered is current
+    assert not reply.waiters
+
+
+# -- threads for asyncio.to_thread -------------------------------------------------------------------------
+
+
+def test_a_call_does_not_wait_for_one_that_a_thread_has_taken_and_not_begun() -> None:
+    """Or it waits for as long as that one takes, which may be for ever, while there are threads to be had."""
+    executor = DaemonExecutor("narrow")
+    gate, hangs, armed = Gate(), Gate(), threading.Event()
+    calls = executor._calls
+
+    class Slow:
+        """The queue; but one who has taken a job stands still for a moment."""
+
+        put, qsize, empty = calls.put, calls.qsize, calls.empty
+
+        def get(self, timeout: float) -> Any:
+            call = calls.get(timeout=timeout)
+            if armed.is_set():
+                armed.clear()
+                gate()
+            return call
+
+    executor._calls = Slow()  # type: ignore[assignment]
+    assert executor.submit(lambda: "one thread is there").result(LONG_S)
+    eventually(lambda: executor._waiting == 1)
+    armed.set()
+    hanging = executor.submit(hangs)
+    gate.wait_reached()
+    other = executor.submit(lambda: "done")
+    gate.open.set()
+    try:
+        assert other.result(LONG_S / 2) == "done"
+        assert not hanging.done()
+    finally:
+        hangs.open.set()
+        executor.shutdown()
+
+
+# -- a turnstile -------------------------------------------------------------------------------------------
+
+
+def test_who_comes_while_another_is_inside_has_not_come_in_vain() -> None:
+    """The other had looked already: it goes in once more after it has left."""
+    turnstile, looks = Turnstile(), []
+
+    def act() -> bool:
+        looks.append("looked")
+        if len(looks) == 1:
+            comes = threading.Thread(target=turnstile.enter, args=(act,))
+            comes.start()
+            comes.join(LONG_S)
+        return False
+
+    turnstile.enter(act)
+
+    assert looks == ["looked", "looked"]
+
+
+def test_nobody_goes_in_twice_for_nothing() -> None:
+    turnstile, looks = Turnstile(), []
+
+    def act() -> bool:
+        looks.append("looked")
+        return False
+
+    for _ in range(3):
+        turnstile.enter(act)
+
+    assert looks == ["looked"] * 3
