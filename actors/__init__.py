@@ -103,6 +103,7 @@ from actors.tasks.events import (
     TaskPaused,
     TaskResumed,
     TaskSubmitted,
+    UsageTold,
 )
 from actors.tasks.outcome import Done
 from actors.tasks.store_events import TreeFailed
@@ -193,6 +194,7 @@ __all__ = [
     "TreeStopped",
     "UnknownPathError",
     "Usage",
+    "UsageTold",
     "Worker",
     "WorkerCrashedError",
     "carry",

@@ -145,7 +145,8 @@ def test_what_was_caught_before_its_worker_died_of_something_else_does_not_count
 
 def test_a_result_over_its_subtasks_budget_is_a_failure_that_is_not_tried_again() -> None:
     made = attempt(Budget(tokens=100))
-    made.complete(Done("value", Usage(tokens=120)))
+    made.use(Usage(tokens=120))
+    made.complete(Done("value", made.used))
     outcome = failure(made)
 
     assert (outcome.kind, outcome.retryable) == (Kind.INVALID, False)
@@ -155,6 +156,7 @@ def test_a_result_over_its_subtasks_budget_is_a_failure_that_is_not_tried_again(
 
 def test_a_result_within_its_budget_is_done() -> None:
     made = attempt(Budget(tokens=100))
-    made.complete(Done("value", Usage(tokens=100)))
+    made.use(Usage(tokens=100))
+    made.complete(Done("value", made.used))
 
     assert classify(made) == Done("value", Usage(tokens=100))

@@ -50,6 +50,7 @@ from actors.tasks.events import (
     TaskPaused,
     TaskResumed,
     TaskSubmitted,
+    UsageTold,
 )
 from actors.tasks.executable import ExecutableInfo
 from actors.tasks.node import Escalation
@@ -170,6 +171,7 @@ __all__ = [
     "Tree",
     "UnknownTaskError",
     "Usage",
+    "UsageTold",
     "Verbatim",
     "Verdict",
     "WorkerSpec",

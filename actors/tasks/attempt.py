@@ -71,7 +71,9 @@ class Attempt(Reply, Internal):
     hops = 0
     """How many tells and tasks led to it."""
     used: Usage = NO_USAGE
-    """Told with ``context.use``."""
+    """What it has used up, by ``context.use``, ``Done`` and a team's report. Written by ``use`` only."""
+    unrecorded: Usage = NO_USAGE
+    """What of that no record has yet."""
     tokens: int | None = None
     """What its result is worth, by the user's counter."""
     token = 0
@@ -126,7 +128,7 @@ class Attempt(Reply, Internal):
     ) -> None:
         super().__init__()
         self._lock = threading.Lock()
-        """Between being begun and being withdrawn."""
+        """Between being begun and being withdrawn; and of what it has used up, which any thread may tell."""
         self.key = key
         self.desk = desk
         self.task = task
@@ -193,6 +195,20 @@ class Attempt(Reply, Internal):
                 self.started = now
         self.last_sign = now
         return True
+
+    def use(self, usage: Usage) -> bool:
+        """It has used this up; True where that is the first of which no record has it."""
+        with self._lock:
+            first = self.unrecorded is NO_USAGE
+            self.used += usage
+            self.unrecorded += usage
+        return first
+
+    def take_used(self) -> Usage:
+        """What it has used up that no record has; whoever takes it records it."""
+        with self._lock:
+            rest, self.unrecorded = self.unrecorded, NO_USAGE
+        return rest
 
     def withdraw(self, why: str) -> bool:
         """Take it back; False where it has begun, or ended."""

@@ -27,7 +27,7 @@ from actors.tasks.errors import (
     TeamFailedError,
 )
 from actors.tasks.outcome import Done, Failure, InvalidResultError, Kind, name_of, plain_text, text_of
-from actors.tasks.task import usage_of
+from actors.tasks.task import NO_USAGE, Usage, usage_of
 
 
 class _Neutral(Enum):
@@ -43,11 +43,28 @@ _NO_SECONDS: Final = Failed("Later(after_s) takes a number of seconds", retryabl
 Outcome: TypeAlias = Done | Failure | Neutral | Later
 
 
-def classify(attempt: Attempt, limit_of: Callable[[str], float] = lambda _: 0.0) -> Outcome:
-    """What its end means; ``limit_of`` a field's name is how long it could be at something."""
+def classify(attempt: Attempt, limit_of: Callable[[str], float] = lambda _: 0.0, before: Usage = NO_USAGE) -> Outcome:
+    """What its end means; ``limit_of`` a field's name is how long it could be at something.
+
+    A budget of a subtask is for all of its attempts together: ``before`` is what is recorded of them by now. Once it is
+    used up nothing is tried again, however this one has ended.
+    """
+    outcome = _outcome(attempt, limit_of)
+    over = _over_budget(attempt, before) if isinstance(outcome, (Done, Failure)) else ""
+    if not over:
+        return outcome
+    if isinstance(outcome, Failure):
+        told = f"{outcome.told or text_of(outcome.error)}; its budget is used up: {over}"
+        return replace(outcome, over_budget=True, told=told)
+    error = BudgetExceededError(attempt.task, f"{attempt.subtask.id}: {over}")
+    return Failure(Kind.INVALID, error, retryable=False, over_budget=True)
+
+
+def _outcome(attempt: Attempt, limit_of: Callable[[str], float]) -> Outcome:
     error = attempt.error
     if error is None:
-        return _within_budget(attempt)
+        done: Done = attempt.value
+        return done
     if attempt.is_own_error and not (attempt.ended_by == STOP and isinstance(error, ActorStoppedError)):
         return attempt.said if attempt.said is not None else said(attempt.caught or error, crashed=attempt.crashed)
     if attempt.ended_by in {"timeout", "idle"}:
@@ -60,16 +77,15 @@ def classify(attempt: Attempt, limit_of: Callable[[str], float] = lambda _: 0.0)
     return NEUTRAL
 
 
-def _within_budget(attempt: Attempt) -> Done | Failure:
-    done: Done = attempt.value
+def _over_budget(attempt: Attempt, before: Usage) -> str:
+    """What of its subtask's budget is used up, and how far."""
     budget = attempt.subtask.budget
     if budget is None:
-        return done
-    ran = attempt.desk.system.now() - attempt.started if attempt.started is not None else 0.0
-    over = budget.exceeded_by(done.usage + usage_of(0, 0.0, ran))
-    if not over:
-        return done
-    return Failure(Kind.INVALID, BudgetExceededError(attempt.task, f"{attempt.subtask.id}: {over}"), retryable=False)
+        return ""
+    used, ran = attempt.unrecorded, 0.0
+    if attempt.started is not None and not used.seconds:
+        ran = attempt.desk.system.now() - attempt.started
+    return budget.exceeded_by(before + used + usage_of(0, 0.0, ran))
 
 
 class UnreadableError(Exception):

@@ -12,6 +12,7 @@ from actors.problems import require_seconds
 from actors.reply import require_thread
 from actors.tasks.errors import LeaseLostError, SubtaskFailedError
 from actors.tasks.events import SubtaskProgressed
+from actors.tasks.hears import Used
 from actors.tasks.outcome import plain_text
 from actors.tasks.sharing import is_small, own
 from actors.tasks.task import Usage
@@ -116,8 +117,13 @@ class Context:
         self._attempt.last_sign = self._attempt.desk.system.now()
 
     def use(self, tokens: int = 0, cost: float = 0.0) -> None:
-        """Say what was used up; it counts for the budgets of the subtask, the task and the team."""
-        self._attempt.used += Usage(tokens=tokens, cost=cost)  # which refuses, here, what is no number
+        """Say what was used up; it counts for the budgets of the subtask, the task and the team.
+
+        It counts however this attempt ends, and where its process dies. Budgets are looked at when an attempt ends.
+        """
+        attempt = self._attempt
+        if attempt.use(Usage(tokens=tokens, cost=cost)):  # which refuses, here, what is no number
+            attempt.desk.tell(Used(attempt, attempt.task))
 
     async def ask(
         self,

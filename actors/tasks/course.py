@@ -20,7 +20,7 @@ from actors.tasks.report import Report, reported, spent
 from actors.tasks.selection import chain_of
 from actors.tasks.state import TaskState
 from actors.tasks.steps import Steps
-from actors.tasks.task import SubtaskStatus, TaskStatus
+from actors.tasks.task import NO_USAGE, SubtaskStatus, TaskStatus
 
 if TYPE_CHECKING:
     from actors.dispatch.timers import Timer
@@ -168,10 +168,20 @@ class Course:
 
     def look_at_budget(self, state: TaskState) -> None:
         """Something was used up: where it was too much, the task ends with what is done."""
-        budget = state.task.budget if state.open else None  # where all is done there is nothing left to save
+        unfinished = state.open or state.phase == "planning"  # where all is done there is nothing left to save
+        budget = state.task.budget if unfinished else None
         over = budget.exceeded_by(spent(state)) if budget is not None and state.ending is None else ""
         if over:
             self.end(state, TaskStatus.FAILED, "budget", over)
+
+    def count(self, attempt: Attempt) -> None:
+        """Record what an attempt has used up that no other record has."""
+        to, state = self._to, self._to.states.get(attempt.task)
+        used = attempt.take_used()
+        if state is None or state.final is not None or used is NO_USAGE:
+            return
+        node = state.nodes.get(attempt.subtask.id) if attempt.role in {"work", "undo"} else None
+        to.record(state, events.UsageTold(to.path, state.id, to.time(), used, node.id if node is not None else ""))
 
     def skip(self, state: TaskState, node: Node, reason: str) -> None:
         """A subtask will not run; whoever asked for it hears it."""

@@ -12,8 +12,12 @@ from typing import Any, ClassVar
 
 from actors.errors import Problem
 from actors.events import Event
+from actors.tasks.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.naming import OLD_IDS
 from actors.tasks.task import NO_USAGE, Plan, Subtask, Task, TaskStatus, Usage
+
+__all__ = ["BreakerChanged", "BreakerClosed", "BreakerHalfOpened", "BreakerOpened"]
+"""Records of the stores, too, and told by the same names as those that are declared here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,15 @@ class Planned(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class UsageTold(TaskEvent):
+    """Something was used up, by an attempt that goes on, or by one of whose end there is no other record."""
+
+    usage: Usage
+    subtask: str = ""
+    """Empty: a step of the task itself, its planner, reviewer or synthesizer."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskPaused(TaskEvent):
     """Its team gives way to something more urgent; what is done stays."""
 
@@ -139,6 +152,7 @@ class SubtaskQueued(SubtaskEvent):
     """It can run as soon as there is a worker and a slot; ``reason`` says why again, where it is not the first time."""
 
     reason: str = ""
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +243,7 @@ class SubtaskPreempted(SubtaskEvent):
     """It gave way to something more urgent, and is queued again. No attempt is counted."""
 
     worker: str
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +260,7 @@ class SubtaskCancelled(SubtaskEvent):
     reason: str
     unknown: bool
     """Whether it may have had its effect."""
+    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,35 +380,3 @@ class Compensated(SubtaskEvent):
     error: str = field(default="", repr=False)
     nothing: bool = False
     """There was nothing to undo: a team none of whose members had done anything that can be undone."""
-
-
-# -- breakers ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class BreakerChanged(Event):
-    """What the breaker of the worker at ``path`` has counted. Kept, so that a new orchestrator goes on from here."""
-
-    at: float
-    state: str  # closed, open or half_open
-    failures: tuple[float, ...]  # when, within the window
-    opened_at: float | None
-    ended: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
-    """What ended within the window, in slices of it: since when, how many, how many of them failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class BreakerOpened(BreakerChanged):
-    """It failed too often: it gets no work until its cooldown is over."""
-
-    level: ClassVar[str] = "WARNING"
-
-
-@dataclass(frozen=True, slots=True)
-class BreakerHalfOpened(BreakerChanged):
-    """One probe is let through."""
-
-
-@dataclass(frozen=True, slots=True)
-class BreakerClosed(BreakerChanged):
-    """It works again."""

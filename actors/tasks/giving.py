@@ -26,7 +26,7 @@ from actors.tasks.outcome import Failure, Kind
 from actors.tasks.report import spent
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
-from actors.tasks.task import Budget, Subtask, instructed
+from actors.tasks.task import Budget, instructed
 
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
@@ -60,7 +60,7 @@ class Giving:
         attempt.adapter, attempt.run = entry.adapter, node.run
         attempt.priority, attempt.hops = state.task.priority, state.hops
         if entry.is_team:
-            attempt.budget = _budget_of(state, spec)
+            attempt.budget = _budget_of(state, node)
             attempt.nested = part_of(state.id, node, node.acts[-1], state.ids) if node.acts else ""
         attempt.context = Context(
             attempt,
@@ -183,10 +183,11 @@ class Giving:
                 to.ground.forget(attempt)
 
 
-def _budget_of(state: TaskState, spec: Subtask) -> Budget | None:
-    """What a team may use up: its own budget, and no more than is left of the whole task's."""
+def _budget_of(state: TaskState, node: Node) -> Budget | None:
+    """What a team may use up: what is left of its own budget, and no more than is left of the whole task's."""
     left = state.task.budget.left(spent(state)) if state.task.budget is not None else None
-    return left if spec.budget is None else spec.budget if left is None else spec.budget.within(left)
+    own = node.spec.budget.left(node.spent) if node.spec.budget is not None else None
+    return left if own is None else own if left is None else own.within(left)
 
 
 def attempt_key(state: TaskState, node: Node, number: int) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Orders(Internal):
-    """There is something on the desk: one of ``Look`` ... ``Withdraw``, which wait there until they are carried out."""
+    """There is something on the desk: one of ``Look`` ... ``Used``, which wait there until they are carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,14 @@ class Withdraw(Internal):
     """Whoever asked waits no longer, or has the answer."""
 
     ask: str
+
+
+@dataclass(frozen=True, slots=True)
+class Used(Internal):
+    """An attempt has said that it has used up something."""
+
+    attempt: Attempt
+    task: str
 
 
 @dataclass(frozen=True, slots=True)

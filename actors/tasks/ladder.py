@@ -20,6 +20,8 @@ from actors.tasks.events import Standing
 from actors.tasks.outcome import Failure, Kind
 from actors.tasks.policy import Escalate, Failover, Ladder, Retry
 
+_NEVER: Final = frozenset({Kind.RECURSION, Kind.NOBODY, Kind.DENIED, Kind.REJECTED})
+"""Nothing else comes of trying these again."""
 MAX_LATERS: Final = 10
 """How often one subtask may be put off with ``Later``."""
 
@@ -65,7 +67,8 @@ def decide(
                 return TryAgain(delay_s(rung, tries, uniform), replace(standing, rung=number, tries=tries))
         elif isinstance(rung, Failover):
             tried = standing.tried if worker is None or worker in standing.tried else (*standing.tried, worker)
-            other = next_worker(tried) if failure.kind is not Kind.RECURSION else None
+            hopeless = failure.over_budget or failure.kind is Kind.RECURSION
+            other = None if hopeless else next_worker(tried)
             if other is not None:
                 return TryAgain(0.0, replace(standing, rung=0, tries=0, target=other, tried=tried))
         else:
@@ -93,7 +96,7 @@ def delay_s(rung: Retry, tries: int, uniform: Uniform) -> float:
 
 
 def _may_retry(rung: Retry, failure: Failure) -> bool:
-    if not failure.retryable or failure.kind in {Kind.RECURSION, Kind.NOBODY, Kind.DENIED, Kind.REJECTED}:
+    if failure.over_budget or not failure.retryable or failure.kind in _NEVER:
         return False
     types = [each for each in failure.types or _types(failure.error) if issubclass(each, Exception)]
     # What is no ``Exception`` (SystemExit and its like) can be named by nobody: it goes with everything else.

@@ -21,7 +21,7 @@ from actors.tasks.selection import lane_of, nobody, put_off, serve
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
 from actors.tasks.suspects import Suspects
-from actors.tasks.task import SubtaskStatus
+from actors.tasks.task import NO_USAGE, SubtaskStatus, Usage
 
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
@@ -47,10 +47,10 @@ class Launching:
 
     # -- waiting -------------------------------------------------------------------------------------------
 
-    def enqueue(self, state: TaskState, node: Node, reason: str = "") -> None:
-        """A subtask could run."""
+    def enqueue(self, state: TaskState, node: Node, reason: str = "", usage: Usage = NO_USAGE) -> None:
+        """A subtask could run; ``usage`` is of an attempt that is put back with it."""
         to = self._to
-        to.record(state, events.SubtaskQueued(to.path, state.id, to.time(), node.id, reason))
+        to.record(state, events.SubtaskQueued(to.path, state.id, to.time(), node.id, reason, usage))
         self.put_in_queue(state, node)
 
     def put_in_queue(self, state: TaskState, node: Node) -> None:
@@ -223,13 +223,14 @@ class Launching:
         node = state.nodes.get(attempt.subtask.id) if state is not None else None
         if node is not None and node.live is attempt:
             node.live = None
-            outcome = classify(attempt, lambda name: self._limit_of(node, entry, name))
+            outcome = classify(attempt, lambda name: self._limit_of(node, entry, name), node.spent)
             turned = self._count(attempt, node, entry, outcome)
             to.trying.over(state, node, attempt, outcome)  # type: ignore[arg-type]  # there is a node in it
             if turned is not None and entry is not None:
                 self.tell_breaker(entry, turned)  # last: a breaker that lacks it finds it in the task's journal
         elif entry is not None and entry.breaker is not None:
             entry.breaker.neutral(attempt.token, to.time())
+        to.course.count(attempt)  # what no record of its end has
         attempt.context = None  # the two hold each other: a circle would wait for the garbage collector
         to.act(to.ground.forget, attempt)
         to.delegating.attempt_ended(attempt)

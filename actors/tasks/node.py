@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.tasks import events
 from actors.tasks.naming import part_id
 from actors.tasks.outcome import Kind
-from actors.tasks.task import NO_USAGE, Subtask, SubtaskStatus
+from actors.tasks.task import NO_USAGE, Subtask, SubtaskStatus, Usage, usage_of
 
 if TYPE_CHECKING:
     from actors.tasks.attempt import Attempt
@@ -216,6 +216,11 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<Node {self.id} {self.status}>"
+
+    @property
+    def spent(self) -> Usage:
+        """What all of its attempts together have used up. A team tells itself how long its members ran."""
+        return self.usage if self.usage.seconds else self.usage + usage_of(0, 0.0, self.running_s)
 
     def begins(self, event: events.SubtaskStarted, seq: int) -> None:
         """An attempt is about to be given to a worker."""

@@ -54,6 +54,7 @@ from actors.tasks.hears import (
     Pause,
     Responded,
     Staffed,
+    Used,
     Withdraw,
     WorkerChanged,
 )
@@ -137,6 +138,8 @@ class Orchestrator(Hardened):
             # Where all is being stopped, what was stopped says so in the journal: its process did not die with it.
             if attempt.desk is self.desk and (attempt.succeeded or (attempt.done and self.closing)):
                 self._outcome(attempt)
+            elif attempt.desk is self.desk:
+                self.course.count(attempt)
         self._flush()
 
     def _staffed(self, staffed: Staffed) -> None:
@@ -312,18 +315,6 @@ class Orchestrator(Hardened):
                 if errand.is_of(self.desk):
                     errand.kill()
 
-    def _delegate(self, message: Delegate) -> None:
-        self.delegating.delegate(message)
-
-    def _answered(self, message: Answered) -> None:
-        self.delegating.answered(message)
-
-    def _withdraw(self, message: Withdraw) -> None:
-        self.delegating.withdraw(message)
-
-    def _pause(self, message: Pause) -> None:
-        self.teamwork.pause(message)
-
     def _due(self, due: Due) -> None:
         if due.life is self.life:
             self.task = due.task
@@ -388,10 +379,11 @@ _HEARS: Final[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
     Broke: Orchestrator._broke,  # noqa: SLF001
     Do: Orchestrator._do,  # noqa: SLF001
     Afterwards: Orchestrator._afterwards,  # noqa: SLF001
-    Delegate: Orchestrator._delegate,  # noqa: SLF001
-    Withdraw: Orchestrator._withdraw,  # noqa: SLF001
-    Answered: Orchestrator._answered,  # noqa: SLF001
-    Pause: Orchestrator._pause,  # noqa: SLF001
+    Delegate: lambda to, message: to.delegating.delegate(message),
+    Used: lambda to, message: to.course.count(message.attempt),
+    Withdraw: lambda to, message: to.delegating.withdraw(message),
+    Answered: lambda to, message: to.delegating.answered(message),
+    Pause: lambda to, message: to.teamwork.pause(message),
     WorkerChanged: Orchestrator._worker_changed,  # noqa: SLF001
     Staffed: Orchestrator._staffed,  # noqa: SLF001
     Begin: Orchestrator._begin,  # noqa: SLF001

@@ -71,6 +71,8 @@ class Failure:
     retryable: bool = True
     counts: bool = False
     """For the breaker of its worker."""
+    over_budget: bool = False
+    """The budget of its subtask is used up: nobody tries it again, but for a person who says so."""
     question: str = ""
     """What a person is to be asked, where it asked for one."""
     told: str = ""

@@ -146,17 +146,9 @@ def harvest(attempt: Attempt, result: Any) -> Done:
         InvalidResultError: it does not fit the declared ``output``, or is nothing that can be stored.
         Exception: a signal that was returned.
     """
+    result = _value_of(attempt, result)
     if attempt.form is not None:
-        result = unwrapped(result)
-    usage = attempt.used
-    if isinstance(result, Done):
-        told, result = _counted(result.usage), result.value
-        usage = usage + told if usage is not NO_USAGE else told
-        attempt.used = usage  # also where what comes with it is no result
-    elif isinstance(result, (Failed, Rejected, Later, Escalated)):
-        raise result
-    if attempt.form is not None:
-        return Done(attempt.form(result), usage)
+        return Done(attempt.form(result), attempt.used)
     adapter = attempt.adapter
     if adapter is not None:
         result = _validated(adapter, result)
@@ -174,7 +166,21 @@ def harvest(attempt: Attempt, result: Any) -> Done:
     except ValueError as error:
         raise InvalidResultError(f"the result cannot be stored: {error}") from None
     attempt.tokens = _tokens_of(result, attempt.desk.settings.count_tokens)
-    return Done(result, usage)
+    return Done(result, attempt.used)
+
+
+def _value_of(attempt: Attempt, result: Any) -> Any:
+    """What was returned without what came with it: usage is counted, also where the rest is no result."""
+    if attempt.form is not None:
+        result = unwrapped(result)
+    if isinstance(result, (Failed, Rejected, Later, Escalated)):
+        raise result
+    if not isinstance(result, Done):
+        return result
+    usage = _counted(result.usage)
+    if usage is not NO_USAGE:
+        attempt.use(usage)
+    return result.value
 
 
 def _tokens_of(value: Any, count: Callable[[str], int] | None) -> int | None:

@@ -121,13 +121,21 @@ def reported(state: TaskState, journal: Callable[[], Sequence[Any]]) -> Report:
         usage=spent(state),
         timings=_timings(state),
         graph=graph_of(state),
-        notes=(*state.notes, *state.warnings),
+        notes=(*state.notes, *_over_budget(state), *state.warnings),
         path=state.path,
         error=error_of(state),
     )
     if report.error is not None:
         report.error.report = report
     return report
+
+
+def _over_budget(state: TaskState) -> tuple[str, ...]:
+    """What used up too much when nothing was left to be saved: the last subtask, a reviewer, a synthesizer."""
+    budget, ending = state.task.budget, state.ending
+    over = budget.exceeded_by(spent(state)) if budget is not None else ""
+    told = ending is not None and ending.kind == "budget"
+    return (f"budget exceeded: {over}",) if over and not told else ()
 
 
 def spent(state: TaskState) -> Usage:

@@ -66,6 +66,7 @@ class TaskState:
         self.output: Any = None
         self.combined = False
         self.usage = NO_USAGE
+        self.reported = NO_USAGE  # of that, to the orchestrator above, before it had this part undone
         self.running_s = 0.0
         self.escalations: dict[str, Escalation] = {}
         self.raised = 0
@@ -135,6 +136,9 @@ class TaskState:
         self.open = len(nodes)
         self.ready = [node for node in nodes.values() if not node.missing]
 
+    def _told(self, event: events.UsageTold) -> None:
+        self._spend(self.nodes[event.subtask] if event.subtask else None, event.usage)
+
     def _paused(self, _: events.TaskPaused) -> None:
         self.paused = True
 
@@ -143,7 +147,8 @@ class TaskState:
 
     def _is_ending(self, event: events.TaskEnding) -> None:
         self.ending, self.final = event, None
-        self.parent = event.parent if event.parent is not None else self.parent
+        if event.parent is not None:
+            self.parent, self.reported = event.parent, self.usage
         if self.phase != "planning":
             self.phase = "undoing" if not self.open else "running"
 
@@ -158,10 +163,12 @@ class TaskState:
         node = self.nodes[event.subtask]
         if node.status is SubtaskStatus.RUNNING:
             node.losses += event.reason == LOST
-            self._ran(node, self.last_at if event.reason == LOST else event.at)  # that nothing ran since is no cost
+            ended = self.last_at if event.reason == LOST else event.at  # that nothing ran since is no cost
+            self._ran(node, ended, event.usage)
             for act in (node.acts or ())[-1:]:
                 act.broken_off(event.reason)
         node.status, node.queued_at, node.due, node.answered = SubtaskStatus.QUEUED, event.at, None, None
+        self._spend(node, event.usage)
 
     def _started(self, event: events.SubtaskStarted) -> None:
         self.starts += 1
@@ -207,7 +214,8 @@ class TaskState:
 
     def _preempted(self, event: events.SubtaskPreempted) -> None:
         node = self.nodes[event.subtask]
-        self._ran(node, event.at)
+        self._ran(node, event.at, event.usage)
+        self._spend(node, event.usage)
         node.preemptions += 1
         for act in (node.acts or ())[-1:]:
             act.broken_off()
@@ -222,12 +230,12 @@ class TaskState:
         node = self.nodes[event.subtask]
         node.error = event.reason
         if node.status is SubtaskStatus.RUNNING:
-            self._ran(node, event.at)
+            self._ran(node, event.at, event.usage)
             if not event.unknown and node.acts:
                 node.acts[-1].broken_off(UNBEGUN)
         if node.escalation is not None:
             self._close(node.escalation.id)
-        self._ends(node, SubtaskStatus.CANCELLED, event.at, NO_USAGE)
+        self._ends(node, SubtaskStatus.CANCELLED, event.at, event.usage)
 
     def _delegated(self, event: events.SubtaskDelegated) -> None:
         node = self.nodes.get(event.subtask)
@@ -268,10 +276,11 @@ class TaskState:
         if not told.seconds:
             self.running_s += at - node.started_at
 
-    def _spend(self, node: Node, usage: Usage) -> None:
+    def _spend(self, node: Node | None, usage: Usage) -> None:
         if usage is not NO_USAGE:
-            node.usage += usage
             self.usage += usage
+            if node is not None:
+                node.usage += usage
 
     # -- people --------------------------------------------------------------------------------------------
 
@@ -364,6 +373,7 @@ _APPLY: Final[dict[type[events.TaskEvent], Callable[[TaskState, Any], None]]] = 
     events.TaskJoined: TaskState._joined,  # noqa: SLF001
     events.PlanRefused: TaskState._refused,  # noqa: SLF001
     events.Planned: TaskState._planned,  # noqa: SLF001
+    events.UsageTold: TaskState._told,  # noqa: SLF001
     events.TaskPaused: TaskState._paused,  # noqa: SLF001
     events.TaskReopened: reopen,
     events.TaskResumed: TaskState._resumed,  # noqa: SLF001

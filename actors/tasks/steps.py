@@ -225,6 +225,7 @@ class Steps:
         attempt = self._running.pop(state.id, None)
         if attempt is not None:
             self._to.ground.attempts.pop(attempt.key, None)
+            self._course.count(attempt)
             self._to.launching.end(attempt, "cancel")
 
     def forget_strangers(self) -> None:
@@ -233,6 +234,7 @@ class Steps:
         for attempt in list(ground.attempts.values()):
             is_step = attempt.desk is self._to.desk and attempt.role in {"plan", "review", "combine"}
             if is_step and attempt not in wanted:
+                self._course.count(attempt)
                 ground.forget(attempt)
                 self._to.launching.end(attempt, "cancel")
 
@@ -246,13 +248,14 @@ class Steps:
             return
         del self._running[state.id]
         if state.ending is not None:
+            self._course.count(attempt)
             self._course.advance(state)
             return
         role = attempt.role
         takes: dict[str, Callable[[TaskState, Any, Usage], None]]
         takes = {"plan": self._planned, "review": self._reviewed, "combine": self._combined}
         if attempt.error is None:
-            takes[role](state, attempt.value.value, attempt.used)
+            takes[role](state, attempt.value.value, attempt.take_used())
             return
         if attempt.ended_by == "timeout":
             number = attempt.context.attempt if attempt.context is not None else 1
@@ -263,15 +266,16 @@ class Steps:
             is_failure = isinstance(said, Failure)
             error, text = (said.error, said.told) if is_failure else (attempt.error, text_of(attempt.error))
         else:
+            self._course.count(attempt)
             self._to.ground.forget(attempt)  # it was ended for reasons of others: once more
             self._course.advance(state)
             return
         if role == "plan":
-            self._refuse(state, error, text, attempt.used)
+            self._refuse(state, error, text, attempt.take_used())
         elif role == "review":
-            self._review_failed(state, text, attempt.used)
+            self._review_failed(state, text, attempt.take_used())
         else:
-            self._combine_failed(state, text, attempt.used)
+            self._combine_failed(state, text, attempt.take_used())
 
 
 class Checked(NamedTuple):

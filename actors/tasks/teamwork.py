@@ -27,7 +27,7 @@ from actors.tasks.perform import harvest
 from actors.tasks.report import Report
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
-from actors.tasks.task import SubtaskStatus, Task, TaskStatus, same_instruction
+from actors.tasks.task import SubtaskStatus, Task, TaskStatus, Usage, same_instruction, usage_of
 
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
@@ -273,7 +273,7 @@ class Teamwork:
         if attempt is None or attempt.done:
             return
         _ended_for(attempt, state)
-        attempt.used = report.usage
+        attempt.use(report.usage if attempt.role == "work" else _used_by_undoing(state))
         attempt.undone = report.compensated
         if attempt.role == "work" and report.status is not TaskStatus.SUCCEEDED and attempt.ended_by is not None:
             attempt.fail(AttemptEnded(attempt.ended_by))
@@ -338,6 +338,12 @@ class Teamwork:
         event = events.TaskEnding(to.path, id_, to.time(), status, "team", why, attempt.key)
         to.record(state, event)
         to.course.ended(state)
+
+
+def _used_by_undoing(state: TaskState) -> Usage:
+    """What a part had used up before the one above had it undone was counted when it ended."""
+    before = state.reported
+    return usage_of(state.usage.tokens - before.tokens, state.usage.cost - before.cost, 0.0)
 
 
 def _ended_for(attempt: Attempt, state: TaskState) -> None:

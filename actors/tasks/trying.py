@@ -34,7 +34,7 @@ class Trying:
         """An attempt at a subtask has ended."""
         to, now = self._to, self._to.time()
         if isinstance(outcome, Done):
-            done = (attempt.worker, node.attempt, outcome.value, outcome.usage, attempt.tokens)
+            done = (attempt.worker, node.attempt, outcome.value, attempt.take_used(), attempt.tokens)
             event = events.SubtaskSucceeded(to.path, state.id, now, node.id, *done)
             to.record(state, event)
             to.course.succeeded(state, node)
@@ -56,24 +56,29 @@ class Trying:
         to, began = self._to, attempt.started is not None
         if state.ending is not None:
             reason = state.ending.kind
-            to.record(state, events.SubtaskCancelled(to.path, state.id, to.time(), node.id, reason, unknown=began))
+            self._cancelled(state, node, attempt, reason, unknown=began)
             to.course.ask_failed(state, node, f"cancelled: {reason}")
         elif not to.delegating.is_wanted(node):
-            to.record(state, events.SubtaskCancelled(to.path, state.id, to.time(), node.id, UNWANTED, unknown=began))
+            self._cancelled(state, node, attempt, UNWANTED, unknown=began)
         elif attempt.ended_by == "preempt" and began:
-            to.record(state, events.SubtaskPreempted(to.path, state.id, to.time(), node.id, attempt.worker))
+            usage = attempt.take_used()
+            to.record(state, events.SubtaskPreempted(to.path, state.id, to.time(), node.id, attempt.worker, usage))
             to.launching.put_in_queue(state, node)
         else:
             ended = "nobody waited for it, and somebody does again" if attempt.ended_by == "withdrawn" else ""
-            to.launching.enqueue(state, node, (ended or f"{attempt.worker} was stopped") if began else UNBEGUN)
+            why = (ended or f"{attempt.worker} was stopped") if began else UNBEGUN
+            to.launching.enqueue(state, node, why, attempt.take_used())
+
+    def _cancelled(self, state: TaskState, node: Node, attempt: Attempt, reason: str, *, unknown: bool) -> None:
+        to, usage = self._to, attempt.take_used()
+        to.record(state, events.SubtaskCancelled(to.path, state.id, to.time(), node.id, reason, unknown, usage))
 
     def _unwanted(self, state: TaskState, node: Node, attempt: Attempt, outcome: Failure | Later) -> None:
         """Nobody waits for it any longer: however its attempt has ended, there will be no other one."""
-        to = self._to
         if isinstance(outcome, Failure):
             self.fails(state, node, outcome, attempt)
         else:
-            to.record(state, events.SubtaskCancelled(to.path, state.id, to.time(), node.id, UNWANTED, unknown=False))
+            self._cancelled(state, node, attempt, UNWANTED, unknown=False)
 
     def _later(self, state: TaskState, node: Node, attempt: Attempt, later: Later) -> None:
         laters = node.standing.laters + 1
@@ -89,7 +94,7 @@ class Trying:
         worker = attempt.worker if attempt is not None else node.standing.target or node.spec.worker
         if state.ending is not None:
             self.fails(state, node, failure, attempt)
-        elif failure.kind is Kind.REJECTED and attempt is not None:
+        elif failure.kind is Kind.REJECTED and attempt is not None and not failure.over_budget:
             rejected = (*node.standing.rejected, attempt.worker)
             standing = replace(node.standing, rejected=rejected, target=None)
             self._try_again(state, node, attempt, Kind.REJECTED.value, failure.text, to.time(), standing)
@@ -215,8 +220,8 @@ class Trying:
 
 
 def used(attempt: Attempt | None) -> Usage:
-    """What an attempt used up that has not succeeded."""
-    return attempt.used if attempt is not None else NO_USAGE
+    """What an attempt has used up of which there is no record yet."""
+    return attempt.take_used() if attempt is not None else NO_USAGE
 
 
 def _ended(node: Node) -> str:

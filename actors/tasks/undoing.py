@@ -201,6 +201,7 @@ class Undoing:
         if self._live.get(state.id) is not attempt:
             return
         del self._live[state.id]
+        self._to.course.count(attempt)
         node = state.nodes[attempt.subtask.id]
         act = node.compensating
         if act is None:
