@@ -1,4 +1,4 @@
-"""``Tasks(max_steps=)``: a burst of tasks calls its planner, reviewer, synthesizer and undos so often at once, no more."""
+"""``Tasks(max_steps=)``: of the planners, reviewers, synthesizers and undos of a burst so many run at once, no more."""
 
 from __future__ import annotations
 
@@ -91,8 +91,7 @@ def _synthesizer(code: Callable[..., Any]) -> SupervisorSpec:
 
 
 def _undo(code: Callable[..., Any]) -> SupervisorSpec:
-    plan = [Subtask("x", worker="w", undo=code), UNDONE[1]]
-    return _tree(planner=StaticPlan(plan))
+    return _tree(planner=StaticPlan(UNDONE), undo=code)
 
 
 KINDS = {
@@ -104,11 +103,11 @@ KINDS = {
 MOST = 3
 
 
-def _tree(**tasks: Any) -> SupervisorSpec:
+def _tree(undo: Any = None, **tasks: Any) -> SupervisorSpec:
     async def done(task: Any, context: Any) -> str:
         return "done"
 
-    workers = [WorkerSpec(id="w", execute=done), WorkerSpec(id="fails", execute=fails)]
+    workers = [WorkerSpec(id="w", execute=done, undo=undo), WorkerSpec(id="fails", execute=fails)]
     return SupervisorSpec(id="p", tasks=Tasks(max_steps=MOST, max_parallel=100, **tasks), children=workers)
 
 
@@ -158,7 +157,7 @@ def test_a_step_that_waits_for_a_slot_is_not_late_and_can_be_cancelled() -> None
             waits = tree.submit(Task("goes on"))
             waits.cancel()
             assert next(ends([waits])) is not None
-            assert not first.done()
+            assert first.report is None
             first.cancel()
             assert next(ends([first])) is not None
             assert tree.run("goes on", timeout=LONG_S).results == {"x": "done"}
@@ -192,7 +191,7 @@ def hanging(form: str) -> Iterator[tuple[Callable[..., Any], threading.Event]]:
 
 
 @pytest.mark.parametrize("form", ["sync", "on_loop"])
-def test_teams_within_teams_with_one_slot_each_do_not_wait_for_one_another(form: str) -> None:
+def test_a_team_and_who_has_it_with_one_slot_each_do_not_wait_for_one_another(form: str) -> None:
     """No step holds its slot while another one works for it: a team has slots of its own."""
 
     def planner(worker: str) -> Callable[..., Any]:
@@ -203,37 +202,8 @@ def test_teams_within_teams_with_one_slot_each_do_not_wait_for_one_another(form:
         tasks = Tasks(planner=planner(child.id), reviewer=reviewer, max_steps=1, max_parallel=100)
         return SupervisorSpec(id=id_, tasks=tasks, children=[child])
 
-    spec = level("p", level("outer", level("inner", _worker())))
+    spec = level("p", level("team", _worker()))
     with start(spec) as tree:
         found = list(ends([tree.submit(f"task {number}") for number in range(10)]))
 
     assert found == [None] * 10
-
-
-@pytest.mark.parametrize("where", ["its own", "above"])
-def test_an_undo_that_asks_for_work_which_has_to_be_planned_does_not_wait_for_its_own_slot(where: str) -> None:
-    """What it asks for is a subtask, and a team that has it plans with slots of its own."""
-
-    async def undo(task: Any, result: Any, context: Any) -> Any:
-        return await context.ask("helper", "undo it")
-
-    helper_tasks = Tasks(planner=Step(1, Plan(ONE)).on_loop, max_steps=1)
-    helper = SupervisorSpec(id="helper", tasks=helper_tasks, children=[_worker()])
-    plan = StaticPlan([Subtask("x", worker="w", undo=undo), UNDONE[1]])
-    tasks = Tasks(planner=plan, max_steps=1)
-    children = [_worker(), WorkerSpec(id="fails", execute=fails)]
-    spec = SupervisorSpec(id="p", tasks=tasks, children=[*children, helper])
-    if where == "above":
-        inner = SupervisorSpec(id="team", tasks=tasks, children=children)
-        spec = SupervisorSpec(
-            id="p",
-            tasks=Tasks(planner=StaticPlan([Subtask("part", worker="team")]), max_steps=1),
-            children=[inner, helper],
-        )
-    with start(spec) as tree:
-        handle = tree.submit("go")
-        assert next(ends([handle])) is not None
-        report = handle.report
-
-    assert report is not None
-    assert report.undo_errors == {}
