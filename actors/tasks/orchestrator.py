@@ -102,11 +102,11 @@ class Orchestrator(Hardened):
         self.launching = Launching(self)
         self.giving = Giving(self)
         self.undoing = Undoing(self)
-        self.course = Course(self)
+        self.course: Course = Course(self)
         self.trying = Trying(self)
         self.people = People(self)
-        self.delegating = Delegating(self)
-        self.teamwork = Teamwork(self)
+        self.delegating: Delegating = Delegating(self)
+        self.teamwork: Teamwork = Teamwork(self)
         self.staffed = False  # it knows its workers
         self.begun = False  # it has taken up its tasks, and hears of them
         self.closing = False
