@@ -18,10 +18,10 @@ from sqlalchemy import create_engine
 
 from actors.errors import Problem
 from actors.events import Event
-from actors.tasks import events
+from actors.tasks import events, sharing, written
 from actors.tasks.errors import StoreError
 from actors.tasks.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
-from actors.tasks.written import decode, encode, encode_apart, joined
+from actors.tasks.written import decode, encode, encode_apart, joined, to_json
 from tests.stores import succeeded
 from trees.store import journals, rows
 from trees.store.rows import LARGE, Batch, Change, What
@@ -119,13 +119,63 @@ def same(left: Any, right: Any) -> bool:  # noqa: PLR0911 - a table
 @given(records)
 def test_any_record_is_read_as_it_was_written(record: Event) -> None:
     kind, text = encode(record)
-    _, body, large = encode_apart(record)
+    _, body, parts = encode_apart(record)
+    large = None if parts is None else "".join(parts)
 
     assert text.isascii()
     assert "\0" not in text
     assert same(decode(kind, text), record)
     assert same(decode(kind, body, large), record)
     assert large is None or same(decode(kind, joined(record, body, large)), record)
+
+
+keyed = st.dictionaries(anything | st.integers() | st.none() | st.booleans(), values, max_size=3)
+
+
+@settings(max_examples=300, deadline=None)
+@given(values | keyed | st.lists(keyed), st.integers(1, 6), st.integers(1, 12), st.integers(0, 4))
+def test_what_is_made_text_in_parts_is_the_same_text(value: Any, nodes: int, chars: int, depth: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sharing, "SMALL_NODES", nodes)
+        patched.setattr(sharing, "SMALL_CHARS", chars)
+        patched.setattr(written, "SMALL_CHARS", chars)
+        patched.setattr(written, "_DEPTH", depth)
+        parts = list(written.texts(value))
+
+    assert "".join(parts) == to_json(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 3_000_000,
+        "\u4e2d" * 1_000_000,
+        list(range(300_000)),
+        {str(n): {"a": [n, "b" * 9]} for n in range(50_000)},
+        [["y" * 400_000] * 3] * 3,
+        Task("go", inputs={"a": "z" * 3_000_000}),
+    ],
+    ids=["text", "characters", "numbers", "dicts", "nested", "model"],
+)
+def test_no_part_of_a_large_value_is_large(value: Any) -> None:
+    """What makes a text or looks at it is one call of C, which holds up every other thread of the process."""
+    parts = list(written.texts(value))
+
+    assert "".join(parts) == to_json(value)
+    assert max(map(len, parts)) < 20 * sharing.SMALL_CHARS
+    assert len(parts) < 10 * len("".join(parts)) / sharing.SMALL_CHARS + 10
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text("abc", max_size=20)), st.integers(1, 7))
+def test_pieces_are_cut_at_the_same_places_however_the_text_comes(parts: list[str], size: int) -> None:
+    """A value has one set of rows: a process of an older version may have written some of them."""
+    whole = "".join(parts)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rows, "PIECE", size)
+        pieces = list(rows._cut(parts))
+
+    assert pieces == ([whole[at : at + size] for at in range(0, len(whole), size)] or [""])
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -5,6 +5,9 @@ again. What JSON itself has no words for survives, because Python's own reader k
 the infinities, NUL, half a character (a lone surrogate), integers of any size. One thing does not: two halves that
 stand side by side are read as the one character that they make.
 
+A value of any size is made text in parts (``texts``): the encoder of the standard library is one call of C, which no
+other thread interrupts. One such call over hundreds of megabytes would hold up the renewal of a lease, and every loop.
+
 The texts of records are not checked by pydantic, which refuses half a character; each field is still of the type that
 is declared for it. Tasks and plans are checked by their own classes.
 """
@@ -15,7 +18,7 @@ import functools
 import json
 import types
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from json.encoder import JSONEncoder
@@ -27,6 +30,7 @@ from actors.errors import ConfigError
 from actors.events import Event
 from actors.tasks import events
 from actors.tasks.errors import StoreError
+from actors.tasks.sharing import SMALL_CHARS, is_small
 
 Reader: TypeAlias = Callable[[Any], Any]
 _DIGITS: Final = 600
@@ -39,11 +43,11 @@ _DIGITS: Final = 600
 def encode(record: Event) -> tuple[str, str]:
     """A record as the name of its kind and JSON."""
     kind, body, large = encode_apart(record)
-    return kind, body if large is None else joined(record, body, large)
+    return kind, body if large is None else joined(record, body, "".join(large))
 
 
-def encode_apart(record: Event) -> tuple[str, str, str | None]:
-    """Kind and JSON, and by itself the JSON of the one field that may be large; None where it has none."""
+def encode_apart(record: Event) -> tuple[str, str, Iterable[str] | None]:
+    """Kind and JSON, and by itself the JSON of the one field that may be large, in parts; None where it has none."""
     cls = type(record)
     form, values = _form(cls), {}
     for name, default in form.defaults:
@@ -51,7 +55,7 @@ def encode_apart(record: Event) -> tuple[str, str, str | None]:
         if value is not default:
             values[name] = value
     large = values.pop(form.large, MISSING)
-    return cls.__name__, to_json(values), None if large is MISSING else to_json(large)
+    return cls.__name__, to_json(values), None if large is MISSING else texts(large)
 
 
 def joined(record: Event, body: str, large: str) -> str:
@@ -95,6 +99,52 @@ def to_json(value: object) -> str:
         return _ENCODE(value)
     except ValueError:
         return _with_large_numbers(value)
+
+
+def texts(value: object, depth: int = 0) -> Iterable[str]:
+    """The JSON of a value, as ``to_json`` makes it, in parts: each is made in a moment, however large the value is."""
+    if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):
+        value = _plain(value)
+    return (to_json(value),) if depth >= _DEPTH or is_small(value) else _parts(value, depth)
+
+
+def _parts(value: object, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        yield '"'
+        for at in range(0, len(value), SMALL_CHARS):
+            yield to_json(value[at : at + SMALL_CHARS])[1:-1]
+        yield '"'
+    elif isinstance(value, dict) and value:
+        yield from _gathered("{", value.items(), lambda entry: _entry(*entry, depth + 1), "}")
+    elif isinstance(value, (list, tuple)) and value:
+        yield from _gathered("[", value, lambda each: texts(each, depth + 1), "]")
+    else:
+        yield to_json(value)
+
+
+def _entry(key: object, value: object, depth: int) -> Iterator[str]:
+    yield to_json({key: None})[1:-5]  # as JSON writes keys that are no text
+    yield from texts(value, depth)
+
+
+def _gathered(begin: str, inner: Iterable[Any], parts: Callable[[Any], Iterable[str]], end: str) -> Iterator[str]:
+    """Short parts are made one: a list of a million numbers is no million texts."""
+    gathered, length = [begin], 0
+    for number, each in enumerate(inner):
+        if number:
+            gathered.append(",")
+        for part in parts(each):
+            gathered.append(part)
+            length += len(part)
+            if length >= SMALL_CHARS:
+                yield "".join(gathered)
+                gathered, length = [], 0
+    gathered.append(end)
+    yield "".join(gathered)
+
+
+_DEPTH: Final = 50
+"""Of what is taken apart: what lies deeper is made text by one call."""
 
 
 def from_json(text: str) -> Any:

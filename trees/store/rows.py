@@ -7,7 +7,8 @@ one process writes for a root), and is replaced.
 
 The one field of a record that may be large is kept apart, once for each content. One that is longer than
 ``schema.PIECE`` is in no batch: its pieces are written before, each in a transaction of its own (``Batch.pieces``), so
-that neither the file's lock nor that of the token is held for long. Nobody reads them before their record is there.
+that neither the file's lock nor that of the token is held for long. Nobody reads them before their record is there. Nor
+is it ever one text here: to make that, or to look at it, would be one call of C that stops every other thread.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Container, Iterable, Iterator
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, bindparam, update
 
@@ -46,6 +47,15 @@ class What(Enum):
     """It was taken back."""
 
 
+class Apart(NamedTuple):
+    """A value that is kept apart from its record."""
+
+    digest: str
+    """By its content."""
+    pieces: list[str]
+    """Its JSON, each ``schema.PIECE`` long but the last."""
+
+
 class Change:
     """One change of a store that is to be written."""
 
@@ -72,7 +82,7 @@ class Change:
         self.record = record
         """What is added; of a stream that is finished: its last one."""
         self.at = at
-        self.text: tuple[str, str, str | None] | None = None
+        self.text: tuple[str, str, Apart | None] | None = None
         """The record as it is written: kind, body, and what is kept apart."""
 
     def write_down(self) -> int:
@@ -90,19 +100,45 @@ class Change:
             except MemoryError as error:
                 what = "has no memory for what is to be written. Give this process more; it goes on by itself"
                 raise StoreError(f"journal of {self.stream!r}", what) from error
-            if apart is not None and len(apart) <= LARGE:
-                body, apart = joined(self.record, body, apart), None
             self.text = kind, body, apart
-        return len(self.text[1]) + len(self.text[2] or "")
+        _, body, apart = self.text
+        return len(body) + (sum(map(len, apart.pieces)) if apart is not None else 0)
 
 
-def _encoded(record: Event) -> tuple[str, str, str | None]:
+def _encoded(record: Event) -> tuple[str, str, Apart | None]:
     for _ in range(_TRIES - 1):
         try:
-            return encode_apart(record)
+            return _texts_of(record)
         except RuntimeError:  # a subscriber has just changed the value that it was shown
             continue
-    return encode_apart(record)
+    return _texts_of(record)
+
+
+def _texts_of(record: Event) -> tuple[str, str, Apart | None]:
+    kind, body, texts = encode_apart(record)
+    if texts is None:
+        return kind, body, None
+    pieces = list(_cut(texts))
+    if len(pieces) == 1 and len(pieces[0]) <= LARGE:
+        return kind, joined(record, body, pieces[0]), None
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece.encode("ascii"))
+    return kind, body, Apart(digest.hexdigest(), pieces)
+
+
+def _cut(texts: Iterable[str]) -> Iterator[str]:
+    """The same text in pieces of one length; never none."""
+    gathered, length = list[str](), 0
+    for text in texts:
+        at = 0
+        while length + len(text) - at > PIECE:
+            end = at + PIECE - length
+            yield "".join([*gathered, text[at:end]])
+            gathered, length, at = [], 0, end
+        gathered.append(text[at:])
+        length += len(text) - at
+    yield "".join(gathered)
 
 
 class Batch:
@@ -120,7 +156,7 @@ class Batch:
         """Streams of which nothing more is written."""
         self._streams: list[Row] = []
         self._records: list[Row] = []
-        self._large: dict[str, str] = {}
+        self._large: dict[str, Apart] = {}
         self._replaced: dict[str, tuple[Row, Row]] = {}
         self.orders: list[int] = []
         """Those that are done."""
@@ -175,17 +211,16 @@ class Batch:
     def _record(self, change: Change, number: int) -> Row:
         assert change.text is not None  # noqa: S101 - filled a moment ago
         kind, body, apart = change.text
-        digest = None
+        digest = apart.digest if apart is not None else None
         if apart is not None:
-            digest = hashlib.sha256(apart.encode("ascii")).hexdigest()
-            self._large[digest] = apart
+            self._large[apart.digest] = apart
         return {"root": self.root, "stream": change.stream, "n": number, "kind": kind, "body": body, "large": digest}
 
     def pieces(self) -> Iterator[Row]:
         """The rows that are written before it, each by itself."""
-        for digest, body in self._large.items():
-            for n, at in enumerate(range(0, len(body), PIECE) if len(body) > PIECE else ()):
-                yield {"root": self.root, "hash": digest, "n": n, "body": body[at : at + PIECE]}
+        for digest, bodies in self._large.values():
+            for n, body in enumerate(bodies if len(bodies) > 1 else ()):
+                yield {"root": self.root, "hash": digest, "n": n, "body": body}
 
     def write(self, connection: Connection) -> None:
         """All of it, within the caller's transaction."""
@@ -193,7 +228,7 @@ class Batch:
         if self._streams:
             connection.execute(statements.new_stream, self._streams)
         if self._large:
-            connection.execute(statements.new_large, [self._sealed(*each) for each in self._large.items()])
+            connection.execute(statements.new_large, [self._sealed(each) for each in self._large.values()])
         if self._records:
             connection.execute(statements.record, self._records)
         if self._replaced:
@@ -204,15 +239,15 @@ class Batch:
         if self.orders:
             orders.done(connection, self.root, self.orders)
 
-    def _sealed(self, digest: str, body: str) -> Row:
-        count = -(-len(body) // PIECE)
-        long = count > 1
-        return {"root": self.root, "hash": digest, "body": "" if long else body, "pieces": count if long else None}
+    def _sealed(self, apart: Apart) -> Row:
+        count = len(apart.pieces)
+        body = apart.pieces[0] if count == 1 else ""
+        return {"root": self.root, "hash": apart.digest, "body": body, "pieces": count if count > 1 else None}
 
     def _end(self, stream: str, change: Change) -> Row:
         over = change.what is What.FINISHED
-        kind, body, apart = change.text if change.text is not None else ("", "", "")
-        last = f"{kind} {body}" if over and apart is None else None
+        kind, body, apart = change.text if change.text is not None else ("", "", None)
+        last = f"{kind} {body}" if over and kind and apart is None else None
         return {"of_root": self.root, "of_id": stream, "at": change.at if over else None, "last_record": last}
 
 
