@@ -115,14 +115,15 @@ def _parts(value: object, depth: int) -> Iterator[str]:
             yield to_json(value[at : at + SMALL_CHARS])[1:-1]
         yield '"'
     elif isinstance(value, dict) and value:
-        yield from _gathered("{", value.items(), lambda entry: _entry(*entry, depth + 1), "}")
+        yield from _gathered("{", value.items(), lambda entry: _entry(entry, depth + 1), "}")
     elif isinstance(value, (list, tuple)) and value:
         yield from _gathered("[", value, lambda each: texts(each, depth + 1), "]")
     else:
         yield to_json(value)
 
 
-def _entry(key: object, value: object, depth: int) -> Iterator[str]:
+def _entry(entry: tuple[object, object], depth: int) -> Iterator[str]:
+    key, value = entry
     yield to_json({key: None})[1:-5]  # as JSON writes keys that are no text
     yield from texts(value, depth)
 
