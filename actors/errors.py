@@ -169,14 +169,18 @@ class TreeDownError(ActorStoppedError):
 
 
 class UnknownPathError(MessageError):
-    """No child of this path is listed now."""
+    """No child of this path is listed now; or, where ``is_worker``, a worker, and a supervisor is needed."""
 
-    def __init__(self, path: str, known: tuple[str, ...] = ()) -> None:
+    def __init__(self, path: str, known: tuple[str, ...] = (), *, is_worker: bool = False) -> None:
         super().__init__(path, known)
         self.path = path
         self.known = known
+        self.is_worker = is_worker
 
     def __str__(self) -> str:
+        if self.is_worker:
+            above = self.path.rpartition("/")[0]
+            return f"{self.path}: is a worker, and this needs a supervisor. Name one, for example {above!r}."
         known = f" Listed there: {', '.join(self.known)}." if self.known else ""
         return f"{self.path}: no such path in this tree.{known} See tree.dump() for all of them."
 

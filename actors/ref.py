@@ -30,6 +30,7 @@ from actors.inbox import Refusal, Room
 from actors.mailbox import Mailbox
 from actors.messages import CURRENT, Current, Origin
 from actors.poolbox import PoolBox
+from actors.problems import require_seconds
 from actors.proxy import Proxy
 from actors.reply import Reply, require_thread
 from actors.spec import Reason
@@ -112,6 +113,7 @@ class Ref(pykka.ActorRef[Any]):
             ActorStoppedError: the target is down and stays down (``ParkedError``: parked; ``TreeDownError``: all is).
             MailboxFullError: a bounded mailbox had no room.
             BlockingAskError: on the thread of a tree's event loop. Nothing was sent.
+            ValueError: this is no timeout. Nothing was sent.
             Exception: whatever the target's handler raised, as it raised it.
         """
         current = CURRENT.get()
@@ -239,7 +241,11 @@ class Ref(pykka.ActorRef[Any]):
     ) -> tuple[Reply, Envelope | None]:
         """The reply to wait for and what to send for it; nothing where the time is up already."""
         box, now = self._target(), self._system.now()
-        deadline = None if timeout is None else now + timeout
+        try:
+            deadline = None if timeout is None else now + timeout
+        except (TypeError, OverflowError):
+            require_seconds(f"{self.path}: ask", timeout)
+            deadline = timeout = None  # longer than a clock can count
         if current is None:
             reply = Reply(box, None, timeout)
             origin = Origin(None, (), deadline, 0)
@@ -251,7 +257,7 @@ class Ref(pykka.ActorRef[Any]):
             timeout = None if deadline is None else deadline - now
             reply = Reply(box, own.path, timeout)
             origin = Origin(own.path, (), deadline, current.hops, current.lineage)
-        if timeout is not None and timeout <= 0:
+        if timeout is not None and not timeout > 0:  # also where it is nan
             reply.fail(reply.late())
             return reply, None
         return reply, (message, reply, origin)

@@ -40,6 +40,7 @@ from actors.dispatch.thread import in_background
 from actors.errors import BlockingAskError, ReplyTimeoutError
 from actors.frames import border
 from actors.messages import own
+from actors.problems import require_seconds
 from actors.wait_graph import enter, leave
 
 if TYPE_CHECKING:
@@ -189,8 +190,11 @@ class Reply(pykka.Future[Any]):
 
         Raises:
             ReplyTimeoutError: nothing came in time.
+            ValueError: this is no timeout.
             Exception: what the worker failed with, as it raised it.
         """
+        if timeout is not None:
+            require_seconds("get", timeout)
         if self._get_hook is not None:
             if self._get_hook_result is _PENDING:
                 self._get_hook_result = self._get_hook(timeout)

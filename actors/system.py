@@ -35,6 +35,7 @@ from actors.errors import (
     RecursionDetectedError,
     RestartLimitError,
     StartError,
+    UnknownPathError,
 )
 from actors.life import Ended, Exit, Life, Up
 from actors.mailbox import Mailbox, Refusal, SupervisorBox
@@ -366,7 +367,13 @@ class System(DeadLetterOffice, Reports):
 
     def near(self, path: str) -> tuple[str, ...]:
         """Paths that may have been meant."""
-        return tuple(difflib.get_close_matches(path, list(self.boxes)[:_LOOK], n=5, cutoff=0.5))
+        return tuple(difflib.get_close_matches(str(path), list(self.boxes)[:_LOOK], n=5, cutoff=0.5))
+
+    def no_supervisor(self, path: str) -> UnknownPathError:
+        """What to raise where ``path`` names no supervisor."""
+        box = self.boxes.get(path)
+        is_worker = box is not None and not isinstance(box, SupervisorBox)
+        return UnknownPathError(path, () if is_worker else self.near(path), is_worker=is_worker)
 
 
 _LOOK = 2000

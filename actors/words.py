@@ -33,6 +33,8 @@ class Words(BaseModel, frozen=True):
 
     _in_order: ClassVar[bool] = False
     """True where its fields may be given in their order, without their names."""
+    _called: ClassVar[str] = ""
+    """What a user calls it, where that is not the name of the class."""
 
     def __init_subclass__(cls, *, kw_only: bool = True, **config: Any) -> None:
         # What dataclass_transform, which type checkers know pydantic by, calls it.
@@ -46,8 +48,8 @@ class Words(BaseModel, frozen=True):
         try:
             super().__init__(**data)
         except ValidationError as error:
-            known = {cls.__name__: list(cls.model_fields) for cls in [*Words.__subclasses__(), type(self)]}
-            problems = from_pydantic(error, self._owner(data), type(self).__name__, known)
+            known = {cls._title(): list(cls.model_fields) for cls in [*Words.__subclasses__(), type(self)]}
+            problems = from_pydantic(error, self._owner(data), self._title(), known)
         # Raised outside of the except block: pydantic's error holds the values and would travel as the context.
         problems += self._misfits(data)
         deep = self._too_deep(data)
@@ -69,7 +71,11 @@ class Words(BaseModel, frozen=True):
     def _owner(cls, data: Mapping[str, Any]) -> str:
         """What the paths of its problems begin with."""
         name: object = data.get("id")
-        return str(name) if fields.is_id(name) else cls.__name__
+        return str(name) if fields.is_id(name) else cls._title()
+
+    @classmethod
+    def _title(cls) -> str:
+        return cls._called or cls.__name__
 
     @classmethod
     def _misfits(cls, data: Mapping[str, Any]) -> list[Problem]:  # noqa: ARG003 - for the specs that have a rule

@@ -49,6 +49,23 @@ def require_valid(
         raise (DepthError if len(problems) == len(check_depth(spec, level, path)) else ConfigError)(tuple(problems))
 
 
+def require_root(spec: object) -> SupervisorSpec:
+    """``require_valid`` for what a tree is started with, whatever it is: a supervisor."""
+    if not isinstance(spec, SupervisorSpec):
+        at = spec.id if isinstance(spec, WorkerSpec) else "start(...)"
+        hint = "The root of a tree is one: write SupervisorSpec(id=..., children=[...])."
+        raise ConfigError((Problem(at, f"{kind(spec)} is no SupervisorSpec", hint),))
+    require_valid(spec)
+    return spec
+
+
+def require_spec(spec: object) -> None:
+    """Refuse what cannot be a child."""
+    if not isinstance(spec, Spec):
+        hint = "Write WorkerSpec(...) or SupervisorSpec(...)."
+        raise ConfigError((Problem("start_child(...)", f"{kind(spec)} is no spec", hint),))
+
+
 @dataclass(frozen=True, slots=True)
 class _Target:
     """What stands behind a worker's one field of work, looked at once for all the specs that use it."""

@@ -7,9 +7,8 @@ a ``Tree`` when every ``on_start`` has succeeded, or an exception, and then noth
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, get_args
 
 from actors.clock import Clock
 from actors.dispatch.thread import in_background
@@ -18,16 +17,16 @@ from actors.reply import Reply, require_thread
 from actors.system import System
 from actors.tasks.journal import Store
 from trees.build import build
-from trees.check import require_valid
+from trees.check import require_root
 from trees.config import SupervisorSpec
 from trees.console import Console
 from trees.ha.candidacy import candidate, require_shared
 from trees.ha.settings import HA
+from trees.options import Durability, StartOptions
 from trees.store import Keep, MemoryStore, open_store
 from trees.storing import bind, close_store
 from trees.tree import Tree
 
-Durability: TypeAlias = Literal["process", "power"]
 DURABILITIES: Final[tuple[Durability, ...]] = get_args(Durability)
 
 
@@ -69,7 +68,7 @@ def start(
         StartError: a child did not start; its cause chain names each level. Nothing is left running.
     """
     require_thread("start(...)", "async with start_async(...) as tree")
-    launch = _Launch(spec, _Options(clock, seed, max_threads, max_hops, console, store, durability, keep, ha))
+    launch = _Launch(spec, StartOptions(clock, seed, max_threads, max_hops, console, store, durability, keep, ha))
     tree = launch.tree(launch.open())
     try:
         launch.begin(tree).get()
@@ -96,22 +95,7 @@ def start_async(
     ha: HA | None = None,
 ) -> Starting:
     """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``."""
-    return Starting(spec, _Options(clock, seed, max_threads, max_hops, console, store, durability, keep, ha))
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """How a tree is started."""
-
-    clock: Clock | None
-    seed: int | None
-    max_threads: int
-    max_hops: int
-    console: bool
-    store: str | Store | None
-    durability: Durability
-    keep: Keep | None
-    ha: HA | None
+    return Starting(spec, StartOptions(clock, seed, max_threads, max_hops, console, store, durability, keep, ha))
 
 
 class _Launch:
@@ -120,8 +104,8 @@ class _Launch:
     Its console is open from the beginning: it shows what a start waits for.
     """
 
-    def __init__(self, spec: SupervisorSpec, options: _Options) -> None:
-        require_valid(spec)
+    def __init__(self, spec: SupervisorSpec, options: StartOptions) -> None:
+        spec = require_root(spec)
         if options.ha is not None:
             require_shared(spec, options.ha, options.store)
         self._spec = spec
@@ -190,7 +174,7 @@ class _Launch:
 class Starting:
     """A tree that is being started: await it for the ``Tree``, or enter it with ``async with``."""
 
-    def __init__(self, spec: SupervisorSpec, options: _Options) -> None:
+    def __init__(self, spec: SupervisorSpec, options: StartOptions) -> None:
         self._spec = spec
         self._options = options
         self._tree: Tree | None = None

@@ -5,8 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from actors.errors import UnknownPathError
-from actors.problems import require_seconds
+from actors.problems import listed, require_seconds, shown
 from actors.reply import require_thread
 from actors.tasks.errors import EscalationError, StoreError, TaskError, UnknownTaskError
 from actors.tasks.events import TaskSubmitted
@@ -89,8 +88,11 @@ class Tasking(Leading):
         """The tasks that the store has, of all supervisors, those of earlier processes too.
 
         First those that have ended and are still kept, the oldest first, then the others; for each supervisor.
+
+        Raises:
+            ValueError: there is no such status.
         """
-        wanted = None if status is None else TaskStatus(status)
+        wanted = None if status is None else _status(status)
         found: list[TaskHandle] = []
         for desk in self._up.tasks.all_desks():
             store = desk.ground.store
@@ -149,7 +151,7 @@ class Tasking(Leading):
         if desk is not None:
             return desk
         if at not in system.supervisors:
-            raise UnknownPathError(at, system.near(at))
+            raise system.no_supervisor(at)
         raise NoOrchestratorError(at)
 
     def _submission(
@@ -173,6 +175,14 @@ class Tasking(Leading):
             return TaskHandle(desk, id_) if new else self.task(id_)  # it may be a task of another supervisor
 
         return Submission(desk, event), handle
+
+
+def _status(word: TaskStatus | str) -> TaskStatus:
+    try:
+        return TaskStatus(word)
+    except ValueError:
+        known = [str(each) for each in TaskStatus]
+        raise ValueError(f"tasks: {shown(word)} is no status of a task. Use {listed(known)}") from None
 
 
 def _stands_at(handle: TaskHandle, wanted: TaskStatus) -> bool:

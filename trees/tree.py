@@ -16,11 +16,12 @@ from actors.errors import ChildError, UnknownPathError
 from actors.events import Event
 from actors.mailbox import Refusal, SupervisorBox
 from actors.poolbox import PoolBox
+from actors.problems import kind, require_seconds
 from actors.ref import Ref, ref_of
 from actors.reply import Reply, require_thread
 from actors.system import System
 from trees.build import build
-from trees.check import require_valid
+from trees.check import require_spec, require_valid
 from trees.check_tasks import running
 from trees.config import Spec, SupervisorSpec
 from trees.console import Console
@@ -95,7 +96,7 @@ class Tree(Tasking):
     def _children(self, path: str) -> list[Child]:
         supervisor = self._up.supervisors.get(path)
         if supervisor is None:
-            raise UnknownPathError(path, self._up.near(path))
+            raise self._up.no_supervisor(path)
         return list(supervisor.roster.children.values())
 
     # -- changing ------------------------------------------------------------------------------------------
@@ -113,9 +114,10 @@ class Tree(Tasking):
             UnknownPathError: no supervisor of this path is listed now.
             TreeDownError: the whole tree is down.
         """
+        require_spec(spec)
         supervisor = self._up.supervisors.get(path)
         if supervisor is None:
-            raise UnknownPathError(path, self._up.near(path))
+            raise self._up.no_supervisor(path)
         level = path.count("/") + 2
         has_tasks = supervisor.recipe.tasks is not None
         siblings = running(lambda: [child.spec for child in self._children(path)], has_tasks=has_tasks)
@@ -178,7 +180,12 @@ class Tree(Tasking):
         """Have ``callback(event)`` called for everything that happens from now on, in order; returns how to end it.
 
         It runs on a thread of the tree. One that raises is dropped; one that is too slow loses its oldest events.
+
+        Raises:
+            TypeError: it cannot be called.
         """
+        if not callable(callback):
+            raise TypeError(f"subscribe: {kind(callback)} cannot be called. Give a function that takes an event")
         return self._system.bus.subscribe(callback)
 
     def snapshot(self, path: str | None = None, *, stacks: bool = False) -> TreeSnapshot:
@@ -255,7 +262,9 @@ class Tree(Tasking):
         Raises:
             RecursionDetectedError: called in a handler of this tree, which would wait for itself.
             BlockingAskError: called on the thread of a tree's event loop.
+            ValueError: this is no timeout. Nothing was stopped.
         """
+        require_seconds("stop", timeout)
         self._system.refuse_to_wait_for_end()
         ended = self._system.stop()
         in_order = ended.wait(timeout)
@@ -272,7 +281,9 @@ class Tree(Tasking):
             LeaseLostError: another process has its store.
             RecursionDetectedError: called in a handler of this tree, which would wait for itself.
             BlockingAskError: called on the thread of a tree's event loop.
+            ValueError: this is no timeout.
         """
+        require_seconds("wait", timeout)
         self._system.refuse_to_wait_for_end()
         ended = self._system.ended.wait(timeout)
         if ended and self._system.cause is not None:

@@ -1,0 +1,56 @@
+"""How a tree is started: the arguments of ``start`` and ``start_async``, right by themselves.
+
+Comes in: what a host wrote. Goes out: a frozen record, or one ``ConfigError`` with every mistake, before anything runs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import Field, InstanceOf, PlainValidator
+
+from actors import fields
+from actors.clock import Clock
+from actors.problems import kind, refusal
+from actors.tasks.journal import Store
+from actors.words import Words
+from trees.store import Keep
+
+Durability: TypeAlias = Literal["process", "power"]
+
+
+def _methods(protocol: type) -> tuple[str, ...]:
+    return tuple(sorted(name for name in vars(protocol) if not name.startswith("_")))
+
+
+_CLOCK, _STORE = _methods(Clock), _methods(Store)
+
+
+def _a_clock(value: object) -> object:
+    if value is not None and not all(hasattr(value, name) for name in _CLOCK):
+        raise refusal(f"{kind(value)} is no clock", "Leave it out, or give a ManualClock() in a test.")
+    return value
+
+
+def _a_store(value: object) -> object:
+    if value is None or isinstance(value, str) or all(hasattr(value, name) for name in _STORE):
+        return value
+    hint = "Write 'sqlite:///tasks.db' or 'postgresql://user@host/database', or leave it out for memory."
+    raise refusal(f"{kind(value)} is no store", hint)
+
+
+class StartOptions(Words, frozen=True, kw_only=False):
+    """What ``start`` is told beside the spec; the meaning of each is said there."""
+
+    _called: ClassVar[str] = "start(...)"
+
+    clock: Annotated[Any, PlainValidator(_a_clock)]
+    seed: int | None
+    max_threads: Annotated[int, Field(ge=1)]
+    max_hops: fields.Count
+    console: bool
+    store: Annotated[Any, PlainValidator(_a_store)]
+    durability: Durability
+    keep: InstanceOf[Keep] | None
+    ha: Any
+    """Looked at by ``trees.ha``, together with the store."""
