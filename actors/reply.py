@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 import pykka
 
 from actors.clock import monotonic
-from actors.dispatch import HERE, blocking
+from actors.dispatch import HERE, blocking, in_turn
 from actors.dispatch.disposal import UserCallback
 from actors.dispatch.thread import in_background
 from actors.errors import BlockingAskError, ReplyTimeoutError
@@ -144,7 +144,10 @@ class Reply(pykka.Future[Any]):
         self._value = value
         gate = self._gate
         if gate is not None:
-            gate.release()
+            try:
+                gate.release()
+            except RuntimeError:  # one whose time was up at this moment has seen the outcome, and opened it
+                gate = None
         if self._callbacks:
             self._call_back()
         return True
@@ -243,11 +246,17 @@ class Reply(pykka.Future[Any]):
 
     def _hold(self, gate: threading.Lock, timeout_s: float | None) -> bool:
         """Block this thread until the gate is opened; True if there is an outcome."""
-        with blocking():
-            opened = gate.acquire(timeout=-1 if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
-        if opened:
-            gate.release()  # the next waiter's turn
-        return opened or self._value is not _PENDING
+        try:
+            with blocking():
+                gate.acquire(timeout=-1 if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))
+        finally:  # also where a signal handler has raised, which may be after the gate had opened for this thread
+            done = self._value is not _PENDING
+            if done:
+                try:
+                    gate.release()  # the next waiter's turn
+                except RuntimeError:  # open already
+                    done = True
+        return done
 
     def abandon(self) -> None:
         """Its only asker has gone: where its message still waits for its turn, it will not be handled."""
@@ -311,8 +320,8 @@ class Reply(pykka.Future[Any]):
 
         def wake_from_anywhere() -> None:
             try:
-                if get_ident() == thread:
-                    wake()  # the loop is awake, or we should not be here: no need to write into the pipe that wakes it
+                if get_ident() == thread and in_turn(loop):
+                    wake()  # the loop is awake: no need to write into the pipe that wakes it
                 else:
                     loop.call_soon_threadsafe(wake)
             except RuntimeError:

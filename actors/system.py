@@ -240,9 +240,13 @@ class System(DeadLetterOffice, Reports):
         self._books = threading.RLock()
         self.is_down = True
         self.bus.silence()
-        for box in list(self.boxes.values()):
+        boxes = list(self.boxes.values())
+        for inbox in boxes:  # first all: the members of a pool share its lock
+            inbox.lock, inbox.waiters = threading.RLock(), None
+        for box in boxes:
             if isinstance(box, Mailbox):
-                box.lock, box.waiters, box.quiet = threading.RLock(), None, None
+                box.lock = box.lock if box.pool is None else box.pool.lock
+                box.quiet = None
                 box.close(Refusal.DOWN)
         self._unregister()
         self.root.life = self.before_stop = None

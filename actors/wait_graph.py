@@ -24,6 +24,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from actors.dispatch.thread import after_fork
 from actors.errors import RecursionDetectedError
 from actors.messages import CURRENT, own
 
@@ -31,7 +32,16 @@ if TYPE_CHECKING:
     from actors.messages import Address, Current
     from actors.reply import Reply
 
-_FIRST = threading.Lock()
+_FIRST: threading.Lock = threading.Lock()
+
+
+def _forked() -> None:
+    """In the child of a fork nobody gives it back where another thread had it."""
+    global _FIRST  # noqa: PLW0603 - a new lock: the old one may be held for ever
+    _FIRST = threading.Lock()
+
+
+after_fork(_forked)
 
 
 def enter(reply: Reply) -> Current | None:

@@ -312,6 +312,52 @@ os._exit(0)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("held", ["tree.ref('t/p')._box.lock", "actors.wait_graph._FIRST"])
+def test_a_lock_that_another_thread_held_at_a_fork_is_free_in_the_child(held: str) -> None:
+    """Row 35: that of a pool, which its members share, and that of the waits."""
+    done = python(
+        TREE
+        + f"""
+import actors.wait_graph
+def work(message):
+    if message == "hello":
+        return message
+    has, enough = threading.Event(), threading.Event()
+    def hold():
+        with {held}:
+            has.set()
+            enough.wait()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    has.wait()
+    pid = os.fork()
+    if not pid:
+        pool = tree.ref("t/p")
+        pool.tell("dead letter")
+        for ref in (pool, tree.ref("t/p#1")):
+            try:
+                ref.ask("anybody?", block=False).get()
+            except actors.ActorStoppedError as error:
+                print(type(error).__name__, flush=True)
+        os._exit(0)
+    for _ in range(500):
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            break
+        time.sleep(0.02)
+    else:
+        os.kill(pid, 9)
+        print("hung", flush=True)
+    enough.set()
+children = [WorkerSpec(id="p", handle=work, pool=2), WorkerSpec(id="w", handle=work)]
+with start(SupervisorSpec(id="t", children=children)) as tree:
+    tree.ref("t/w").ask("fork", timeout=30)
+    print(tree.ref("t/p").ask("hello"))
+"""
+    )
+
+    assert done.stdout.splitlines() == ["TreeDownError", "TreeDownError", "hello"], done.stderr
+
+
 def test_every_thread_says_in_its_name_whose_it_is() -> None:
     """Row 40."""
     gate = Gate()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from actors.dispatch.wakeup import Turnstile
 from actors.mailbox import Mailbox
 from actors.messages import CURRENT, Current, Origin
 from actors.reply import Reply
-from tests.hardening import LONG_S, Gate, eventually
+from tests.hardening import LONG_S, Gate, eventually, tree_of, worker
 
 # -- a request that ends while others look at what it waits for --------------------------------------------
 
@@ -156,3 +158,98 @@ def test_nobody_goes_in_twice_for_nothing() -> None:
         turnstile.enter(act)
 
     assert looks == ["looked"] * 3
+
+
+# -- a reply that two threads wait for ---------------------------------------------------------------------
+
+
+def test_a_wait_that_is_interrupted_when_the_outcome_has_just_come_leaves_the_others_theirs() -> None:
+    """Ctrl-C in ``tree.wait()``, while another thread waits as well: the gate had opened for the first one only."""
+    reply, real = Reply(), threading.Lock()
+    real.acquire()
+
+    class Gate:
+        """The gate of the reply; a signal handler raises right after it has opened."""
+
+        release = real.release
+
+        def acquire(self, timeout: float) -> bool:
+            assert reply.complete("outcome")
+            assert real.acquire(timeout=timeout)
+            raise KeyboardInterrupt
+
+    reply._gate = Gate()  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        reply.wait(LONG_S)
+
+    assert real.acquire(timeout=0), "whoever waits there as well would wait for ever"
+
+
+def test_an_outcome_that_comes_when_the_time_of_one_who_waits_is_up_is_seen_by_all() -> None:
+    reply, real = Reply(), threading.Lock()
+    real.acquire()
+
+    class Gate:
+        """Its time is up between the outcome and the opening of the gate."""
+
+        release = real.release
+
+        def acquire(self, timeout: float) -> bool:
+            reply._value = "outcome"
+            return False
+
+    reply._gate = Gate()  # type: ignore[assignment]
+
+    assert reply.wait(0.1)
+    reply.complete("outcome")  # finds the gate open
+    assert reply.get() == "outcome"
+
+
+# -- a loop that is about to sleep -------------------------------------------------------------------------
+
+
+def before_it_sleeps(loop: asyncio.AbstractEventLoop, act: Callable[[], object]) -> None:
+    """As the garbage collector, which may run a finalizer there: the loop has looked, and will sleep for long."""
+    selector: Any = loop._selector  # type: ignore[attr-defined]
+    select = selector.select
+
+    def first(timeout: float | None) -> Any:
+        if timeout is None or timeout > 0:
+            selector.select = select
+            act()
+        return select(timeout)
+
+    selector.select = first
+
+
+def test_a_finalizer_on_the_thread_of_the_loop_wakes_it_when_it_is_about_to_sleep() -> None:
+    handled, loops = threading.Event(), []
+
+    async def work(message: str) -> None:
+        loops.append(asyncio.get_running_loop())
+        if message == "handled":
+            handled.set()
+
+    with tree_of(worker("w", work)) as tree:
+        ref = tree.ref("t/w")
+        ref.ask("where")
+        told = threading.Event()
+
+        def finalize() -> None:
+            ref.tell("handled")
+            told.set()
+
+        loop = loops[0]
+        loop.call_soon_threadsafe(before_it_sleeps, loop, finalize)
+
+        assert told.wait(LONG_S)
+        assert handled.wait(2.0)
+
+
+def test_an_answer_that_comes_when_the_loop_of_the_asker_is_about_to_sleep_wakes_it() -> None:
+    async def main() -> str:
+        reply = Reply()
+        before_it_sleeps(asyncio.get_running_loop(), lambda: reply.complete("answer"))
+        return str(await asyncio.wait_for(reply, 2.0))
+
+    assert asyncio.run(main()) == "answer"

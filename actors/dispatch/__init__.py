@@ -6,6 +6,7 @@ one thread at a time: a job may be queued once too often, and a run begins with 
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, Protocol
@@ -31,6 +32,8 @@ class _Here(threading.local):
     soon: AbstractContextManager[None] | None = None
     never_blocks = False
     """True on the thread of a tree's event loop: see ``actors.reply.require_thread``."""
+    in_turn = False
+    """True there while lives are run that need no task: see ``in_turn``."""
 
 
 HERE: Final = _Here()
@@ -45,3 +48,12 @@ def blocking() -> AbstractContextManager[None]:
 def soon() -> AbstractContextManager[None]:
     """Mark the last act of a run: a pool thread inside it may keep the job that it submits for itself."""
     return HERE.soon or _NOT_POOLED
+
+
+def in_turn(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether code that this loop runs, on this thread, is what runs here: the loop looks again before it sleeps.
+
+    A finalizer or a signal handler may run on its thread when it has looked and is about to sleep, or sleeps. It must
+    wake the loop as if it were another thread.
+    """
+    return HERE.in_turn or asyncio.current_task(loop) is not None

@@ -24,7 +24,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from actors.clock import monotonic
-from actors.dispatch import HERE
+from actors.dispatch import HERE, in_turn
 from actors.dispatch.disposal import Disposal, let_go
 from actors.dispatch.executor import DaemonExecutor
 from actors.dispatch.wakeup import Turnstile
@@ -86,7 +86,7 @@ class Loop:
         loop, turn = self._loop, self._turn
         if loop is None or self._called == turn:
             return
-        if self._ident == get_ident():
+        if self._ident == get_ident() and in_turn(loop):
             loop.call_soon(self._run_ready)  # it is awake: no need to write into the pipe that wakes it
         else:
             self._call_on(loop, self._run_ready)
@@ -112,8 +112,12 @@ class Loop:
 
     def _run_ready(self) -> None:
         self._turn += 1  # first: what is appended from now on calls again
-        for life in self._take_ready():
-            self._run_safely(life, self._run)
+        HERE.in_turn = True
+        try:
+            for life in self._take_ready():
+                self._run_safely(life, self._run)
+        finally:
+            HERE.in_turn = False
 
     @staticmethod
     def _run_safely(life: WorkerLife, run: Callable[[WorkerLife], object]) -> None:
@@ -231,7 +235,7 @@ class Loop:
         self._busy.set()
         if loop is None or self._thread is None:
             return
-        loop.call_soon_threadsafe(loop.stop)
+        self._call_on(loop, loop.stop)
         if not self.is_here:
             self._thread.join(timeout_s)
         if self._watchdog is not None:

@@ -100,6 +100,8 @@ class Pool:
         self._near = False
         self._refusal: RuntimeError | None = None
         """Why the last new thread could not be started, until that has been reported."""
+        self._reports = False
+        """True while that is being reported."""
         self._closed = False
         self._ticker: threading.Thread | None = None
         self._tick = Wakeup()
@@ -197,10 +199,15 @@ class Pool:
         return True
 
     def _report_refusal(self) -> None:
-        """Say that the machine gave no thread; saying it may itself submit a job."""
-        refusal, self._refusal = self._refusal, None
-        if refusal is not None:
+        """Say that the machine gave no thread. Saying it submits a job, which may be refused a thread as well: once."""
+        refusal = self._refusal
+        if refusal is None or self._reports:
+            return
+        self._reports = True
+        try:
             self._failed(refusal)
+        finally:
+            self._refusal, self._reports = None, False
 
     # -- growing -------------------------------------------------------------------------------------------
 
