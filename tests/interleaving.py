@@ -204,17 +204,19 @@ def explore(
     watch: Watch,
     *,
     switches: int,
-    most: int = 100_000,
+    most: int = 1_000_000,
+    one_in: int = 1,
 ) -> int:
     """Run a scene in every order; how many runs that were.
 
-    ``scene(scheduler)`` adds its threads and returns what checks the end of the run.
+    ``scene(scheduler)`` adds its threads and returns what checks the end of the run. With ``one_in`` above 1, only one
+    in so many of the last switches is tried, spread evenly over all orders.
 
     Raises:
         AssertionError: of the first run that went wrong, with its switches.
     """
     left: list[tuple[tuple[tuple[int, int], ...], int]] = [((), 0)]
-    runs = 0
+    runs = last_switches = 0
     while left:
         taken, used = left.pop()
         scheduler = Scheduler(taken, watch)
@@ -226,7 +228,12 @@ def explore(
             message = f"run {runs}, switches {taken}: {type(wrong).__name__}: {wrong}"
             raise AssertionError(message) from wrong
         assert runs < most, "too many orders to try them all"
-        left.extend(_variants(taken, used, scheduler, switches))
+        for variant in _variants(taken, used, scheduler, switches):
+            if used < switches == variant[1]:
+                last_switches += 1
+                if last_switches % one_in:
+                    continue
+            left.append(variant)
     return runs
 
 

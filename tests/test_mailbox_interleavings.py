@@ -2,11 +2,15 @@
 
 ``tests.interleaving`` runs senders, runs of a life, and whoever closes or replaces it through the real code. Then the
 protocol is broken on purpose, each time by a mistake that was made here before or is easy to make: some order shows it.
+
+``REGROW_ORDERS=all pytest tests/test_mailbox_interleavings.py`` tries the deep scenes in all orders; otherwise one in
+some of them is tried, spread evenly.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import textwrap
 from collections import deque
 from collections.abc import Callable
@@ -365,6 +369,7 @@ QUICK = [
     (pool_whose_member_ends, 1),
     (pool_that_closes, 1),
 ]
+ONE_IN = 1 if os.environ.get("REGROW_ORDERS") == "all" else 31
 DEEP = [(two_runs, 2), (pool_of_two, 2), (pool_whose_member_ends, 2), (full_and_blocking, 2)]
 
 
@@ -380,12 +385,10 @@ def test_in_every_order_each_message_is_handled_once_or_answered(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(600)  # for all orders
 @pytest.mark.parametrize(("scene", "switches"), named(DEEP))
-def test_in_every_order_with_one_more_switch_the_same_holds(
-    scene: Callable[[Scheduler], Callable[[], None]], switches: int
-) -> None:
-    assert explore(scene, WATCH, switches=switches) > 1000
+def test_with_one_more_switch_the_same_holds(scene: Callable[[Scheduler], Callable[[], None]], switches: int) -> None:
+    assert explore(scene, WATCH, switches=switches, one_in=ONE_IN) > 100
 
 
 # -- the faults, planted again -----------------------------------------------------------------------------
