@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from actors.tasks.state import TaskState
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, settle
 from tests.crew import LONG_S
 from tests.databases import postgres, postgres_url, sqlite_url, store_url
@@ -60,7 +61,7 @@ def left(outside: Outside) -> int:
 
 def ordered(outside: Outside, task: str, kind: str, body: dict[str, Any]) -> bool:
     """Put any order down; whether it is taken."""
-    return outside._carried_out(SeenTask.of("p", task, []), kind, body, WAIT_S)
+    return outside._carried_out(SeenTask("p", [], TaskState(task)), kind, body, WAIT_S)
 
 
 def answered(outside: Outside, id_: str, word: str, value: Any = None, wait_s: float = WAIT_S) -> str:
