@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -222,7 +223,7 @@ def test_a_teams_question_is_found_and_answered_by_its_own_id(store_url: str) ->
         said = answered(outside, id_, "approve")
         report = handle.result(timeout=LONG_S)
 
-    assert id_.startswith("t:team:")
+    assert id_.startswith("t@team:")
     assert sorted(task.id for task in listed.tasks) == ["t", id_.rpartition(":a:")[0]]
     assert said == f"escalation {id_}: answered: approve"
     assert report.status is TaskStatus.SUCCEEDED
@@ -243,6 +244,26 @@ def test_what_is_not_there_is_said_to_be_so(sqlite_url: str) -> None:
             outside.question("elsewhere:a:1")
         with pytest.raises(EscalationError):
             tree.respond("t-1:a:1", None)  # type: ignore[arg-type]
+
+
+def test_a_task_that_is_forgotten_after_it_was_found_is_not_called_damaged(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start(spec_of(ScriptedExecutable("ok")), store=sqlite_url) as tree, Outside(sqlite_url) as outside:
+        tree.submit(Task("do it", id="t")).result(timeout=LONG_S)
+        rows = outside._store.all_tasks()
+        rows += [replace(row, id="gone", whole=None) for row in rows]
+        monkeypatch.setattr(outside._store, "all_tasks", lambda _root=None: rows)
+        listed = outside.tasks(None)
+        with pytest.raises(OutsideError, match="task gone: is not in this store any more"):
+            outside.task("gone")
+        with pytest.raises(OutsideError, match="task gone: is not in this store any more"):
+            outside.question("gone:a:1")
+        gone = SeenTask("p", [], TaskState("gone"))
+        with pytest.raises(OutsideError, match="task gone: is not in this store any more"):
+            outside.cancel(gone, "late", WAIT_S)
+
+    assert ([task.id for task in listed.tasks], listed.damaged) == (["t"], [])
 
 
 def test_of_two_trees_with_a_task_of_one_id_one_must_be_named(sqlite_url: str) -> None:

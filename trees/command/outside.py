@@ -112,7 +112,15 @@ class Outside:
         raise OutsideError(f"escalation {id_}", "is not in this store", "'regrow tasks' lists those that are open.")
 
     def _seen(self, row: KeptTask) -> SeenTask:
-        return SeenTask.of(row.root, row.id, self._store.read(row.id, root=row.root))
+        return self._read(row.root, row.id)
+
+    def _read(self, root: str, id_: str) -> SeenTask:
+        """As it is now. Its tree may have forgotten it since it was found."""
+        records = self._store.read(id_, root=root)
+        if not records:
+            what = "is not in this store any more: it was finished, and its time there was over"
+            raise OutsideError(f"task {id_}", what, "start(keep=...) says how long finished tasks stay.")
+        return SeenTask.of(root, id_, records)
 
     # -- orders --------------------------------------------------------------------------------------------
 
@@ -155,7 +163,7 @@ class Outside:
         return True
 
     def _again(self, task: SeenTask) -> SeenTask:
-        return SeenTask.of(task.root, task.id, self._store.read(task.id, root=task.root))
+        return self._read(task.root, task.id)
 
 
 def _answer_to(task: SeenTask, id_: str) -> EscalationAnswered | EscalationExpired | None:

@@ -48,6 +48,19 @@ def all_tasks(connection: Connection, root: str | None = None) -> list[KeptTask]
     return [KeptTask(*row) for row in connection.execute(wanted)]
 
 
+def _records(connection: Connection, root: str, stream: str, start: int = 0) -> list[Event]:
+    """The records of a stream, none where there is none.
+
+    Its tree may forget it at any moment. So it is looked for after its records: a stream that is still there and has
+    none has lost them.
+    """
+    found = journals.read(connection, root, stream, start, is_there=False)
+    if not found and not start:
+        is_there = select(streams.c.id).where((streams.c.root == root) & (streams.c.id == stream))
+        found = journals.read(connection, root, stream, is_there=connection.execute(is_there).first() is not None)
+    return found
+
+
 class Looking:
     """A database of stores, seen from outside of them."""
 
@@ -78,7 +91,7 @@ class Looking:
             return all_tasks(connection, root)
 
     def read(self, stream: str, start: int = 0, *, root: str | None = None) -> Sequence[Event]:
-        """The records of a task from the ``start``-th on.
+        """The records of a task from the ``start``-th on; none where there is no such task, or none any more.
 
         Raises:
             StoreError: they are damaged; or there is a task of this id in several roots, and none was named.
@@ -89,14 +102,18 @@ class Looking:
                 what = f"has a task {stream!r} in each of {', '.join(sorted(found))}. Say which root"
                 raise StoreError(self._database.name, what)
             of = root if root is not None else next(iter(found), "")
-            return journals.read(connection, of, stream, start, is_there=of in found)
+            return _records(connection, of, stream, start)
 
     def journals(self, tasks: Iterable[KeptTask]) -> Iterator[tuple[KeptTask, Sequence[Event] | StoreError]]:
-        """The records of many tasks, through one connection; of one that is damaged, what is wrong with it."""
+        """The records of many tasks, through one connection; of one that is damaged, what is wrong with it.
+
+        Whoever listed them did so before: one that its tree has forgotten since is left out.
+        """
         with self._database.reading() as connection:
             for task in tasks:
                 try:
-                    yield task, journals.read(connection, task.root, task.id)
+                    if found := _records(connection, task.root, task.id):
+                        yield task, found
                 except StoreError as error:
                     yield task, error
 
