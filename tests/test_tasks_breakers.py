@@ -18,6 +18,7 @@ from trees import (
     Subtask,
     SubtaskRetrying,
     Task,
+    TaskFailedError,
     WorkerSpec,
 )
 
@@ -241,8 +242,8 @@ def test_a_failover_goes_to_the_one_that_admits_and_waits_for_one_that_does_not_
 
     with shop((), a, b, planner=planner, on_failure=[Failover()]) as it:
         for _ in range(2):
-            it.tree.submit(Task("go", priority=1))
-            it.pass_()
+            with pytest.raises(TaskFailedError):
+                it.tree.run(Task("go", priority=1), timeout=LONG_S)
         it.submit()  # a fails, and the only other one admits nothing before its probe
         before = it.handle.report
         it.advance(30.0)

@@ -8,7 +8,7 @@ import pytest
 
 from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, settle
 from tests.dispatching import LONG_S, heard, one, shop, submitted, until
-from trees import SupervisorSpec, Task, TaskError, Tasks, WorkerSpec, start
+from trees import Breaker, SupervisorSpec, Task, TaskError, Tasks, WorkerSpec, start
 
 
 def team(id: str, *members: WorkerSpec, **words: Any) -> SupervisorSpec:
@@ -125,3 +125,62 @@ def test_what_gave_way_in_a_team_goes_on_in_that_team_though_another_one_could_d
     assert report.results == {"s": {"b1": "b1", "b2": "b2"}}
     assert len(b1.calls) == 1
     assert len(a.calls) == 1
+
+
+@pytest.mark.parametrize("how", ["cancel", "deadline", "backup", "stopped", "nobody waits"])
+def test_a_paused_team_whose_breaker_opens_or_that_is_gone_leaves_no_part_of_the_task_behind(how: str) -> None:
+    clock = ManualClock()
+    undone: list[Any] = []
+    with Hang() as hang:
+
+        async def second(task: Any, context: Any) -> str:
+            if context.goal == "urgent":
+                raise RuntimeError("it is broken")
+            await hang.hold_async()
+            return "two"
+
+        async def asks(task: Any, context: Any) -> str:
+            with pytest.raises(TaskError):
+                await context.ask("team", "slow", timeout=20.0)
+            return "did without"
+
+        first = WorkerSpec(id="one", execute=lambda *_: "one", undo=lambda _, __, context: undone.append(context.goal))
+        members = first, WorkerSpec(id="two", execute=second)
+        words: dict[str, Any] = {"backup": "spare"} if how == "backup" else {}
+        spec = shop(
+            team("team", *members, breaker=Breaker(failure_threshold=1, cooldown_s=1000), **words),
+            WorkerSpec(id="spare", execute=lambda *_: "spare"),
+            WorkerSpec(id="asks", execute=asks),
+            plans={
+                "slow": [one("part", "asks" if how == "nobody waits" else "team", instruction="slow", required=False)],
+                "urgent": [one("team", instruction="urgent")],
+            },
+            max_parallel=1,
+        )
+        with start(spec, clock=clock) as tree:
+            slow = tree.submit(Task("slow", priority=5, deadline_s=30 if how == "deadline" else None))
+            hang.wait_until_entered()
+            with pytest.raises(TaskError):
+                tree.run(Task("urgent", priority=1), timeout=LONG_S)
+            heard(tree)
+            if how == "cancel":
+                slow.cancel()
+            elif how == "deadline":
+                clock.advance(30)
+            elif how == "stopped":
+                tree.terminate_child("shop/team")
+                assert "part" in slow.result(timeout=LONG_S).failed
+                tree.restart_child("shop/team")  # which finds what it was told meanwhile
+            if how in {"cancel", "deadline"}:
+                with pytest.raises(TaskError):
+                    slow.result(timeout=LONG_S)
+            elif how == "nobody waits":
+                clock.advance(20)
+                assert slow.result(timeout=LONG_S).results == {"part": "did without"}
+            elif how == "backup":
+                assert slow.result(timeout=LONG_S).results == {"part": "spare"}
+            settle(tree)
+            open_parts = [each.id for each in tree.tasks() if not each.status.is_final]
+
+    assert open_parts == []
+    assert undone == ["urgent", "slow"]

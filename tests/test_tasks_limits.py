@@ -1,9 +1,13 @@
 """A task ends by its deadline, or by its budget: gracefully, with what is done."""
 
+import asyncio
+import itertools
+import threading
 from typing import Any
 
 import pytest
 
+from actors.tasks.task import NO_USAGE
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, Slow
 from tests.attempts import LONG_S, SLOWLY, no, shop
 from trees import (
@@ -11,13 +15,19 @@ from trees import (
     BudgetExceededError,
     Done,
     Retry,
+    StaticPlan,
     Subtask,
     SubtaskFailed,
     SubtaskRetrying,
     SubtaskSucceeded,
+    SupervisorSpec,
+    Task,
+    TaskCancelledError,
     TaskDeadlineError,
+    Tasks,
     Usage,
     WorkerSpec,
+    start,
 )
 
 ONE = (Subtask("x", worker="a"),)
@@ -148,3 +158,40 @@ def test_a_subtask_over_its_own_budget_has_failed_and_is_not_tried_again() -> No
     assert "tokens 6 of 5" in report.failed["x"]
     assert (failed.kind, len(script.calls)) == ("invalid", 1)
     assert report.usage.tokens == 6
+
+
+@pytest.mark.parametrize("end", ["preempted", "cancelled", "cancelled by another orchestrator"])
+def test_what_an_attempt_used_that_was_ended_for_reasons_of_others_is_counted_once(end: str) -> None:
+    begun, calls = threading.Event(), itertools.count(1)
+
+    async def uses(_: object, context: Any) -> str:
+        context.use(tokens=50)
+        if next(calls) == 1:
+            begun.set()
+            await asyncio.get_running_loop().create_future()
+        return "done"
+
+    plan = [Subtask("a", worker="w")]
+    spec = SupervisorSpec(
+        id="p",
+        tasks=Tasks(planner=StaticPlan(plan), max_parallel=1),
+        children=[WorkerSpec(id="w", execute=uses)],
+    )
+    with start(spec) as tree:
+        handle = tree.submit(Task("go", priority=5))
+        assert begun.wait(LONG_S)
+        if end == "preempted":
+            tree.run(Task("urgent", priority=1), timeout=LONG_S)
+        else:
+            if end != "cancelled":
+                tree.terminate_child("p/orchestrator")
+                tree.restart_child("p/orchestrator")
+            handle.cancel()
+            with pytest.raises(TaskCancelledError):
+                handle.result(LONG_S)
+        records = list(handle.events())  # they end with the task
+        report = handle.report
+
+    assert report is not None
+    assert report.usage.tokens == (100 if end == "preempted" else 50)
+    assert sum(getattr(each, "usage", NO_USAGE).tokens for each in records) == report.usage.tokens

@@ -10,9 +10,13 @@ import pytest
 from actors import Failed
 from actors.tasks.events import SubtaskStarted
 from actors.testing import ManualClock, settle
+from tests.dispatching import until
 from tests.teams import LONG_S, above, does, fails, run, team
 from trees import (
+    Approve,
+    Budget,
     Failover,
+    Reject,
     Report,
     Subtask,
     TaskFailedError,
@@ -119,3 +123,92 @@ def test_two_attempts_of_two_tasks_run_in_one_team_side_by_side() -> None:
 
     assert {report.status for report in reports} == {TaskStatus.SUCCEEDED}
     assert [event.worker for event in started] == ["team", "team"]
+
+
+# -- a team that is gone -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["stopped", "deleted"])
+@pytest.mark.parametrize("when", ["before its undo", "in the middle of its undo"])
+def test_a_person_is_asked_where_a_team_that_is_to_undo_is_gone(when: str, how: str) -> None:
+    begun, go_on, undone = threading.Event(), threading.Event(), list[str]()
+    goes_on = threading.Event()
+
+    def undo(*_: Any) -> None:
+        undone.append("x")
+        if when == "in the middle of its undo":
+            begun.set()
+            goes_on.wait(LONG_S)
+
+    def waits(*_: Any) -> None:
+        if when == "before its undo":
+            begun.set()
+        go_on.wait(LONG_S)
+        raise Failed("it cannot be done")
+
+    plan = [Subtask("only", worker="team"), Subtask("after", worker="w", depends_on=["only"])]
+    spec = above(team(WorkerSpec(id="x", execute=does, undo=undo)), WorkerSpec(id="w", execute=waits), plan=plan)
+    with start(spec) as tree:
+        handle = tree.submit("the goal")
+        if when == "in the middle of its undo":
+            go_on.set()
+        assert begun.wait(LONG_S)
+        tree.terminate_child("p/team")
+        if how == "deleted":
+            tree.delete_child("p/team")
+        go_on.set()
+        until(lambda: handle.escalations)
+        (question,) = handle.escalations
+        goes_on.set()
+        if how == "stopped":
+            tree.restart_child("p/team")
+            settle(tree)
+            handle.respond(question.id, Approve())
+        else:
+            handle.respond(question.id, Reject("leave it"))
+        with pytest.raises(TaskFailedError) as caught:
+            handle.result(LONG_S)
+
+    report = caught.value.report
+    assert report is not None
+    assert "team" in question.error
+    assert len(undone) <= 1
+    assert report.compensated == (["only"] if how == "stopped" else [])
+    assert list(report.undo_errors) == ([] if how == "stopped" else ["only"])
+
+
+def test_nobody_is_asked_about_a_team_that_is_gone_where_its_members_had_nothing_to_undo() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def waits(*_: Any) -> None:
+        begun.set()
+        go_on.wait(LONG_S)
+        raise Failed("it cannot be done")
+
+    plan = [Subtask("only", worker="team"), Subtask("after", worker="w", depends_on=["only"])]
+    with start(above(team(WorkerSpec(id="x", execute=does)), WorkerSpec(id="w", execute=waits), plan=plan)) as tree:
+        handle = tree.submit("the goal")
+        assert begun.wait(LONG_S)
+        tree.terminate_child("p/team")
+        go_on.set()
+        with pytest.raises(TaskFailedError) as caught:
+            handle.result(LONG_S)
+
+    assert caught.value.report is not None
+    assert (caught.value.report.compensated, caught.value.report.undo_errors) == ([], {})
+
+
+def test_what_a_team_did_whose_result_is_refused_above_is_undone() -> None:
+    done: list[str] = []
+
+    def pays(_: Any, context: Any) -> str:
+        context.use(tokens=9)
+        done.append("paid")
+        return "paid"
+
+    member = WorkerSpec(id="x", execute=pays, undo=lambda *_: done.append("refunded"))
+    report = run(above(team(member), plan=[Subtask("only", worker="team", budget=Budget(tokens=5))]))
+
+    assert "tokens 9 of 5" in report.failed["only"]
+    assert done == ["paid", "refunded"]
+    assert report.compensated == ["only"]

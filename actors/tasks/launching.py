@@ -295,7 +295,13 @@ class Launching:
         """Those who wait for others meanwhile may be served by it again when its breaker admits a probe."""
         if entry.breaker is not None and entry.breaker.state == "open":
             now = self._to.time()
-            self._to.at(now + entry.breaker.retry_in_s(now), lambda: self.changed(entry))
+            self._to.at(now + entry.breaker.retry_in_s(now), lambda: self._cooled_down(entry))
+
+    def _cooled_down(self, entry: Entry) -> None:
+        """Its time has come; where that is not so (a clock was read a little apart), it is looked at once more."""
+        self.changed(entry)
+        if not entry.admits(self._to.time()):
+            self.cools_down(entry)
 
     # -- preemption ----------------------------------------------------------------------------------------
 

@@ -90,8 +90,11 @@ class Teamwork:
 
     def gone(self, entry: Entry) -> None:
         """A team is down for good: nobody there will answer for what it had."""
-        for attempt in list(entry.attempts.values()):
-            attempt.fail(self._to.system.stopped_error(entry.path, Refusal.STOPPED))
+        to = self._to
+        undos = [each for each in list(to.ground.attempts.values()) if each.role == "undo" and each.desk is to.desk]
+        given = [each for each in undos if each.errand is None and each.path == entry.path]
+        for attempt in [*entry.attempts.values(), *given]:
+            attempt.fail(to.system.stopped_error(entry.path, Refusal.STOPPED))
 
     # -- having --------------------------------------------------------------------------------------------
 

@@ -16,11 +16,12 @@ from actors.callables import is_async
 from actors.errors import Failed
 from actors.messages import Origin
 from actors.tasks import events, ladder
-from actors.tasks.attempt import Attempt
+from actors.tasks.attempt import STOP, Attempt, AttemptEnded
 from actors.tasks.classify import NEUTRAL, classify
 from actors.tasks.context import Context
 from actors.tasks.errand import Errand, begin
-from actors.tasks.errors import AttemptTimeoutError, NoCapableWorkerError
+from actors.tasks.errors import AttemptTimeoutError, NoCapableWorkerError, StoreError
+from actors.tasks.folding import folded
 from actors.tasks.node import Act, Node, part_of
 from actors.tasks.outcome import Done, Failure, Kind
 from actors.tasks.policy import Escalate, Retry
@@ -71,11 +72,11 @@ class Undoing:
             left = self._left[state.id] = sorted(acts, key=lambda each: each[0])
         while left:
             _, node, act = left.pop()
-            if act.needs_undo and self._how(node, act) is not None:
+            if act.needs_undo and self._how(state, node, act) is not None:
                 return node, act
         return None
 
-    def _how(self, node: Node, act: Act) -> Callable[..., Any] | Entry | str | None:
+    def _how(self, state: TaskState, node: Node, act: Act) -> Callable[..., Any] | Entry | str | None:
         """What undoes an act: code, a worker, the team that did it; a text where that is gone; None: nothing."""
         entry = self._to.staff.was(act.worker)
         declared = node.spec.undo
@@ -84,8 +85,9 @@ class Undoing:
         if declared is None and entry is None and act.undoable:
             return f"{act.worker!r}, which knew how to undo it, is gone"
         if declared is None:
-            # A team's open act is one that gave way: what it had finished by then is done.
-            return entry if entry is not None and entry.is_team and (act.done or act.open) else None
+            # What a team finished is done, also where the act is open (it gave way) or its result was refused above.
+            is_teams = entry is not None and entry.is_team and act.needs_undo
+            return self._by_team(state, node, act, entry) if is_teams and entry is not None else None
         code: Callable[..., Any]
         if not isinstance(declared, str):
             code = declared
@@ -94,6 +96,21 @@ class Undoing:
             by = self._to.staff.get(declared)
             return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
         return partial(_imported, declared)
+
+    def _by_team(self, state: TaskState, node: Node, act: Act, team: Entry) -> Entry | str | None:
+        """The team that did it; where that is gone, a text if its members had done what only they could undo."""
+        if not team.is_gone:
+            return team
+        part = part_of(state.id, node, act, state.ids)
+        try:
+            kept = self._to.store.read(part)
+            nodes = folded(part, kept).nodes.values() if kept else ()
+            is_needed = any(
+                each.needs_undo and (each.undoable or of.spec.undo) for of in nodes for each in of.acts or ()
+            )
+        except StoreError:
+            is_needed = True  # nobody can tell
+        return f"the team {team.id!r}, whose members knew how to undo it, is gone" if is_needed else None
 
     def forget_strangers(self) -> None:
         """Of a new incarnation: undos whose end is recorded already."""
@@ -134,7 +151,7 @@ class Undoing:
 
     def _call(self, state: TaskState, node: Node, act: Act, number: int) -> None:
         to = self._to
-        how = self._how(node, act)
+        how = self._how(state, node, act)
         key = f"{state.id}/{node.id}#{act.number}.{act.worker}~undo.{number}"
         attempt = to.ground.attempts.get(key)
         if attempt is not None:
@@ -144,6 +161,8 @@ class Undoing:
             elif isinstance(how, Entry):
                 self._limit(attempt)
                 to.act(self._give, attempt, how)
+            else:
+                attempt.fail(AttemptEnded(STOP))  # whoever had it is gone
             return
         if how is None or isinstance(how, str):
             self._fails(state, node, Failure(Kind.NOBODY, NoCapableWorkerError(state.id, (how or "its undo",), ())))
