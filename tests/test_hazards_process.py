@@ -336,7 +336,7 @@ def work(message):
         pool.tell("dead letter")
         for ref in (pool, tree.ref("t/p#1")):
             try:
-                ref.ask("anybody?", block=False).get()
+                ref.ask("anybody?")
             except actors.ActorStoppedError as error:
                 print(type(error).__name__, flush=True)
         os._exit(0)
