@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from actors import wait_graph
+from actors.dispatch.disposal import Disposal
 from actors.dispatch.executor import DaemonExecutor
 from actors.dispatch.wakeup import Turnstile
 from actors.mailbox import Mailbox
@@ -257,3 +259,32 @@ def test_an_answer_that_comes_when_the_loop_of_the_asker_is_about_to_sleep_wakes
         return in_time
 
     assert asyncio.run(main())
+
+
+# -- finalizers --------------------------------------------------------------------------------------------
+
+
+def test_a_finalizer_that_never_returns_holds_up_nothing_that_was_gathered_with_it() -> None:
+    gate = Gate()
+
+    class Stuck:
+        def __del__(self) -> None:
+            gate()
+
+    def set_off(disposal: Disposal) -> None:
+        threading.Thread(target=disposal.run, daemon=True).start()
+
+    disposal = Disposal(set_off, gather_s=0.01)
+    left = []
+    for number in range(5):
+        thing: Any = Stuck() if number == 2 else threading.Event()
+        if number != 2:
+            left.append(weakref.ref(thing))
+        things = [thing]
+        thing = None
+        disposal.put(things)
+    try:
+        gate.wait_reached()
+        eventually(lambda: all(each() is None for each in left), "the end of the others")
+    finally:
+        gate.open.set()

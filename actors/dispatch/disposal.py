@@ -7,7 +7,7 @@ supervisor, nor under a lock, and nothing is reported after them. Where a life r
 =============  ========================================================================================
 life ran on    its objects are let go of
 =============  ========================================================================================
-the pool       by a job of their own on the pool (``Disposal``), at most some of them after each other
+the pool       by a job of their own on the pool (``Disposal``), one after the other
 the loop       on the loop, between two tasks: what belongs to a loop is finalized there
 a thread       on that thread, as the last it does; on the pool where it was killed while idle
 =============  ========================================================================================
@@ -15,8 +15,9 @@ a thread       on that thread, as the last it does; on the pool where it was kil
 Who hands a list over keeps the list, but not what is in it: the disposal empties it. So the last reference is always
 the disposal's, whichever thread is faster.
 
-No lock: see ``SingleJob``. A run of the disposal leaves *before* it lets go of anything, so an object whose finalizer
-blocks for ever costs one thread, and not all that follows it.
+No lock: see ``SingleJob``. A run of the disposal leaves *before* it lets go of anything, and takes one thing at a time;
+where there is more than one it first sets off another run. So an object whose finalizer blocks for ever costs one
+thread, and holds up nothing else: neither what follows it nor what was gathered with it.
 """
 
 from __future__ import annotations
@@ -59,14 +60,15 @@ class Disposal:
         if self._gather_s:
             with blocking():
                 threading.Event().wait(self._gather_s)
-        batch: list[list[Any]] = []
-        while self._left:
-            batch.append(self._left.popleft())
         self._job.leave()
-        if self._left:
-            self._job.rouse()
-        while batch:
-            let_go(batch.pop())
+        if len(self._left) > 1:
+            self._job.rouse()  # this run may never come back from the first of them
+        while self._left:
+            try:
+                things = self._left.popleft()
+            except IndexError:  # another run was faster
+                return False
+            let_go(things)
         return False
 
 
