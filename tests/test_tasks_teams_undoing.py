@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -18,6 +19,7 @@ from trees import (
     Failover,
     Reject,
     Report,
+    Retry,
     Subtask,
     TaskFailedError,
     TaskStatus,
@@ -212,3 +214,35 @@ def test_what_a_team_did_whose_result_is_refused_above_is_undone() -> None:
     assert "tokens 9 of 5" in report.failed["only"]
     assert done == ["paid", "refunded"]
     assert report.compensated == ["only"]
+
+
+@pytest.mark.parametrize("ended", ["done", "timed out"])
+def test_what_could_not_be_undone_keeps_its_key_where_its_team_is_tried_again_and_is_undone_then(ended: str) -> None:
+    keys, undos = list[str](), list[str]()
+
+    async def pays(_: Any, context: Any) -> str:
+        keys.append(context.idempotency_key)
+        if ended == "timed out" and len(keys) == 1:
+            await asyncio.get_running_loop().create_future()
+        return "paid"
+
+    def refunds(*_: Any) -> None:
+        undos.append("refund")
+        if len(undos) == 1:
+            raise Failed("not now")
+
+    members = (
+        WorkerSpec(id="x", execute=pays, undo=refunds, timeout_s=0.2 if ended == "timed out" else None),
+        WorkerSpec(id="y", execute=fails),
+    )
+    once_more = [Retry(max_attempts=2, initial_s=0.0, max_s=0.0)]
+    with start(above(team(*members), on_failure=once_more)) as tree:
+        handle = tree.submit("the goal")
+        until(tree.escalations)
+        tree.respond(tree.escalations()[0].id, Reject("leave it"))
+        with pytest.raises(TaskFailedError):
+            handle.result(LONG_S)
+
+    assert len(set(keys)) == 1
+    assert len(keys) == (1 if ended == "done" else 2)
+    assert undos == ["refund", "refund"]

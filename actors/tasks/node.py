@@ -53,6 +53,7 @@ class Act:
         "part",
         "result",
         "seq",
+        "stands",
         "undoable",
         "undone",
         "unknown",
@@ -74,6 +75,8 @@ class Act:
         self.done = False
         self.result: Any = None
         self.undone = False
+        self.stands = False
+        """Its undo was given up: nobody calls it again, and what it did is so, or may be."""
         self.undoable = False
         """Its worker said how it is undone."""
         self.part = ""
@@ -93,7 +96,7 @@ class Act:
     @property
     def needs_undo(self) -> bool:
         """True where it has had its effect, or may have had it."""
-        return not self.undone and (self.done or self.unknown or self.open)
+        return not self.undone and not self.stands and (self.done or self.unknown or self.open)
 
 
 class Escalation:
@@ -248,8 +251,9 @@ class Node:
 
     @property
     def was_undone(self) -> bool:
-        """What it did under its present key is not so any more."""
-        return any(act.undone and act.number == self.act for act in self.acts or ())
+        """What it did under its present key is not so any more: all of it."""
+        acts = [act for act in self.acts or () if act.number == self.act]
+        return any(act.undone for act in acts) and not any(act.stands for act in acts)
 
     def begins_anew(self) -> None:
         """It had ended, and is tried again: the same act, unless that was undone."""

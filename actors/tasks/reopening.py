@@ -2,7 +2,8 @@
 
 The ladder above may try a team again after a failure or a timeout. That is the same act, so it is the same part: its
 journal goes on with a ``TaskReopened``. Subtasks that are done are not done again; those that failed, were cut short or
-did not run are tried anew under their old keys. What was undone meanwhile is a new act, with a new key.
+did not run are tried anew under their old keys. What was undone meanwhile is a new act, with a new key; not so where
+its undo was given up, because what it did, or may have done, stands.
 
 So it is where a reviewer sends subtasks back; only that each of these is a new act, because its result was wrong.
 
@@ -27,7 +28,6 @@ def reopen(state: TaskState, event: events.TaskReopened) -> None:
     state.chain, state.lineage, state.hops = event.chain, event.lineage, event.hops
     if state.final is None:
         return
-    stays_done = frozenset(state.undo_errors)
     state.final = state.ending = state.refusal = state.output = None
     state.paused = state.reviewed = state.combined = state.best_effort = False
     state.refusals = state.iterations = 0
@@ -39,8 +39,10 @@ def reopen(state: TaskState, event: events.TaskReopened) -> None:
     for node in state.nodes.values():
         node.counted = None
     for node in planned:
-        if node.status is not SubtaskStatus.SUCCEEDED or (node.was_undone and node.id not in stays_done):
+        if node.status is not SubtaskStatus.SUCCEEDED or node.was_undone:
             node.begins_anew()
+    for act in [act for node in state.nodes.values() for act in node.acts or ()]:
+        act.stands = False  # should it end badly once more, its undo is called once more
     for node in planned:
         node.missing = sum(not state.nodes[needed].is_done for needed in node.spec.depends_on)
         node.wanted = sum(not dependant.is_done for dependant in node.dependants)

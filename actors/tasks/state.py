@@ -355,7 +355,7 @@ class TaskState:
         node = self.nodes[event.subtask]
         act = act_of(node, event.worker, event.act)
         if act is not None:
-            act.undone = True
+            act.undone, act.stands = not event.error, bool(event.error)
         self.undoing = None
         node.compensating, node.undo_attempt, node.due, node.answered = None, 0, None, None
         if event.error:
