@@ -11,11 +11,13 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass, fields
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from loguru import logger
 
 from actors.callables import type_name
+from actors.clock import local
+from actors.errors import Escalated
 from actors.spec import Reason
 
 
@@ -25,9 +27,16 @@ class Event:
 
     level: ClassVar[str] = "TRACE"
     """Of its log line, where nothing else is said."""
+    advice: ClassVar[str] = ""
+    """What a person should do, for the log line: a format of its fields."""
 
     path: str
     """Where: a child's path; the root's for the whole tree."""
+
+    @property
+    def has_question(self) -> bool:
+        """Whether what it has for an error is a question to a person, which is in no log line."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +211,17 @@ _LEVELS: dict[type[Event], str] = {
 }
 
 
+_SHOWN = "in log lines"
+UNLOGGED: Final = {_SHOWN: "never"}
+"""Of a field that is for programs."""
+LOGGED_TIME: Final = {_SHOWN: "time of day"}
+"""Of a field in seconds since 1970."""
+LOGGED_ERROR: Final = {_SHOWN: "error"}
+"""Of a field with the text of an error, also where it is in no repr."""
+
+ErrorsInLog: TypeAlias = Literal["text", "type"]
+
+
 def level_of(event: Event) -> str:
     """The log level of an event: starts and clean stops TRACE, crash and restart WARNING, a dead root CRITICAL."""
     if isinstance(event, ChildExited):
@@ -213,30 +233,43 @@ def level_of(event: Event) -> str:
     return _LEVELS.get(type(event), event.level)
 
 
-def describe(event: Event) -> str:
-    """One line, and the traceback of its error where it has one."""
+def describe(event: Event, errors: ErrorsInLog = "text") -> str:
+    """One line, and the traceback of its error where it has one. With ``errors="type"`` no error's text is in it."""
     facts: list[str] = []
     error: Any = None
     frames: Any = None
     for field in fields(event)[1:]:
-        if not field.repr:
-            continue  # it may be large, or nobody's business
-        value = getattr(event, field.name)
-        if field.name == "error":
-            error = value
-        elif field.name == "frames":
+        value, shown = getattr(event, field.name), field.metadata.get(_SHOWN, "as it is" if field.repr else "never")
+        if field.name == "frames":
             frames = value
+        elif isinstance(value, BaseException):
+            error = value
         elif field.name == "stack":
             facts.append(f"\n{value}")
-        elif value not in (None, ""):
-            facts.append(f"{field.name}={value if not isinstance(value, float) else format(value, '.3g')}")
-    line = f"{event.path}: {type(event).__name__} {' '.join(facts)}".rstrip()
-    return line if error is None else f"{line}\n{_text_of(error, frames)}"
+        elif shown != "never" and not (shown == "error" and (errors == "type" or event.has_question)):
+            text = _fact(value, shown)
+            facts += [f"{field.name}={text}"] if text else []
+    advice = event.advice.format_map({field.name: getattr(event, field.name) for field in fields(event)})
+    line = " ".join([f"{event.path}: {type(event).__name__}", *facts, *([advice] if advice else [])])
+    return line if error is None else f"{line}\n{_text_of(error, frames, errors)}"
 
 
-def _text_of(error: BaseException, frames: TracebackType | None) -> str:
+def _fact(value: object, shown: str) -> str:
+    """A field of a log line; nothing where it says nothing."""
+    if value is None or value is False:
+        return ""
+    if shown == "time of day":
+        return local(cast("float", value))
+    if shown == "error":
+        return "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return format(value, ".3g") if isinstance(value, float) else str(value)
+
+
+def _text_of(error: BaseException, frames: TracebackType | None, errors: ErrorsInLog = "text") -> str:
     """The error with its traceback. Its own code may run here, and raise: then its type has to do."""
     kind = type(error)
+    if errors == "type" or isinstance(error, Escalated):
+        return f"{''.join(traceback.format_tb(frames or error.__traceback__))}{type_name(kind)}"
     try:
         return "".join(traceback.format_exception(kind, error, frames or error.__traceback__)).rstrip()
     except BaseException as second:
@@ -248,7 +281,7 @@ def _text_of(error: BaseException, frames: TracebackType | None) -> str:
 _LAZY = logger.opt(lazy=True)  # made once: it costs as much as a line that is not written
 
 
-def log(event: Event) -> None:
+def log(event: Event, errors: ErrorsInLog = "text") -> None:
     """The subscriber that writes log lines."""
     level = level_of(event)
-    _LAZY.log(level, "{}", lambda: describe(event))
+    _LAZY.log(level, "{}", lambda: describe(event, errors))

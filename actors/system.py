@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from actors import events
@@ -76,6 +77,7 @@ class System(DeadLetterOffice, Reports):
         max_threads: int = 4096,
         max_hops: int = 64,
         store: Store | None = None,
+        log_errors: events.ErrorsInLog = "text",
     ) -> None:
         name = self.root_path = spec.id
         self.clock: Clock = clock if clock is not None else SystemClock()
@@ -88,11 +90,10 @@ class System(DeadLetterOffice, Reports):
         self.bus = Bus(self.pool, name)
         self.loop = Loop(f"{name}-loop", blocked=self.loop_blocked, failed=self.internal_error)
         self.timers = Timers(f"{name}-timers", self.clock, failed=self.internal_error)
-        threads = Threads(failed=self.internal_error)
         self._dispatchers: dict[Where, Dispatcher] = {
             Where.POOL: self.pool,
             Where.LOOP: self.loop,
-            Where.THREAD: threads,
+            Where.THREAD: Threads(failed=self.internal_error),
         }
         self.boxes: dict[str, Mailbox | PoolBox] = {}
         """Every path that is listed now, pools too."""
@@ -112,7 +113,7 @@ class System(DeadLetterOffice, Reports):
         box = self.boxes[name] = SupervisorBox(name)
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
         self._unregister: Callable[[], None] = lambda: None
-        self.bus.subscribe(events.log, lasting=True)
+        self.bus.subscribe(partial(events.log, errors=log_errors), lasting=True)
         self.tasks = Ground(self, store)
         """What the tasks of this tree share."""
         _LIVING.add(self)

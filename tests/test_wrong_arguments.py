@@ -30,6 +30,7 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"store": 3}, "start(...).store: an int is no store. Write 'sqlite:///tasks.db' or"),
     ({"durability": "powr"}, "start(...).durability: 'powr' is not accepted. Use 'process' or 'power'."),
     ({"keep": 3}, "start(...).keep: 3 is no Keep. Write Keep(...)."),
+    ({"log_errors": "none"}, "start(...).log_errors: 'none' is not accepted. Use 'text' or 'type'."),
     ({"ha": True}, "p.ha: a bool says nothing about a lease. Write ha=HA(lease_s=10)."),
     ({"ha": HA()}, "p.store: with ha= several processes share one store"),
 ]

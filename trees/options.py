@@ -11,6 +11,7 @@ from pydantic import Field, InstanceOf, PlainValidator
 
 from actors import fields
 from actors.clock import Clock
+from actors.events import ErrorsInLog
 from actors.problems import kind, refusal
 from actors.tasks.journal import Store
 from actors.words import Words
@@ -39,7 +40,7 @@ def _a_store(value: object) -> object:
     raise refusal(f"{kind(value)} is no store", hint)
 
 
-class StartOptions(Words, frozen=True, kw_only=False):
+class Options(Words, frozen=True, kw_only=False):
     """What ``start`` is told beside the spec; the meaning of each is said there."""
 
     _called: ClassVar[str] = "start(...)"
@@ -52,5 +53,6 @@ class StartOptions(Words, frozen=True, kw_only=False):
     store: Annotated[Any, PlainValidator(_a_store)]
     durability: Durability
     keep: InstanceOf[Keep] | None
+    log_errors: ErrorsInLog
     ha: Any
     """Looked at by ``trees.ha``, together with the store."""

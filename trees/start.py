@@ -13,6 +13,7 @@ from typing import Any, Final, get_args
 from actors.clock import Clock
 from actors.dispatch.thread import in_background
 from actors.errors import ActorsError
+from actors.events import ErrorsInLog
 from actors.reply import Reply, require_thread
 from actors.system import System
 from actors.tasks.journal import Store
@@ -22,7 +23,7 @@ from trees.config import SupervisorSpec
 from trees.console import Console
 from trees.ha.candidacy import candidate, require_shared
 from trees.ha.settings import HA
-from trees.options import Durability, StartOptions
+from trees.options import Durability, Options
 from trees.store import Keep, MemoryStore, open_store
 from trees.storing import bind, close_store
 from trees.tree import Tree
@@ -42,6 +43,7 @@ def start(
     durability: Durability = "process",
     keep: Keep | None = None,
     ha: HA | None = None,
+    log_errors: ErrorsInLog = "text",
 ) -> Tree:
     """Start a tree; returns when all of it is up.
 
@@ -58,8 +60,8 @@ def start(
         durability: what a task that was taken survives: ``"process"``, the end of this process, however it ends;
             ``"power"``, that of the machine too, at the cost of a sync for each group of writes.
         keep: how long tasks are kept after their end; None: ``Keep()``.
-        ha: several processes start this tree on this store, one leads and the others wait: see ``trees.ha``. Where
-            another one leads it returns at once, as a standby with nothing started: see ``Tree.role``.
+        ha: several processes start this tree on this store, and one leads: see ``trees.ha`` and ``Tree.role``.
+        log_errors: what log lines tell of an error: its text too, or only its type and where it was raised.
 
     Raises:
         ConfigError: the declaration is wrong; ``.problems`` has every mistake, and nothing has run.
@@ -68,17 +70,8 @@ def start(
         StartError: a child did not start; its cause chain names each level. Nothing is left running.
     """
     require_thread("start(...)", "async with start_async(...) as tree")
-    launch = _Launch(spec, StartOptions(clock, seed, max_threads, max_hops, console, store, durability, keep, ha))
-    tree = launch.tree(launch.open())
-    try:
-        launch.begin(tree).get()
-    except ActorsError:
-        tree._shut_console()  # noqa: SLF001
-        raise
-    except BaseException:  # Ctrl-C while it starts
-        tree.stop()
-        raise
-    return tree
+    options = Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha)
+    return _Launch(spec, options).run()
 
 
 def start_async(
@@ -93,9 +86,10 @@ def start_async(
     durability: Durability = "process",
     keep: Keep | None = None,
     ha: HA | None = None,
+    log_errors: ErrorsInLog = "text",
 ) -> Starting:
     """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``."""
-    return Starting(spec, StartOptions(clock, seed, max_threads, max_hops, console, store, durability, keep, ha))
+    return Starting(spec, Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha))
 
 
 class _Launch:
@@ -104,7 +98,7 @@ class _Launch:
     Its console is open from the beginning: it shows what a start waits for.
     """
 
-    def __init__(self, spec: SupervisorSpec, options: StartOptions) -> None:
+    def __init__(self, spec: SupervisorSpec, options: Options) -> None:
         spec = require_root(spec)
         if options.ha is not None:
             require_shared(spec, options.ha, options.store)
@@ -112,6 +106,19 @@ class _Launch:
         self._options = options
         self._store: Store | None = None
         self._console = Console(spec.id) if options.console else None
+
+    def run(self) -> Tree:
+        """Start it, and wait until it is up."""
+        tree = self.tree(self.open())
+        try:
+            self.begin(tree).get()
+        except ActorsError:
+            tree._shut_console()  # noqa: SLF001
+            raise
+        except BaseException:  # Ctrl-C while it starts
+            tree.stop()
+            raise
+        return tree
 
     @property
     def waits(self) -> bool:
@@ -143,6 +150,7 @@ class _Launch:
                 max_threads=options.max_threads,
                 max_hops=options.max_hops,
                 store=store,
+                log_errors=options.log_errors,
             )
             tree = Tree(self._spec, system)
             if options.ha is None:
@@ -174,7 +182,7 @@ class _Launch:
 class Starting:
     """A tree that is being started: await it for the ``Tree``, or enter it with ``async with``."""
 
-    def __init__(self, spec: SupervisorSpec, options: StartOptions) -> None:
+    def __init__(self, spec: SupervisorSpec, options: Options) -> None:
         self._spec = spec
         self._options = options
         self._tree: Tree | None = None

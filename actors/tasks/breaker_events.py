@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from actors.events import Event
+from actors.events import LOGGED_TIME, UNLOGGED, Event
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerChanged(Event):
     """What the breaker of the worker at ``path`` has counted. Kept, so that a new orchestrator goes on from here."""
 
-    at: float
+    at: float = field(metadata=UNLOGGED)
     state: str  # closed, open or half_open
-    failures: tuple[float, ...]  # when, within the window
-    opened_at: float | None
+    failures: tuple[float, ...] = field(metadata=UNLOGGED)  # when, within the window
+    opened_at: float | None = field(metadata=LOGGED_TIME)
     ended: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     """What ended within the window, in slices of it: since when, how many, how many of them failed."""
 

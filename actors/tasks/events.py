@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from actors.errors import Problem
-from actors.events import Event
+from actors.events import LOGGED_ERROR, LOGGED_TIME, UNLOGGED, Event
 from actors.tasks.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.naming import OLD_IDS
 from actors.tasks.task import NO_USAGE, Plan, Subtask, Task, TaskStatus, Usage
@@ -28,7 +28,7 @@ class TaskEvent(Event):
     """The one field that may be large: a store keeps it apart."""
 
     task: str  # its id
-    at: float
+    at: float = field(metadata=UNLOGGED)
 
     @property
     def task_id(self) -> str:
@@ -42,6 +42,11 @@ class SubtaskEvent(TaskEvent):
 
     subtask: str
 
+    @property
+    def has_question(self) -> bool:
+        """Where a worker asked for a person, its question stands in the place of an error."""
+        return getattr(self, "kind", "") in {"escalated", "unanswered"}
+
 
 # -- the task ------------------------------------------------------------------------------------------------
 
@@ -52,7 +57,7 @@ class TaskSubmitted(TaskEvent):
 
     large: ClassVar[str] = "spec"
     spec: Task = field(repr=False)
-    deadline: float | None
+    deadline: float | None = field(metadata=LOGGED_TIME)
     """Seconds since 1970."""
     chain: tuple[str, ...] = ()
     """Paths of those who wait for it: a task that one of them would have to do again is refused."""
@@ -79,10 +84,10 @@ class PlanRefused(TaskEvent):
 
     level: ClassVar[str] = "WARNING"
     number: int
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = field(metadata=LOGGED_ERROR)
     needed: tuple[str, ...] | None = None
     """What nobody can do, where that is what is wrong."""
-    known: tuple[str, ...] = ()
+    known: tuple[str, ...] = field(default=(), metadata=UNLOGGED)
     usage: Usage = NO_USAGE  # of the step; the same below
 
 
@@ -114,7 +119,7 @@ class TaskPaused(TaskEvent):
 class TaskResumed(TaskEvent):
     """It goes on."""
 
-    deadline: float | None = None
+    deadline: float | None = field(default=None, metadata=LOGGED_TIME)
     """Seconds since 1970; the time of its pause is not taken from what it may run."""
 
 
@@ -216,12 +221,12 @@ class SubtaskRetrying(SubtaskEvent):
     worker: str | None
     attempt: int
     kind: str
-    error: str = field(repr=False)
-    due: float
-    standing: Standing
+    error: str = field(repr=False, metadata=LOGGED_ERROR)
+    due: float = field(metadata=LOGGED_TIME)
+    standing: Standing = field(metadata=UNLOGGED)
     usage: Usage = NO_USAGE
     feedback: str = field(default="", repr=False)
-    counted: bool = False
+    counted: bool = field(default=False, metadata=UNLOGGED)
     """The breaker of its worker has counted it. The same below."""
 
 
@@ -233,9 +238,9 @@ class SubtaskFailed(SubtaskEvent):
     worker: str | None
     attempt: int
     kind: str
-    error: str = field(repr=False)
+    error: str = field(repr=False, metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE
-    counted: bool = False
+    counted: bool = field(default=False, metadata=UNLOGGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,19 +292,20 @@ class SubtaskDelegated(SubtaskEvent):
 class EscalationRaised(SubtaskEvent):
     """Somebody is asked: see ``handle.escalations``."""
 
-    level: ClassVar[str] = "WARNING"
+    level: ClassVar[str] = "ERROR"
+    advice: ClassVar[str] = "Answer it: tree.respond({escalation!r}, ...) or 'regrow tasks respond {escalation} ...'."
     escalation: str  # its id
     question: str = field(repr=False)
-    error: str = field(repr=False)
-    due: float | None
-    standing: Standing
+    error: str = field(repr=False, metadata=LOGGED_ERROR)
+    due: float | None = field(metadata=LOGGED_TIME)
+    standing: Standing = field(metadata=UNLOGGED)
     """Where it goes on if nobody answers."""
     undoing: bool = False
     """It is about an undo that failed."""
     usage: Usage = NO_USAGE
     kind: str = ""
     worker: str | None = None
-    counted: bool = False
+    counted: bool = field(default=False, metadata=UNLOGGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +342,7 @@ class Reviewed(TaskEvent):
     """Subtasks that run again, with their feedback."""
     best_effort: bool = False
     """It has not passed, and is taken as it is."""
-    error: str = ""
+    error: str = field(default="", metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE
 
 
@@ -346,7 +352,7 @@ class Synthesized(TaskEvent):
 
     large: ClassVar[str] = "output"
     output: Any = field(repr=False)
-    error: str = ""
+    error: str = field(default="", metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE
 
 
@@ -367,8 +373,8 @@ class CompensationRetrying(SubtaskEvent):
     worker: str
     act: int
     attempt: int
-    due: float
-    error: str = field(repr=False)
+    due: float = field(metadata=LOGGED_TIME)
+    error: str = field(repr=False, metadata=LOGGED_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,6 +383,6 @@ class Compensated(SubtaskEvent):
 
     worker: str
     act: int
-    error: str = field(default="", repr=False)
+    error: str = field(default="", repr=False, metadata=LOGGED_ERROR)
     nothing: bool = False
     """There was nothing to undo: a team none of whose members had done anything that can be undone."""

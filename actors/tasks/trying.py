@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from actors.errors import Later
+from actors.errors import Failed, Later
 from actors.tasks import events, ladder
 from actors.tasks.attempt import Attempt
 from actors.tasks.classify import NEUTRAL, Outcome
@@ -83,7 +83,9 @@ class Trying:
     def _later(self, state: TaskState, node: Node, attempt: Attempt, later: Later) -> None:
         laters = node.standing.laters + 1
         if laters > ladder.MAX_LATERS:
-            self.failed(state, node, Failure(Kind.FAILED, later, retryable=False), attempt)
+            most = ladder.MAX_LATERS
+            error = Failed(f"{attempt.worker} has put it off {laters} times; {most} are the most for one subtask")
+            self.failed(state, node, Failure(Kind.FAILED, error, retryable=False), attempt)
             return
         due = self._to.time() + max(0.0, float(later.after_s))
         self._try_again(state, node, attempt, "later", "not now", due, replace(node.standing, laters=laters))
