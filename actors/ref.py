@@ -131,9 +131,10 @@ class Ref(pykka.ActorRef[Any]):
                 return reply.get()
             reply.arm()
             verdict = self._put(envelope)
-            if verdict is not None:
-                self._put_again(envelope, verdict)
-            return reply.get_armed()
+            if verdict is None:
+                return reply.get_armed()
+            self._put_again(envelope, verdict)
+            return reply.get()  # part of its time may be gone
         except BaseException:
             reply.abandon()
             raise

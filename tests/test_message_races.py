@@ -193,3 +193,34 @@ def test_a_callback_is_called_once_whether_it_comes_before_or_after_the_outcome(
     reply.complete(1)
 
     assert calls == [1]
+
+
+def test_an_ask_that_waited_for_room_has_the_rest_of_its_time_and_not_all_of_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or an ask with 5 s of time would take up to 10 s."""
+    busy, queued = Gate(), Gate()
+    waits: list[float] = []
+    hold = Reply._hold
+
+    def noted(self: Reply, gate: threading.Lock, timeout_s: float | None) -> bool:
+        if type(self) is Reply and timeout_s is not None:
+            waits.append(timeout_s)
+            queued.open.set()
+        return hold(self, gate, timeout_s)
+
+    with tree_of(worker("w", mailbox=Mailbox(capacity=1))) as tree:
+        ref = tree.ref("t/w")
+        ref.tell(busy)
+        busy.wait_reached()
+        ref.tell(queued)
+        with monkeypatch.context() as patch:
+            patch.setattr(Reply, "_hold", noted)
+            answer = in_thread(lambda: ref.ask("last", timeout=LONG_S))
+            eventually(lambda: life_of(tree, "t/w").mailbox.waiters)
+            threading.Event().wait(0.2)
+            busy.open.set()
+            assert answer() == "last"
+
+    assert len(waits) == 1
+    assert waits[0] <= LONG_S - 0.2
