@@ -265,3 +265,34 @@ def test_a_task_is_found_with_the_supervisor_that_has_it_and_its_id_is_known_to_
     assert [report.path for report in reports] == ["p/team"] * 3
     assert listed == ["t1"]
     assert len(script.calls) == 1
+
+
+class _Unasked(type):
+    """Nobody may ask it what it is a class of."""
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        raise SystemExit(3)
+
+    __instancecheck__ = __subclasscheck__
+
+
+class Unasked(Exception, metaclass=_Unasked):  # noqa: N818
+    pass
+
+
+@pytest.mark.parametrize("where", ["expected", "retry_on", "give_up_on"])
+@pytest.mark.parametrize("error", [ValueError("x"), Unasked("x")], ids=["another", "itself"])
+def test_a_type_that_cannot_be_asked_what_it_names_names_nothing(error: Exception, where: str) -> None:
+    words: dict[str, Any] = {"expected": (Unasked,)} if where == "expected" else {}
+    retry = Retry(2, initial_s=0.0, max_s=0.0, **({} if words else {where: (Unasked,)}))
+    tasks = Tasks(planner=ONE, on_failure=[retry])
+    spec = SupervisorSpec(id="p", tasks=tasks, children=[WorkerSpec(id="w", execute=raising(error), **words)])
+    with start(spec) as tree:
+        with pytest.raises(TaskError) as caught:
+            tree.run("go", timeout=20.0)
+        again = tree.submit("go")
+        with pytest.raises(TaskError):
+            again.result(20.0)
+
+    assert "internal" not in str(caught.value)
+    assert "died of it" not in str(caught.value)

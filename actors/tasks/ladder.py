@@ -11,13 +11,13 @@ next rung's turn; a recursion is never tried again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from actors.spec import Uniform
 from actors.tasks.events import Standing
-from actors.tasks.outcome import Failure, Kind
+from actors.tasks.outcome import Failure, Kind, is_one_of
 from actors.tasks.policy import Escalate, Failover, Ladder, Retry
 
 _NEVER: Final = frozenset({Kind.RECURSION, Kind.NOBODY, Kind.DENIED, Kind.REJECTED})
@@ -100,19 +100,11 @@ def _may_retry(rung: Retry, failure: Failure) -> bool:
         return False
     types = [each for each in failure.types or _types(failure.error) if issubclass(each, Exception)]
     # What is no ``Exception`` (SystemExit and its like) can be named by nobody: it goes with everything else.
-    wanted = any(_is_one_of(each, rung.retry_on) for each in types) or (not types and Exception in rung.retry_on)
-    return wanted and not any(_is_one_of(each, rung.give_up_on) for each in types)
+    wanted = any(is_one_of(each, rung.retry_on) for each in types) or (not types and Exception in rung.retry_on)
+    return wanted and not any(is_one_of(each, rung.give_up_on) for each in types)
 
 
 def _types(error: BaseException) -> tuple[type[BaseException], ...]:
     """Of an error of ours: its type, and that of the error that it has come from."""
     inner = getattr(error, "error", None)
     return (type(error), type(inner)) if isinstance(inner, BaseException) else (type(error),)
-
-
-def _is_one_of(error: type[BaseException], named: Iterable[type[Exception]]) -> bool:
-    """Whether a rung names it. A metaclass of the user's may be asked; one that raises says no."""
-    try:
-        return issubclass(error, tuple(named))
-    except Exception:  # noqa: BLE001 - see above
-        return False

@@ -7,6 +7,7 @@ without the worker saying anything: it timed out, its worker crashed, it was end
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -114,3 +115,11 @@ def plain_text(value: object, *, otherwise: str = "") -> str:
         if not otherwise:
             raise InvalidResultError(f"the text of a {name_of(value)} cannot be told ({name_of(broken)})") from None
         return f"{otherwise} ({name_of(broken)})"
+
+
+def is_one_of(error: type[BaseException], named: Iterable[type[BaseException]]) -> bool:
+    """Whether a declaration names this error. A metaclass of the user's may be asked; one that raises says no."""
+    try:
+        return issubclass(error, tuple(named))
+    except BaseException:  # noqa: BLE001 - see above
+        return False

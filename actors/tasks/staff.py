@@ -17,6 +17,7 @@ from actors.spec import ChildSpec, SupervisorRecipe, Where, WorkerRecipe
 from actors.tasks.breaker import CircuitBreaker
 from actors.tasks.executable import Executable, ExecutableInfo
 from actors.tasks.hears import WorkerChanged
+from actors.tasks.outcome import is_one_of
 from actors.tasks.schedule import LaneKey
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Entry:
 
     def counts(self, failure: Failure) -> bool:
         """Whether a failure says something of it, and not only of the request."""
-        return failure.counts and not issubclass(type(failure.error), self.executable.expected)
+        return failure.counts and not is_one_of(type(failure.error), self.executable.expected)
 
     def has_room(self) -> bool:
         """Whether it could begin one more now."""
