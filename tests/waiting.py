@@ -14,12 +14,12 @@ from actors.tasks.state import TaskState
 from actors.tasks.task import SubtaskStatus
 
 LARGE = 200
-"""A plan with more subtasks is not looked at: every message would cost as much as the plan is long."""
+"""Plans with more subtasks are not looked at, nor more tasks at once: every message would cost as much as they are."""
 
 
 def stranded(orchestrator: Any) -> Iterator[str]:
     """What is open and nobody will act on."""
-    if not orchestrator.begun or orchestrator.closing or orchestrator.desk.orders:
+    if not orchestrator.begun or orchestrator.closing or orchestrator.desk.orders or len(orchestrator.states) > LARGE:
         return
     for state in list(orchestrator.states.values()):
         if state.final is None and len(state.nodes) <= LARGE and not orchestrator.teamwork.holds(state):
