@@ -160,12 +160,17 @@ class Books:
         return [entry for at, entry in self.entries if at <= changes]
 
 
-def crashed(spec: SupervisorSpec, books: Books, task: Task, *begun: Any, **options: Any) -> list[Change]:
-    """The changes that a process has made that ends when something was begun: an entry of the books."""
+def crashed(
+    spec: SupervisorSpec, books: Books, task: Task, *begun: Any, has_ended: bool = False, **options: Any
+) -> list[Change]:
+    """The changes that a process has made that ends when something was begun: an entry of the books.
+
+    With ``has_ended`` it ends when what was begun has ended as well, and is recorded; by default that may go on.
+    """
     with start(spec, store=books.store, **options) as tree:
         tree.submit(task)
         books.wait_for(*begun)
-        settle_orchestrators(tree)
+        (settle if has_ended else settle_orchestrators)(tree)
         return list(books.store.changes)
 
 

@@ -166,7 +166,7 @@ def test_a_question_about_a_worker_that_is_gone_can_still_be_answered() -> None:
 
     subtask = Subtask("s", capability="it")
     former = root(subtask, WorkerSpec(id="old", execute=fails, capabilities={"it"}), on_failure=[Escalate()])
-    books.store = NotingStore(crashed(former, old, TASK, "work", "t/s/1", 1))
+    books.store = NotingStore(crashed(former, old, TASK, "work", "t/s/1", 1, has_ended=True))
 
     with start(root(subtask, worker(books, "new", capabilities={"it"})), store=books.store) as tree:
         people(tree, lambda _: Approve())

@@ -55,7 +55,7 @@ class Down:
     def __init__(self, code: Any, *begun: Any, task: Task = TASK, **words: Any) -> None:
         self.clock = ManualClock()
         old = Books()
-        changes = crashed(one(code(old), **words), old, task, *begun, clock=self.clock)
+        changes = crashed(one(code(old), **words), old, task, *begun, has_ended=code is not hangs, clock=self.clock)
         self.books = Books()
         self.books.store = NotingStore(changes)
         self.spec = one(code(self.books), **words)
@@ -183,7 +183,7 @@ def test_an_undo_that_is_to_be_tried_again_keeps_its_time() -> None:
         return SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=[]), children=children)
 
     clock, old, books = ManualClock(), Books(), Books()
-    books.store = NotingStore(crashed(undone(old), old, TASK, "undo", "t/good/1/undo", 1, clock=clock))
+    books.store = NotingStore(crashed(undone(old), old, TASK, "undo", "t/good/1/undo", 1, has_ended=True, clock=clock))
     clock.advance(99.0)
 
     with start(undone(books), clock=clock, store=books.store) as tree:
