@@ -297,7 +297,8 @@ class Ref(pykka.ActorRef[Any]):
             room, offered = verdict, False
             try:
                 if not self._only_here_is_room():
-                    await asyncio.wait_for(room, max(0.0, deadline - monotonic()))
+                    async with asyncio.timeout(max(0.0, deadline - monotonic())):  # wait_for may swallow a cancel
+                        await room
                     offered = True
                 verdict = self._put(envelope) if offered else Refusal.FULL
             except TimeoutError:

@@ -1,5 +1,6 @@
 """The races that the docstrings of mailbox, pool and reply name: both orders of each, forced."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 
@@ -26,7 +27,7 @@ from tests.hardening import (
     tree_of,
     worker,
 )
-from trees import Mailbox
+from trees import Mailbox, Tree
 
 # -- the mailbox -------------------------------------------------------------------------------------------
 
@@ -224,3 +225,34 @@ def test_an_ask_that_waited_for_room_has_the_rest_of_its_time_and_not_all_of_it_
 
     assert len(waits) == 1
     assert waits[0] <= LONG_S - 0.2
+
+
+@pytest.mark.parametrize("way", ["tell_async", "ask_async"])
+def test_a_sender_that_is_cancelled_when_room_has_just_come_leaves_it_to_the_next_one(
+    way: str,
+) -> None:
+    """Python 3.11's own ``asyncio.wait_for`` swallows a cancel that comes together with what it waits for."""
+    busy = Gate()
+
+    async def main(tree: Tree) -> None:
+        ref, box = tree.ref("t/w"), life_of(tree, "t/w").mailbox
+        first = asyncio.create_task(getattr(ref, way)("first"))
+        second = asyncio.create_task(ref.ask_async("second", timeout=LONG_S))
+        for _ in range(3):  # both come to their waits
+            await asyncio.sleep(0)
+        assert len(box.waiters) == 2
+        assert box.withdraw(box.queue[0])  # tells the first one of room, on this thread
+        first.cancel()
+        await asyncio.wait([first])
+        assert first.cancelled()
+        busy.open.set()
+        assert await second == "second"
+
+    with tree_of(worker("w", mailbox=Mailbox(capacity=1))) as tree:
+        tree.ref("t/w").tell(busy)
+        busy.wait_reached()
+        tree.ref("t/w").tell("waits")
+        try:
+            asyncio.run(asyncio.wait_for(main(tree), 2 * LONG_S))
+        finally:
+            busy.open.set()
