@@ -23,7 +23,7 @@ import contextvars
 import threading
 from itertools import islice
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from actors.dispatch import soon
 from actors.errors import Ignore, Signal, for_asker
@@ -53,11 +53,19 @@ class WorkerLife(OrderedLife):
 
     def context_for_run(self) -> contextvars.Context:
         """The worker's own contextvars: they live as long as it does, and leak nowhere."""
-        if self._context is None:
-            self.home = Home(self, is_body=self.recipe.is_body, is_shared=self.recipe.where is not Where.LOOP)
-            self._context = contextvars.Context()
-            self._context.run(CURRENT.set, self.home)
-        return self._context
+        context = self._context
+        if context is None:
+            context = self._context = contextvars.Context()
+            if self.recipe.is_body:
+                context.run(CURRENT.set, self._home())
+        return context
+
+    def _home(self) -> Home:
+        """The Current of a body, or of messages from outside: made when there is one."""
+        home = self.home
+        if home is None:
+            home = self.home = Home(self, is_body=self.recipe.is_body, is_shared=self.recipe.where is not Where.LOOP)
+        return home
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -93,6 +101,7 @@ class WorkerLife(OrderedLife):
                 if more:
                     self._leave()  # later: its supervisor goes first, perhaps on this very thread
                 return more
+        self._leave()
         return True
 
     def next_work(self) -> Iterator[Envelope] | None:
@@ -102,9 +111,13 @@ class WorkerLife(OrderedLife):
         context, and a context cannot be entered twice.
         """
         if self.phase is not Phase.STARTING:
-            if self._context is not None and len(self._context) == 1 and not self.mailbox.queue:
+            context = self._context
+            if context is not None and len(context) == 1 and not self.mailbox.queue:
                 self._context = self.home = None  # nothing of the worker's own in it: 240 bytes of an idle child
-            return self.mailbox.take(self)
+            work = self.mailbox.take(self)
+            if work is None and self.running_on == threading.get_ident():
+                self._leave()  # not idle, but over: it was ended since the last message, and this thread comes back
+            return work
         with self.mailbox.lock:
             if self.is_over:
                 return None
@@ -112,23 +125,26 @@ class WorkerLife(OrderedLife):
         return NOTHING
 
     async def drive(self, work: Iterator[Envelope]) -> bool:
-        """The crash boundary: run what is to be run; False when the life is over, else look for more work."""
+        """The crash boundary: run what is to be run; False when the life is over, else look for more work.
+
+        Whoever looks for more still counts as running, until ``Mailbox.take`` finds nothing.
+        """
+        more = False
         try:
             phase = self.phase
             if phase is Phase.STARTING:
                 return await self._enter()
-            if phase is Phase.OVER:
-                return False  # it was killed since ``next_work``: there may never have been an actor
-            if not await self._work(work):
-                return False
-            if self.order is None:
-                return True
-            await self._obey()
+            # OVER: it was killed since ``next_work``, and there may never have been an actor.
+            if phase is not Phase.OVER and await self._work(work):
+                more = self.order is None
+                if not more:
+                    await self._obey()
         except BaseException as error:
             self.fail_internally(error)
         finally:
-            self._leave()
-        return False
+            if not more:
+                self._leave()
+        return more
 
     def fail_internally(self, error: BaseException) -> None:
         """Something left the boundary that should not have: the worker has crashed, and never stays as a zombie."""
@@ -191,8 +207,10 @@ class WorkerLife(OrderedLife):
 
     async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901, PLR0912 - the hot path, in one piece
         """Handle messages; False when the life is over."""
-        handle, now, home = self.actor._regrow_handler(), self.system.now, cast(Home, self.home)  # noqa: SLF001
+        handle, now = self.actor._regrow_handler(), self.system.now  # noqa: SLF001
         may_leave_tasks = self.recipe.where is Where.LOOP
+        current: Any = None  # what CURRENT is: made for each message, but on a thread for one from outside
+        home: Home | None = None
         for envelope in islice(batch, QUOTA):
             self.since = now()  # first: whoever reads current and then this never gets the time of an older message
             self.current = envelope
@@ -202,7 +220,6 @@ class WorkerLife(OrderedLife):
                     self.system.refused(self.mailbox.path, self.mailbox, envelope, refusal)
                 return True
             body, reply, origin = envelope
-            current = None
             if origin is not None:
                 late = origin.deadline is not None and origin.deadline < self.since
                 if late or (reply is not None and reply.is_abandoned):
@@ -211,6 +228,8 @@ class WorkerLife(OrderedLife):
                 CURRENT.set(current := Current(self, origin, reply))
             elif may_leave_tasks:
                 CURRENT.set(current := Current(self, None))
+            elif home is None or current is not home:
+                CURRENT.set(current := (home := self._home()))
             try:
                 result = handle(body)
                 if type(result) is CoroutineType:
@@ -219,15 +238,14 @@ class WorkerLife(OrderedLife):
                 # No finalizer of these is to run here after the report of the end.
                 handle = envelope = body = result = None  # type: ignore[assignment]  # noqa: PLW2901
                 if not await self._survives(error, reply):
-                    (current or home).end()
+                    current.end()
                     return False
                 handle = self.actor._regrow_handler()  # noqa: SLF001
             else:
                 if reply is not None:
                     reply.complete(result)
-            if current is not None:
+            if current is not home:
                 current.end()
-                CURRENT.set(home)
             elif home.touched:
                 home.message_ended()
         self.current = None

@@ -56,8 +56,11 @@ class Bus:
     def publish(self, event: Event) -> None:
         """Hand an event to every subscriber's queue. Never blocks."""
         self.published += 1
-        for subscription in tuple(self._subscriptions):
-            subscription.put(event)
+        subscriptions = tuple(self._subscriptions)
+        if subscriptions:
+            weight = weight_of(event)
+            for subscription in subscriptions:
+                subscription.put(event, weight)
 
     def subscribe(self, callback: Callback, *, lasting: bool = False) -> Callable[[], None]:
         """Have ``callback(event)`` called for everything from now on; returns how to end that.
@@ -122,17 +125,15 @@ class Subscription:
         """One item for each unit of weight that waits: a number that is changed in one step of C, as the rest here."""
         self._job = SingleJob(lambda: pool.submit(self))
 
-    def put(self, event: Event | Reply) -> None:
-        """Queue an event; the oldest goes when there are too many."""
-        queue, weight = self._queue, 0
-        if not isinstance(event, Reply):
-            weight = weight_of(event)
-            if len(queue) >= BACKLOG:
+    def put(self, event: Event, weight: int) -> None:
+        """Queue an event that weighs so much; the oldest goes when there are too many."""
+        queue = self._queue
+        if len(queue) >= BACKLOG:
+            self._drop_oldest()
+        if weight:
+            while queue and len(self._load) + weight > BACKLOG_WEIGHT:
                 self._drop_oldest()
-            while weight and queue and len(self._load) + weight > BACKLOG_WEIGHT:
-                self._drop_oldest()
-            if weight:
-                self._load.extend(repeat(None, weight))
+            self._load.extend(repeat(None, weight))
         queue.append((event, weight))
         self._job.rouse()
 
@@ -159,7 +160,8 @@ class Subscription:
         """Completed when all that is queued now was delivered; None once it was dropped."""
         mark = Reply()
         self._marks.add(mark)
-        self.put(mark)
+        self._queue.append((mark, 0))
+        self._job.rouse()
         self._hurry.complete()
         return None if self._over else mark
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from threading import get_ident
 from types import TracebackType
@@ -285,7 +285,8 @@ class Life:
         if current is not None:
             stopped = ActorStoppedError(box.path, "ended while it handled this message")
             handled = current[1] is not None and not current[1].fail(stopped) and exit_.reason is Reason.KILLED
-            exit_ = replace(exit_, lost=0 if handled else 1)  # killed just after it had answered: nothing is lost
+            if not handled:  # else it was killed just after it had answered: nothing is lost
+                exit_ = Exit(exit_.reason, exit_.error, exit_.what, 1, exit_.ignored, exit_.frames)
         remains: list[Any] = [Frames(exit_.frames), current]
         current = None
         if abandon:

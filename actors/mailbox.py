@@ -133,7 +133,10 @@ class Mailbox(Inbox):
         self.queue.append(envelope)
         if self.idle is None and self.plain:
             return None
-        return self.overtaken(envelope)
+        if not self.plain:
+            return self.overtaken(envelope)
+        self.rouse()
+        return None
 
     def rouse(self) -> None:
         """Wake the life if it is idle and has not been woken yet in this period of idleness."""
@@ -183,7 +186,9 @@ class Mailbox(Inbox):
             if self.life is not life or life.held:
                 return False
             life.held = True
-            self._is_busy()
+            self.idle = None
+            if self.pool is not None:
+                self.pool.part(self)
         return True
 
     def release(self, life: Life) -> None:
@@ -198,6 +203,7 @@ class Mailbox(Inbox):
         handle, but the run goes on: ``NOTHING``.
         """
         told: list[Reply] = []
+        pool = self.pool
         with self.lock:
             if self.life is not life:
                 return None
@@ -214,18 +220,20 @@ class Mailbox(Inbox):
                     break
                 self._is_busy()
                 batch = self._next_batch(told)
-        for waiter in told:
-            waiter.complete()
-        if self.pool is not None:
-            self.pool.pass_on()
+        if told:
+            for waiter in told:
+                waiter.complete()
+        if pool is not None and pool.queue:
+            pool.pass_on()
         return batch
 
     def _next_batch(self, told: list[Reply]) -> Iterator[Envelope] | None:
         """With the lock held: what is to be handled next, and who is to be told of room; None where nothing waits."""
-        if length_hint(self.batch):
+        if self.batch is not NOTHING and length_hint(self.batch):
             return self.batch
-        pool, was_shared = self.pool, self.shared is not None
-        self.shared = None
+        pool = self.pool
+        if pool is not None:
+            was_shared, self.shared = self.shared is not None, None
         if pool is not None and pool.queue and (was_shared is False or not self.queue):
             self.shared = pool.queue.popleft()
             self.batch, room = iter((self.shared,)), pool.first_waiter()
@@ -240,7 +248,11 @@ class Mailbox(Inbox):
         return self.batch
 
     def _has_work(self) -> bool:
-        return bool(self.queue or length_hint(self.batch) or (self.pool is not None and self.pool.queue))
+        return bool(
+            self.queue
+            or (self.batch is not NOTHING and length_hint(self.batch))
+            or (self.pool is not None and self.pool.queue)
+        )
 
     def _is_idle(self, life: Life) -> None:
         self.runs += 1  # before idle: whoever sees it idle then sees a period in which nobody has woken it
@@ -259,6 +271,12 @@ class Mailbox(Inbox):
         if idle:
             self._is_busy()
         return idle
+
+    def drain(self) -> list[Envelope]:
+        """With the lock held: all that is in the queue, in order. What is appended meanwhile stays there."""
+        taken = self.queue.copy()
+        del self.queue[: len(taken)]
+        return taken
 
     def when_quiet(self) -> Reply:
         """Completed once its life is idle, or there is none: nothing is being handled."""

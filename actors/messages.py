@@ -192,7 +192,9 @@ class Home(Current):
     __slots__ = ("_branch", "_is_body", "_is_shared", "touched")
 
     def __init__(self, life: Life, *, is_body: bool, is_shared: bool) -> None:
-        super().__init__(life, None)
+        self.life = life
+        self.origin = self.reply = self.failures = self.waits = None
+        self.ended = False
         self._is_body = is_body
         self._is_shared = is_shared
         self._branch: Current | None = None

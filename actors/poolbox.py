@@ -63,7 +63,10 @@ class PoolBox(Inbox):
         self.queue.append(envelope)
         if not self.free and self.plain:
             return None
-        return self.overtaken(envelope)
+        if not self.plain:
+            return self.overtaken(envelope)
+        self.rouse()
+        return None
 
     def rouse(self) -> None:
         """Call the member that got free last. One that was called already will pass the call on."""
@@ -77,6 +80,13 @@ class PoolBox(Inbox):
         """A member has taken a message, or can take none: call the next one where more waits."""
         if self.queue:
             self.rouse()
+
+    def drain(self) -> list[Envelope]:
+        """With the lock held: all that is in the queue, in order. What is appended meanwhile stays there."""
+        taken = list(self.queue.copy())
+        for _ in taken:
+            self.queue.popleft()
+        return taken
 
     def drop_oldest(self) -> Envelope | None:
         """With the lock held: the message that waits the longest; None where it has just been taken."""

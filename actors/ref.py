@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import pykka
 
 from actors.clock import monotonic
+from actors.dispatch import HERE
 from actors.errors import UnknownPathError
 from actors.inbox import Refusal, Room
 from actors.mailbox import Mailbox
@@ -34,7 +35,7 @@ from actors.problems import require_seconds
 from actors.proxy import Proxy
 from actors.reply import Reply, require_thread
 from actors.spec import Reason
-from actors.wait_graph import enter, leave, redirect
+from actors.wait_graph import enter, enter_new, leave, redirect
 
 if TYPE_CHECKING:
     from actors.inbox import Verdict
@@ -123,14 +124,15 @@ class Ref(pykka.ActorRef[Any]):
             if envelope is not None:
                 self.deliver(envelope)
             return reply
-        require_thread(self.path, "await ref.ask_async(...)")
+        if HERE.never_blocks:
+            require_thread(self.path, "await ref.ask_async(...)")
         reply, envelope = self._request(message, timeout, current)
-        entered = None if current is None else enter(reply)
+        entered = None if current is None else enter_new(reply, current)
         try:
             if envelope is None:
                 return reply.get()
             reply.arm()
-            verdict = self._put(envelope)
+            verdict = self._box.put(envelope) if current is None else self._put(envelope)
             if verdict is None:
                 return reply.get_armed()
             self._put_again(envelope, verdict)
@@ -147,10 +149,11 @@ class Ref(pykka.ActorRef[Any]):
         """As ``ask``, from any event loop and without holding it up. Cancelled, it takes its message back."""
         current = CURRENT.get()
         reply, envelope = self._request(message, timeout, current)
-        entered = None if current is None else enter(reply)
+        entered = None if current is None else enter_new(reply, current)
         try:
             if envelope is not None:
-                verdict = self._put(envelope)
+                reply.listen()
+                verdict = self._box.put(envelope) if current is None else self._put(envelope)
                 if verdict is not None:
                     await self._put_again_async(envelope, verdict)
                 if not reply.done:
@@ -241,16 +244,17 @@ class Ref(pykka.ActorRef[Any]):
         self, message: Any, timeout: float | None, current: Current | None, *, is_waited_for: bool = True
     ) -> tuple[Reply, Envelope | None]:
         """The reply to wait for and what to send for it; nothing where the time is up already."""
-        box, now = self._target(), self._system.now()
+        now = self._system.now()
         try:
             deadline = None if timeout is None else now + timeout
         except (TypeError, OverflowError):
             require_seconds(f"{self.path}: ask", timeout)
             deadline = timeout = None  # longer than a clock can count
-        if current is None:
-            reply = Reply(box, None, timeout)
+        if current is None:  # nothing is decided by which mailbox it is: whoever puts finds out, and looks again
+            reply = Reply(self._box, None, timeout)
             origin = Origin(None, (), deadline, 0)
         else:
+            box = self._target()
             own = current.life.mailbox
             if own is box and not is_waited_for:  # work for later: no time runs out on it, and it is no tell of others
                 return (reply := Reply(box, own.path, timeout)), (message, reply, Origin(own.path, (), None, 0))

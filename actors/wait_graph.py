@@ -22,7 +22,7 @@ allocated while it is held, so no finalizer can run there.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from actors.dispatch.thread import after_fork
 from actors.errors import RecursionDetectedError
@@ -56,6 +56,30 @@ def enter(reply: Reply) -> Current | None:
     current = CURRENT.get()
     if current is None or reply.target is None or not current.in_request:
         return None
+    _waits_of(current).add(reply)
+    vars(reply).setdefault("waiters", set()).add(current)
+    _check(reply, current)
+    return current
+
+
+def enter_new(reply: Reply, current: Current) -> Current | None:
+    """``enter`` for code of this request, before anybody else knows of the reply: so nobody handles it yet.
+
+    Then the target can only be in a circle if it is the asker, or waits for it. Most often nobody else does.
+    """
+    target = reply.target
+    if target is None or not current.in_request:
+        return None
+    _waits_of(current).add(reply)
+    reply.waiters = {current}
+    origin, answer = current.origin, current.reply
+    alone = not (origin is not None and origin.chain) and not (answer is not None and answer.waiters)
+    if not alone or current.life.mailbox.address is target.address:
+        _check(reply, current)
+    return current
+
+
+def _waits_of(current: Current) -> set[Reply]:
     waits = current.waits
     if waits is None:
         waits = set()
@@ -64,16 +88,13 @@ def enter(reply: Reply) -> Current | None:
                 current.waits = waits
             else:
                 waits = current.waits
-    waits.add(reply)
-    vars(reply).setdefault("waiters", set()).add(current)
-    _check(reply, current)
-    return current
+    return waits
 
 
 def leave(reply: Reply, entered: Current | None) -> None:
     """The wait that was entered is over."""
     if entered is not None:
-        vars(reply)["waiters"].discard(entered)
+        cast("set[Current]", reply.waiters).discard(entered)
         waits = entered.waits
         if waits is not None:
             waits.discard(reply)

@@ -235,8 +235,8 @@ def test_what_waits_for_a_slow_subscriber_is_bounded_by_what_it_keeps() -> None:
     for number in range(3 * BACKLOG_WEIGHT):
         error = Kept(number)
         alive.append(weakref.ref(error))
-        subscription.put(RequestFailed("r", error, asked=True))
-        subscription.put(letter(number))
+        for event in (RequestFailed("r", error, asked=True), letter(number)):
+            subscription.put(event, weight_of(event))
     del error
     gc.collect()
 

@@ -98,6 +98,7 @@ class Pool:
         self._reserve: PoolThread | None = None
         self._taken = 0
         self._near = False
+        self._near_at = NEAR_CAP * max_threads
         self._refusal: RuntimeError | None = None
         """Why the last new thread could not be started, until that has been reported."""
         self._reports = False
@@ -109,10 +110,6 @@ class Pool:
         self._numbers = itertools.count()
 
     # -- submitting ----------------------------------------------------------------------------------------
-
-    def schedule(self, life: Job) -> None:
-        """Run the life soon."""
-        self.submit(life)
 
     def cancel(self, life: Job) -> None:
         """A thread cannot be cancelled: its supervisor abandons it."""
@@ -127,6 +124,9 @@ class Pool:
             return
         self._call()
 
+    schedule = submit
+    """What a life calls."""
+
     def open(self) -> None:
         """Start the reserve, so that supervisors have a thread also when the machine gives no more.
 
@@ -139,7 +139,10 @@ class Pool:
 
     def _call(self) -> None:
         """Something waits: see to it that one thread looks, and no more than one."""
-        thread = self._last_parked()
+        try:
+            thread: PoolThread | None = self._parked[-1]
+        except IndexError:
+            thread = None
         if thread is not None:
             thread.wakeup.give()
         elif not self._fresh:
@@ -152,12 +155,6 @@ class Pool:
                 self._tick.give()
         if self._refusal is not None:
             self._report_refusal()
-
-    def _last_parked(self) -> PoolThread | None:
-        try:
-            return self._parked[-1]
-        except IndexError:
-            return None
 
     def _grows_at_once(self) -> bool:
         """Inside the turnstile: start a thread where there are too few; True to look again."""
@@ -245,7 +242,7 @@ class Pool:
         self._report_cap()
 
     def _report_cap(self) -> None:
-        near = len(self._threads) >= NEAR_CAP * self.max_threads
+        near = len(self._threads) >= self._near_at
         if near and not self._near:
             self._near_cap(len(self._threads), self.max_threads)
         self._near = near
@@ -261,7 +258,8 @@ class Pool:
         self._blocked.add(thread)
         if self._jobs or self._urgent:
             self._call()
-        self._report_cap()
+        if self._refusal is not None or self._near is not (len(self._threads) >= self._near_at):
+            self._report_cap()
 
     def unblock(self, thread: PoolThread) -> None:
         """The calling pool thread goes on."""
@@ -271,20 +269,23 @@ class Pool:
 
     def next_job(self, thread: PoolThread) -> Job | None:
         """A job for this thread; None when there is none and the thread is now parked."""
+        urgent, jobs = self._urgent, self._jobs
         thread.promised = False
         while True:
-            self._unpark(thread)
-            self._fresh.discard(thread)
-            job = self._first_job(thread)
+            if thread.parked:
+                self._unpark(thread)
+            if self._fresh:
+                self._fresh.discard(thread)
+            job = self._first_job(thread) if urgent or jobs else None
             if job is not None:
-                if self._urgent or self._jobs:
+                if urgent or jobs:
                     self._call()
                 return job
             if thread.reserve:
                 return None  # it is called by itself, and remembers that
             thread.parked = True
             self._parked.append(thread)
-            if not self._urgent and not self._jobs:
+            if not urgent and not jobs:
                 return None
 
     def _unpark(self, thread: PoolThread) -> None:
