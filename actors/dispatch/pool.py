@@ -139,10 +139,7 @@ class Pool:
 
     def _call(self) -> None:
         """Something waits: see to it that one thread looks, and no more than one."""
-        try:
-            thread: PoolThread | None = self._parked[-1]
-        except IndexError:
-            thread = None
+        thread = self._last_parked()
         if thread is not None:
             thread.wakeup.give()
         elif not self._fresh:
@@ -155,6 +152,12 @@ class Pool:
                 self._tick.give()
         if self._refusal is not None:
             self._report_refusal()
+
+    def _last_parked(self) -> PoolThread | None:
+        try:
+            return self._parked[-1]
+        except IndexError:
+            return None
 
     def _grows_at_once(self) -> bool:
         """Inside the turnstile: start a thread where there are too few; True to look again."""
