@@ -259,10 +259,10 @@ class Reply(pykka.Future[Any]):
         mark = HERE.blocking
         try:
             if mark is None:
-                gate.acquire(True, limit)  # noqa: FBT003 - twice as fast as by name
+                gate.acquire(timeout=limit)
             else:
                 with mark:
-                    gate.acquire(True, limit)  # noqa: FBT003
+                    gate.acquire(timeout=limit)
         finally:  # also where a signal handler has raised, which may be after the gate had opened for this thread
             done = self._value is not _PENDING
             if done:
