@@ -341,6 +341,9 @@ class Later(Signal):
 class Escalated(Signal):
     """Raised in an attempt: ask a person. Without an ``Escalate`` rung on its ladder it is a failed attempt."""
 
+    private_text = True
+    """What people are asked stands in no log line. The same of the errors that tell what has become of it."""
+
     def __init__(self, question: str = "") -> None:
         super().__init__(question)
         self.question = question

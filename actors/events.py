@@ -8,17 +8,23 @@ Records carry paths, types, numbers and the exception itself while it is deliver
 
 from __future__ import annotations
 
-import traceback
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from loguru import logger
 
-from actors.callables import type_name
 from actors.clock import local
-from actors.errors import Escalated
+from actors.error_text import described
 from actors.spec import Reason
+
+_SHOWN = "in log lines"
+UNLOGGED: Final = {_SHOWN: "never"}
+"""Of a field that is for programs."""
+LOGGED_TIME: Final = {_SHOWN: "time of day"}
+"""Of a field in seconds since 1970."""
+LOGGED_ERROR: Final = {_SHOWN: "error"}
+"""Of a field with the text of an error, also where it is in no repr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ class ChildExited(Event):
     """False: it had not come up yet."""
     lost: int
     """Messages that were being handled and are lost with it: 0 or 1."""
-    detail: str = ""
+    detail: str = field(default="", metadata=LOGGED_ERROR)
     """What happened, where there is no error to tell."""
 
 
@@ -92,7 +98,7 @@ class ChildStopAbnormal(Event):
     """A child that was being stopped ended otherwise than it should, or one of its last hooks raised."""
 
     reason: Reason
-    detail: str
+    detail: str = field(metadata=LOGGED_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,14 +217,6 @@ _LEVELS: dict[type[Event], str] = {
 }
 
 
-_SHOWN = "in log lines"
-UNLOGGED: Final = {_SHOWN: "never"}
-"""Of a field that is for programs."""
-LOGGED_TIME: Final = {_SHOWN: "time of day"}
-"""Of a field in seconds since 1970."""
-LOGGED_ERROR: Final = {_SHOWN: "error"}
-"""Of a field with the text of an error, also where it is in no repr."""
-
 ErrorsInLog: TypeAlias = Literal["text", "type"]
 
 
@@ -238,20 +236,20 @@ def describe(event: Event, errors: ErrorsInLog = "text") -> str:
     facts: list[str] = []
     error: Any = None
     frames: Any = None
-    for field in fields(event)[1:]:
-        value, shown = getattr(event, field.name), field.metadata.get(_SHOWN, "as it is" if field.repr else "never")
-        if field.name == "frames":
+    for each in fields(event)[1:]:
+        value, shown = getattr(event, each.name), each.metadata.get(_SHOWN, "as it is" if each.repr else "never")
+        if each.name == "frames":
             frames = value
         elif isinstance(value, BaseException):
             error = value
-        elif field.name == "stack":
+        elif each.name == "stack":
             facts.append(f"\n{value}")
         elif shown != "never" and not (shown == "error" and (errors == "type" or event.has_question)):
             text = _fact(value, shown)
-            facts += [f"{field.name}={text}"] if text else []
-    advice = event.advice.format_map({field.name: getattr(event, field.name) for field in fields(event)})
+            facts += [f"{each.name}={text}"] if text else []
+    advice = event.advice.format_map({each.name: getattr(event, each.name) for each in fields(event)})
     line = " ".join([f"{event.path}: {type(event).__name__}", *facts, *([advice] if advice else [])])
-    return line if error is None else f"{line}\n{_text_of(error, frames, errors)}"
+    return line if error is None else f"{line}\n{described(error, frames, texts=errors == 'text')}"
 
 
 def _fact(value: object, shown: str) -> str:
@@ -263,19 +261,6 @@ def _fact(value: object, shown: str) -> str:
     if shown == "error":
         return "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
     return format(value, ".3g") if isinstance(value, float) else str(value)
-
-
-def _text_of(error: BaseException, frames: TracebackType | None, errors: ErrorsInLog = "text") -> str:
-    """The error with its traceback. Its own code may run here, and raise: then its type has to do."""
-    kind = type(error)
-    if errors == "type" or isinstance(error, Escalated):
-        return f"{''.join(traceback.format_tb(frames or error.__traceback__))}{type_name(kind)}"
-    try:
-        return "".join(traceback.format_exception(kind, error, frames or error.__traceback__)).rstrip()
-    except BaseException as second:
-        name, why = type_name(kind), type_name(type(second))
-        where = "".join(traceback.format_tb(frames))
-        return f"{where}{name}: <no text: its own code raised {why} when it was to be formatted>"
 
 
 _LAZY = logger.opt(lazy=True)  # made once: it costs as much as a line that is not written

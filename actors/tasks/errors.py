@@ -41,6 +41,8 @@ class TaskError(ActorsError):
 class TaskFailedError(TaskError):
     """The task has failed; ``report`` has what was done."""
 
+    private_text = True
+
     def __init__(self, task: str, why: str) -> None:
         super().__init__(task, why)
         self.task = task
@@ -54,6 +56,8 @@ class TaskFailedError(TaskError):
 
 class TeamFailedError(Failed):
     """A team's part of a task has failed; it has undone what it had done."""
+
+    private_text = True
 
     def __init__(self, why: str, *, kind: str = "", retryable: bool = True) -> None:
         super().__init__(why, retryable=retryable)
@@ -99,6 +103,8 @@ class TaskDeadlineError(TaskFailedError):
 class TaskCancelledError(TaskError):
     """Somebody cancelled the task; what was done by then is in ``report``."""
 
+    private_text = True
+
     def __init__(self, task: str, why: str = "") -> None:
         super().__init__(task, why)
         self.task = task
@@ -122,6 +128,8 @@ class TaskTimeoutError(TaskError, TimeoutError):
 
 class SubtaskFailedError(TaskError):
     """What was delegated has failed, after all that could be tried."""
+
+    private_text = True
 
     def __init__(self, task: str, subtask: str, error: str, kind: str = "") -> None:
         super().__init__(task, subtask, error, kind)
@@ -186,6 +194,8 @@ class AttemptLostError(TaskError):
 
 class EscalationError(TaskError):
     """There is no such open question, or this is no answer to it."""
+
+    private_text = True
 
     def __init__(self, escalation: str, what: str) -> None:
         super().__init__(escalation, what)

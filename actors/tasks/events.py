@@ -44,8 +44,8 @@ class SubtaskEvent(TaskEvent):
 
     @property
     def has_question(self) -> bool:
-        """Where a worker asked for a person, its question stands in the place of an error."""
-        return getattr(self, "kind", "") in {"escalated", "unanswered"}
+        """Where a person was asked, or has said no, question or answer stands in the place of an error."""
+        return getattr(self, "kind", "") in {"escalated", "unanswered", "denied"}
 
 
 # -- the task ------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ class PlanRefused(TaskEvent):
     level: ClassVar[str] = "WARNING"
     number: int
     problems: tuple[Problem, ...] = field(metadata=LOGGED_ERROR)
-    needed: tuple[str, ...] | None = None
+    needed: tuple[str, ...] | None = field(default=None, metadata=LOGGED_ERROR)
     """What nobody can do, where that is what is wrong."""
     known: tuple[str, ...] = field(default=(), metadata=UNLOGGED)
     usage: Usage = NO_USAGE  # of the step; the same below
@@ -97,7 +97,7 @@ class Planned(TaskEvent):
 
     large: ClassVar[str] = "plan"
     plan: Plan = field(repr=False)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = field(default=(), metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE
 
 
@@ -383,6 +383,6 @@ class Compensated(SubtaskEvent):
 
     worker: str
     act: int
-    error: str = field(default="", repr=False, metadata=LOGGED_ERROR)
+    error: str = field(default="", repr=False)  # with what a person has said
     nothing: bool = False
     """There was nothing to undo: a team none of whose members had done anything that can be undone."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from actors.errors import ActorsError, ConfigError
+from actors.events import ErrorsInLog
 from trees.check import require_valid
 from trees.command import tasks
 from trees.command.resuming import DEFAULT, MEMORY, NothingToResumeError, keeping
@@ -82,6 +83,9 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume", help="Only go on with what an earlier run left: main is not called.")
     ] = False,
+    log_errors: Annotated[
+        str, typer.Option(help="Of exceptions in log lines: text; or type only, where their texts may hold secrets.")
+    ] = "text",
 ) -> None:
     """Start a tree and show it until it ends, until Ctrl-C, or until main returns; then print its dump.
 
@@ -98,12 +102,15 @@ def run(
     chosen = next((each for each in DURABILITIES if each == durability), None)
     if chosen is None:
         raise typer.BadParameter(f"{durability!r} is none of {', '.join(DURABILITIES)}", param_hint="--durability")
+    shown: ErrorsInLog | None = next((each for each in get_args(ErrorsInLog) if each == log_errors), None)
+    if shown is None:
+        raise typer.BadParameter(f"{log_errors!r} is neither text nor type", param_hint="--log-errors")
     program = _loaded(target, inputs)
     try:
         kept = keeping(program.spec, store, chosen, resume=resume)
     except NothingToResumeError as error:
         raise typer.BadParameter(str(error), param_hint="--resume") from error
-    raise typer.Exit(Runner(program, kept, resume=resume).run())
+    raise typer.Exit(Runner(program, kept, resume=resume, log_errors=shown).run())
 
 
 @app.command()

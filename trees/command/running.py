@@ -20,6 +20,7 @@ from actors.events import (
     ChildParked,
     ChildRestarting,
     ChildStopAbnormal,
+    ErrorsInLog,
     Event,
     SupervisorGaveUp,
 )
@@ -53,12 +54,16 @@ class Runner:
         program: what.
         keeping: where its tasks are kept.
         resume: go on with what an earlier run has left, and submit nothing anew.
+        log_errors: as ``start``.
     """
 
-    def __init__(self, program: Program, keeping: Keeping, *, resume: bool = False) -> None:
+    def __init__(
+        self, program: Program, keeping: Keeping, *, resume: bool = False, log_errors: ErrorsInLog = "text"
+    ) -> None:
         self._program = program
         self._keeping = keeping
         self._resume = resume
+        self._log_errors = log_errors
         self._interruptible = False
 
     def run(self) -> int:
@@ -71,6 +76,7 @@ class Runner:
                 console=hasattr(os, "getuid"),
                 store=self._keeping.url,
                 durability=self._keeping.durability,
+                log_errors=self._log_errors,
             )
         except ActorsError as error:
             if error.__cause__ is not None and not isinstance(error, StoreError):
