@@ -85,8 +85,7 @@ class System(DeadLetterOffice, Reports):
         self.random = random.Random(seed)  # noqa: S311 - for jitter, not for secrets
         self.max_hops = max_hops
         self.pool = Pool(name, max_threads, near_cap=self.near_cap, failed=self.internal_error)
-        self.disposal = disposal_on(self.pool)
-        """Lets go of what may have finalizers of users."""
+        self.disposal = disposal_on(self.pool)  # lets go of what may have finalizers of users
         self.bus = Bus(self.pool, name)
         self.loop = Loop(f"{name}-loop", blocked=self.loop_blocked, failed=self.internal_error)
         self.timers = Timers(f"{name}-timers", self.clock, failed=self.internal_error)
@@ -114,8 +113,7 @@ class System(DeadLetterOffice, Reports):
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
         self._unregister: Callable[[], None] = lambda: None
         self.bus.subscribe(partial(events.log, errors=log_errors), lasting=True)
-        self.tasks = Ground(self, store)
-        """What the tasks of this tree share."""
+        self.tasks = Ground(self, store)  # what the tasks of this tree share
         _LIVING.add(self)
 
     def __repr__(self) -> str:

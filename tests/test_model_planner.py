@@ -4,6 +4,7 @@ import asyncio
 import json
 import pickle
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -138,3 +139,38 @@ def test_an_error_of_rubbish_survives_pickling() -> None:
         as_plan("no")
 
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - our own
+
+
+IMPORTS = {"id": "a", "worker": "w", "undo": "os:system"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        json.dumps({"subtasks": [IMPORTS]}),
+        json.dumps([IMPORTS]),
+        json.dumps({"subtasks": [IMPORTS]}).encode(),
+        bytearray(json.dumps({"subtasks": [IMPORTS]}).encode()),
+        "Here it is:\n```json\n" + json.dumps({"subtasks": [IMPORTS]}) + "\n```",
+        {"subtasks": [IMPORTS]},
+        {"subtasks": (MappingProxyType(IMPORTS),)},
+        [IMPORTS],
+        [Subtask("b", worker="w"), IMPORTS],
+    ],
+    ids=["text", "text of a list", "bytes", "bytearray", "fenced", "dict", "mapping", "list", "beside a Subtask"],
+)
+def test_data_names_no_code_whichever_planner_hands_it_on(said: object) -> None:
+    with pytest.raises(PlanRubbishError, match="a model may name no code"):
+        as_plan(said)
+
+
+def test_a_subtask_that_a_planners_own_code_makes_may_name_code_and_data_may_name_a_worker() -> None:
+    made = as_plan([Subtask("a", worker="w", undo="os:getpid"), {"id": "b", "worker": "w", "undo": "cleaner"}])
+
+    assert [each.undo for each in made.subtasks] == ["os:getpid", "cleaner"]
+
+
+@pytest.mark.parametrize("said", [[Subtask("a", worker="w", undo="os:system")], Plan([Subtask("a", undo="os:system")])])
+def test_what_a_model_is_asked_for_names_no_code_in_whatever_form(said: object) -> None:
+    with pytest.raises(PlanRubbishError, match="a model may name no code"):
+        ask(said)

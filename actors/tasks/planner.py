@@ -204,10 +204,8 @@ class ModelPlanner:
     def read(answer: object) -> Plan:
         """The second half: the answer as a plan."""
         plan = as_plan(answer)
-        code = [subtask.id for subtask in plan.subtasks if subtask.undo is not None and ":" in subtask.undo]
-        if code:  # what a text says must not choose what is imported and called
-            hint = "Name a worker, or leave it out."
-            raise PlanRubbishError(tuple(Problem(f"{one}.undo", "a model may name no code", hint) for one in code))
+        if code := tuple(problem for subtask in plan.subtasks for problem in _names_code(subtask)):
+            raise PlanRubbishError(code)
         return plan
 
     @staticmethod
@@ -256,6 +254,8 @@ _HINT: Final = 'Answer with {"subtasks": [{"id": ..., "instruction": ..., "worke
 def as_plan(value: object) -> Plan:
     """What a planner returned, as a plan: a ``Plan``, a list of subtasks, a dict, or the JSON of one.
 
+    What is no ``Subtask`` is data, and names no code that would be imported (``undo="module:attr"``).
+
     Raises ``PlanRubbishError`` with every problem of it, and ``TypeError`` for anything else.
     """
     if isinstance(value, Plan):
@@ -297,7 +297,7 @@ def _checked(entries: list[Any] | tuple[Any, ...]) -> Plan:
             made.append(entry)
         elif isinstance(entry, Mapping):
             try:
-                made.append(_subtask(entry))
+                made.append(_of_data(entry))
             except ConfigError as error:
                 problems += [Problem(f"subtasks[{n}] {one.path}", one.what, one.hint) for one in error.problems]
         else:
@@ -305,6 +305,22 @@ def _checked(entries: list[Any] | tuple[Any, ...]) -> Plan:
     if problems:
         raise PlanRubbishError(tuple(problems))
     return Plan(made)
+
+
+def _of_data(entry: Mapping[Any, Any]) -> Subtask:
+    """Data may come from a model, whoever hands it on; a planner's own code gives a ``Subtask``."""
+    subtask = _subtask(entry)
+    if code := _names_code(subtask):
+        raise ConfigError(code)
+    return subtask
+
+
+def _names_code(subtask: Subtask) -> tuple[Problem, ...]:
+    """What a text says must not choose what is imported and called."""
+    if subtask.undo is None or ":" not in subtask.undo:
+        return ()
+    hint = "Name a worker, or leave it out; code is named by a Subtask that the planner's own code makes."
+    return (Problem(f"{subtask.id}.undo", "a model may name no code", hint),)
 
 
 def _subtask(entry: Mapping[Any, Any]) -> Subtask:
