@@ -120,7 +120,7 @@ class Giving:
             attempt = None  # one from before, of which all is recorded
         entry = to.staff.get(node.worker if attempt is None else attempt.worker)
         if attempt is not None and (entry is not None or attempt.given):
-            self._wait_for(state, node, attempt, entry)
+            self._wait_for(node, attempt, entry)
         elif entry is not None and entry.is_team and not entry.is_gone and not to.delegating.idle(node):
             self._give_again(state, node, entry)
         elif attempt is not None:
@@ -150,15 +150,15 @@ class Giving:
         attempt.started = attempt.last_sign = self._to.system.now()  # the time that it may take starts anew
         self._to.launching.hold(attempt, node)
         entry.occupy(attempt)
-        self._resume_limits(state, node, attempt, entry)
+        self._resume_limits(node, attempt, entry)
         self._to.act(self.give, attempt, entry, None)
 
-    def _wait_for(self, state: TaskState, node: Node, attempt: Attempt, entry: Entry | None) -> None:
+    def _wait_for(self, node: Node, attempt: Attempt, entry: Entry | None) -> None:
         to = self._to
         to.launching.hold(attempt, node)
         if entry is not None:
             entry.occupy(attempt)
-            self._resume_limits(state, node, attempt, entry)
+            self._resume_limits(node, attempt, entry)
             if not attempt.given:
                 to.act(self.give, attempt, entry, attempt.member)
         attempt.waits = frozenset(key for key, ask in list(to.ground.asks.items()) if ask.attempt is attempt)
@@ -168,11 +168,11 @@ class Giving:
         elif attempt.ended_by is not None:
             to.launching.insist(attempt)
 
-    def _resume_limits(self, state: TaskState, node: Node, attempt: Attempt, entry: Entry) -> None:
+    def _resume_limits(self, node: Node, attempt: Attempt, entry: Entry) -> None:
         attempt.token = 0  # one from before a trip counts for nothing
         if entry.breaker is not None and node.started_at > (entry.breaker.opened_at or 0.0):
             attempt.token = entry.breaker.begin(self._to.time())
-        self._to.launching.watch(attempt, state, node, entry)
+        self._to.launching.watch(attempt, node, entry)
 
     def forget_strangers(self) -> None:
         """Attempts whose end is recorded already, or whose task is."""

@@ -136,7 +136,7 @@ class Launching:
             if entry.breaker.state == "half_open":
                 self.tell_breaker(entry, events.BreakerHalfOpened)
         to.act(to.giving.give, attempt, entry, entry.seat(attempt))
-        self.watch(attempt, state, node, entry)
+        self.watch(attempt, node, entry)
 
     def hold(self, attempt: Attempt, node: Node) -> None:
         """It takes a slot from now on."""
@@ -179,16 +179,14 @@ class Launching:
             if box is not None:
                 box.post(message)
 
-    def watch(self, attempt: Attempt, state: TaskState, node: Node, entry: Entry) -> None:
+    def watch(self, attempt: Attempt, node: Node, entry: Entry) -> None:
         """See to it that it ends when its time is up."""
         own, theirs = node.spec.idle_timeout_s, entry.executable.idle_timeout_s
         idle_s = own if own is not None else theirs
         if attempt.timeout_s is not None or idle_s is not None:
-            self._watch(attempt, state, node, attempt.timeout_s, idle_s)
+            self.watch_limits(attempt, attempt.timeout_s, idle_s)
 
-    def _watch(
-        self, attempt: Attempt, state: TaskState, node: Node, timeout_s: float | None, idle_s: float | None
-    ) -> None:
+    def watch_limits(self, attempt: Attempt, timeout_s: float | None, idle_s: float | None) -> None:
         """Look again when its time could be up: it counts from when it has begun, not from here."""
         limits = [limit for limit in (timeout_s, idle_s) if limit is not None]
         started = attempt.started
@@ -205,7 +203,7 @@ class Launching:
 
         def look() -> None:
             if not attempt.done and attempt.ended_by is None:
-                self._watch(attempt, state, node, timeout_s, idle_s)
+                self.watch_limits(attempt, timeout_s, idle_s)
 
         attempt.timer = self._to.at(self._to.time() + left, look)
 

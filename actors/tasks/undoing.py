@@ -178,9 +178,9 @@ class Undoing:
             begin(to, attempt)
 
     def _limit(self, attempt: Attempt) -> None:
-        to, limit = self._to, self._to.settings.step_timeout_s
-        if limit is not None:
-            attempt.timer = to.at(to.time() + limit, lambda: to.launching.end(attempt, "timeout", at_once=True))
+        """As long as a step, from when it has begun: it may have to wait for a worker that has something else to do."""
+        if self._to.settings.step_timeout_s is not None:
+            self._to.launching.watch_limits(attempt, self._to.settings.step_timeout_s, None)
 
     def _attempt(self, state: TaskState, node: Node, act: Act, number: int, key: str) -> Attempt:
         to = self._to
@@ -206,8 +206,8 @@ class Undoing:
             return
         if not self._to.ground.may_start() or not attempt.give_once():
             return
-        box = next((box for path, box in entry.boxes.items() if entry.members.get(path) == "running"), None)
-        box = box or next(iter(entry.boxes.values()))
+        running = (box for path, box in entry.boxes.items() if entry.members.get(path) == "running")
+        box = next(iter(entry.free), None) or next(running, None) or next(iter(entry.boxes.values()))
         attempt.member = box
         refusal = box.admit((attempt, attempt, attempt.origin(Origin)))
         if refusal is not None:
