@@ -288,3 +288,23 @@ def test_a_finalizer_that_never_returns_holds_up_nothing_that_was_gathered_with_
         eventually(lambda: all(each() is None for each in left), "the end of the others")
     finally:
         gate.open.set()
+
+
+def test_a_loop_that_ends_by_itself_as_it_is_closed_does_not_keep_the_tree_from_ending() -> None:
+    """A ``SystemExit`` of a user's task leaves the loop in that moment: then there is nothing left to stop."""
+
+    async def work(message: str) -> str:
+        return message
+
+    with tree_of(worker("w", work)) as tree:
+        tree.ref("t/w").ask("up")
+        places = tree._system.loop
+        places._closed = True
+        loop, thread = places._loop, places._thread
+        assert loop is not None
+        assert thread is not None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(LONG_S)
+        assert loop.is_closed()
+
+        assert tree.stop(LONG_S)
