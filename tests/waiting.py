@@ -7,6 +7,7 @@ a dependency that is open itself, or an order that is on its way. Looked at afte
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from actors.tasks.node import Node
@@ -21,7 +22,7 @@ def stranded(orchestrator: Any) -> Iterator[str]:
     """What is open and nobody will act on."""
     if not orchestrator.begun or orchestrator.closing or orchestrator.desk.orders or len(orchestrator.states) > LARGE:
         return
-    for state in list(orchestrator.states.values()):
+    for state in list(islice(orchestrator.states.values(), LARGE)):
         if state.final is None and len(state.nodes) <= LARGE and not orchestrator.teamwork.holds(state):
             yield from _of(orchestrator, state)
 
