@@ -205,10 +205,16 @@ class Attempt(Reply, Internal):
         return first
 
     def take_used(self) -> Usage:
-        """What it has used up that no record has; whoever takes it records it."""
+        """What it has used up that no record has; whoever takes it records it, and nothing else before that."""
         with self._lock:
             rest, self.unrecorded = self.unrecorded, NO_USAGE
+        self.desk.taken = None if rest is NO_USAGE else (self, rest)
         return rest
+
+    def take_back(self, usage: Usage) -> None:
+        """It was not recorded: whoever was to do that has died of it."""
+        with self._lock:
+            self.unrecorded += usage
 
     def withdraw(self, why: str) -> bool:
         """Take it back; False where it has begun, or ended."""

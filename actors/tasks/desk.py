@@ -26,7 +26,7 @@ from actors.tasks.settings import Tasks
 from actors.tasks.slots import Slots
 from actors.tasks.staff import Entry, Staff
 from actors.tasks.state import TaskState
-from actors.tasks.task import Subtask, same_instruction
+from actors.tasks.task import Subtask, Usage, same_instruction
 
 if TYPE_CHECKING:
     from actors.tasks.attempt import Attempt
@@ -86,6 +86,8 @@ class Desk:
         """How many incarnations have died of the oldest order, at the same point."""
         self.died_at: tuple[str | None, int] = (None, 0)
         """That point: the task, and how many records it had."""
+        self.taken: tuple[Attempt, Usage] | None = None
+        """What an attempt has used up that is about to be recorded: perhaps the orchestrator dies of that."""
         self.slots = Slots(settings.max_steps)
         """Of its planners, reviewers, synthesizers and undos."""
         self.effects = Effects(ground.system, self._broke)

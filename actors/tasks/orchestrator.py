@@ -190,6 +190,10 @@ class Orchestrator(Hardened):
         task, desk = self.task, self.desk
         state = self.states.get(task) if task is not None else None
         at = task, state.events if state is not None else 0
+        if desk.taken is not None:
+            (attempt, usage), desk.taken = desk.taken, None
+            if getattr(self.store.last(attempt.task), "usage", None) is not usage:
+                attempt.take_back(usage)
         if self._order is not None:
             desk.tries, desk.died_at = desk.tries + 1 if at == desk.died_at else 1, at
         if task is not None:
@@ -341,6 +345,7 @@ class Orchestrator(Hardened):
         self.task = state.id
         state.apply(writable.checked(event))  # first: whoever reads of a question in the journal can answer it
         self.store.append(state.id, event)
+        self.desk.taken = None
         self.system.publish(event)
         if type(event) in PARTINGS:
             self.teamwork.parted(state, event)
