@@ -14,7 +14,7 @@ from actors.errors import RecursionDetectedError
 from actors.messages import CURRENT
 from actors.problems import require_seconds
 from actors.reply import Reply, require_thread
-from actors.tasks.errors import EscalationError, TaskTimeoutError, UnknownTaskError
+from actors.tasks.errors import EscalationError, TaskTimeoutError
 from actors.tasks.events import TaskFinished
 from actors.tasks.folding import folded
 from actors.tasks.ground import Desk, Ground
@@ -41,11 +41,12 @@ _ANSWERS: dict[type[Any], tuple[str, str | None]] = {
 class TaskHandle:
     """One task of a tree."""
 
-    def __init__(self, desk: Desk, id_: str, *, listed: bool = False) -> None:
+    def __init__(self, desk: Desk, id_: str, *, found: bool = False) -> None:
         self.id = id_
         self._desk = desk
-        # One of ten thousand in a list reads nothing before somebody asks; any other one hears of the end in any case.
-        self._waits = None if listed else desk.waiting(id_)
+        # One that was found in the store reads nothing before somebody asks: it may be on a loop, or one of ten
+        # thousand in a list. Any other one hears of the end in any case.
+        self._waits = None if found else desk.waiting(id_)
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.id} {self.status}>"
@@ -77,11 +78,14 @@ class TaskHandle:
 
     @property
     def report(self) -> Report | None:
-        """What became of it; None as long as it has not ended."""
-        report = self._desk.report(self.id)
+        """What became of it; None as long as it has not ended.
+
+        Where it ended long ago it is read from the store: on an event loop, ``await`` the handle first.
+        """
+        report: Report | None = self._desk.reports.get(self.id)
         if report is None and self._waits is not None and self._waits.succeeded:
             report = self._waits.get()
-        return report
+        return report if report is not None else self._desk.report(self.id)
 
     @property
     def kept(self) -> list[str]:
@@ -143,9 +147,11 @@ class TaskHandle:
 
     def __await__(self) -> Generator[Any, None, Report]:
         """Wait for its end on an event loop; raises as ``result`` does."""
-        if not self._done.done:
+        if self._waits is None:
+            self._waits = self._desk.fetched(self.id)
+        if not self._waits.done:
             self._join()
-        yield from self._done.__await__()
+        yield from self._waits.__await__()
         return self._outcome()
 
     def _outcome(self) -> Report:
@@ -290,16 +296,3 @@ def waiting_chain(desk: Desk) -> tuple[tuple[str, ...], tuple[str, ...]]:
         desk.system.recursion_refused(desk.path, desk.addresses(chain))
         raise desk.noted(RecursionDetectedError((*chain, desk.path)))
     return chain, current.lineage
-
-
-def known(desk: Desk, id_: str) -> TaskHandle:
-    """The handle of a task of this desk.
-
-    Raises:
-        UnknownTaskError: there is none.
-    """
-    if id_ not in desk.states and id_ not in desk.reports:
-        records = desk.ground.store.read(id_)
-        if not records or records[0].path != desk.path:
-            raise UnknownTaskError(id_)
-    return TaskHandle(desk, id_)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from actors.errors import ConfigError
 from actors.events import Event
-from actors.tasks.errors import EscalationError, StoreError
+from actors.tasks.errors import EscalationError, StoreError, TaskError
 from actors.tasks.events import TaskFinished, TaskSubmitted
 from actors.tasks.ground import Desk
 from actors.tasks.hears import Afterwards, Cancel, Do
@@ -27,12 +27,14 @@ from actors.tasks.journal import Store
 from actors.tasks.policy import Answer, Approve, Edit, Reject, Respond
 from trees.config import SupervisorSpec
 from trees.handle import respond
+from trees.removing import remove
 
 if TYPE_CHECKING:
     from actors.system import System
 
 CANCEL: Final = "cancel"
 RESPOND: Final = "respond"
+REMOVE: Final = "remove"
 ANSWERS: Final[dict[str, Callable[[Any], Answer]]] = {
     "approve": lambda _: Approve(),
     "edit": Edit,
@@ -51,11 +53,11 @@ class Order(Protocol):
 
     @property
     def kind(self) -> str:
-        """One of ``CANCEL`` and ``RESPOND``."""
+        """One of ``CANCEL``, ``RESPOND`` and ``REMOVE``."""
 
     @property
     def body(self) -> dict[str, Any]:
-        """Of a cancel ``reason``; of a respond ``escalation``, ``answer`` and ``value``."""
+        """Of a cancel ``reason``; of a respond ``escalation``, ``answer`` and ``value``; of a remove nothing."""
 
     @property
     def at(self) -> float:
@@ -84,6 +86,9 @@ class Storing:
 
     def _place(self, order: Order) -> None:
         """Have the orchestrator that has the task do it; one that is not there now finds it at the next start."""
+        if order.kind == REMOVE:
+            self._remove(order)
+            return
         last = self._store.last(order.task)
         if last is None or isinstance(last, TaskFinished):
             self._forget(order)
@@ -91,6 +96,14 @@ class Storing:
         desk = self._system.tasks.desks.get(last.path)
         if desk is not None:
             desk.tell(Do(lambda: self._do(desk, order)))
+
+    def _remove(self, order: Order) -> None:
+        """No matter of an orchestrator: it has nothing to do with what has ended, or is damaged."""
+        try:
+            remove(self._system.tasks, order.task)
+        except TaskError as error:  # whoever sent it finds the task still there
+            self._system.request_failed(self._system.root_path, error, asked=False)
+        self._forget(order)
 
     def _do(self, desk: Desk, order: Order) -> None:
         """On the loop, where the orchestrator knows its tasks: tell it, and then that it is to be forgotten."""

@@ -59,7 +59,7 @@ class Submission:
         try:
             reply = next(steps)
             while True:
-                reply = steps.send(await _came(reply, self._left()))
+                reply = steps.send(await came(reply, self._left()))
         except StopIteration as end:
             return bool(end.value)
         finally:
@@ -148,8 +148,8 @@ class Submission:
         return error
 
 
-async def _came(reply: Reply, wait_s: float) -> bool:
-    """Whether it is completed in time."""
+async def came(reply: Reply, wait_s: float) -> bool:
+    """Whether it is completed in time; waits on an event loop."""
     timed = Reply(timeout_s=wait_s)
     reply.when_done(timed.complete)
     try:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable
 
 from actors.problems import listed, require_seconds, shown
-from actors.reply import require_thread
+from actors.reply import Reply, require_thread
 from actors.tasks.errors import EscalationError, StoreError, TaskError, UnknownTaskError
 from actors.tasks.events import TaskSubmitted
 from actors.tasks.executable import ExecutableInfo
@@ -17,8 +17,10 @@ from actors.tasks.policy import Answer
 from actors.tasks.report import Report
 from actors.tasks.task import Task, TaskStatus
 from trees.ha.roles import Leading
-from trees.handle import TaskHandle, known, respond, waiting_chain
-from trees.submitting import Submission
+from trees.handle import TaskHandle, respond, waiting_chain
+from trees.removing import remove
+from trees.storing import name_of
+from trees.submitting import STORE_WAIT_S, Submission, came
 
 
 class Tasking(Leading):
@@ -66,23 +68,39 @@ class Tasking(Leading):
         return await handle(new=await submission.arun())
 
     def task(self, id: str) -> TaskHandle:
-        """The handle of a task that was submitted before.
+        """The handle of a task that was submitted before. Never waits, and reads nothing.
 
         Raises:
-            UnknownTaskError: no task of this id is known.
+            UnknownTaskError: the store has no task of this id.
+            StoreError: its journal is damaged.
         """
         ground = self._up.tasks
-        if id in ground.submitting:
-            raise UnknownTaskError(id)  # it may yet be refused
-        for desk in ground.all_desks():
-            try:
-                return known(desk, id)
-            except UnknownTaskError:
-                continue
-        left = ground.desk_of(id)
-        if left is None:
+        standing = ground.store.standing(id)
+        if standing is None or id in ground.submitting:  # that may yet be refused
             raise UnknownTaskError(id)
-        return TaskHandle(left, id)  # its supervisor is not in the tree any more
+        if standing.is_ == "damaged":
+            ground.store.read(id)  # says what is wrong, which is at hand
+        return TaskHandle(ground.desk_at(standing.owner), id, found=standing.is_ == "finished")
+
+    def remove_task(self, id: str) -> None:
+        """Delete a task that has ended, or whose journal is damaged; returns when the store has forgotten it.
+
+        Its id may be used again then, and starts a new task. On an event loop of yours write
+        ``await tree.aremove_task(id)``.
+
+        Raises:
+            UnknownTaskError: the store has no task of this id.
+            TaskError: it goes on, or it is a team's part of another one.
+            StoreError: that could not be written within 10 seconds.
+            NotLeaderError: this process is a standby.
+        """
+        require_thread(self._up.root_path, "await tree.aremove_task(...)")
+        self._removed(id, (kept := remove(self._up.tasks, id)) is None or kept.wait(STORE_WAIT_S), kept)
+
+    async def aremove_task(self, id: str) -> None:
+        """The same on an event loop, without holding it up."""
+        kept = remove(self._up.tasks, id)
+        self._removed(id, kept is None or await came(kept, STORE_WAIT_S), kept)
 
     def tasks(self, status: TaskStatus | str | None = None) -> list[TaskHandle]:
         """The tasks that the store has, of all supervisors, those of earlier processes too.
@@ -96,10 +114,8 @@ class Tasking(Leading):
         found: list[TaskHandle] = []
         for desk in self._up.tasks.all_desks():
             store = desk.ground.store
-            known = dict.fromkeys(
-                [*store.finished(desk.path), *list(desk.reports), *store.streams(desk.path), *list(desk.states)]
-            )
-            found += [TaskHandle(desk, id_, listed=True) for id_ in known]
+            known = dict.fromkeys([*store.finished(desk.path), *store.streams(desk.path), *list(desk.states)])
+            found += [TaskHandle(desk, id_, found=True) for id_ in known]
         return found if wanted is None else [handle for handle in found if _stands_at(handle, wanted)]
 
     def resumed(self) -> list[TaskHandle]:
@@ -143,6 +159,13 @@ class Tasking(Leading):
         raise EscalationError(id, "no such question is open. It was answered, its time is up, or its task has ended")
 
     # -- within --------------------------------------------------------------------------------------------
+
+    def _removed(self, id_: str, in_time: bool, kept: Reply | None) -> None:
+        if not in_time:
+            what = f"task {id_} is not deleted after {STORE_WAIT_S:g} s. It will be when the store can be written"
+            raise StoreError(name_of(self._up.tasks.store), what)
+        if kept is not None:
+            kept.get()
 
     def _desk(self, path: str | None) -> Desk:
         system = self._up

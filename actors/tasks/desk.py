@@ -11,6 +11,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from actors.dispatch.disposal import UserCallback
 from actors.errors import ActorStoppedError, RecursionDetectedError
 from actors.mailbox import Mailbox, Refusal
 from actors.messages import CURRENT
@@ -182,6 +183,20 @@ class Desk:
             report = reported(state, lambda: records) if state is not None else None
         return report
 
+    def fetched(self, task: str) -> Reply:
+        """The report of a task that has ended, for somebody on a loop: where it has to be read, that is done apart."""
+        report = self.reports.get(task)
+        if report is not None:
+            return self.waiting(task)
+        fetched = Reply()
+
+        def read() -> None:
+            waits = self.waiting(task)
+            waits.when_done(lambda: _hand_on(waits, fetched))
+
+        self.system.run_apart(UserCallback(read, fetched.fail))
+        return fetched
+
     def keep(self, report: Report, state: TaskState | None = None) -> None:
         """A task has ended, and that is kept: whoever waits hears it. A second time it changes nothing."""
         self.finished += report.task_id not in self.reports
@@ -304,6 +319,14 @@ class Desk:
     def down(self) -> ActorStoppedError:
         """Why nothing can be submitted."""
         return self.system.stopped_error(f"{self.path}/{ORCHESTRATOR}", Refusal.STOPPED)
+
+
+def _hand_on(source: Reply, to: Reply) -> None:
+    """What became of one is what becomes of the other."""
+    try:
+        to.complete(source.get())
+    except BaseException as error:  # noqa: BLE001 - whatever it failed with, its waiters get that
+        to.fail(error)
 
 
 def _put_aside(task: str) -> TaskFailedError:

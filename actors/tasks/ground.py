@@ -116,15 +116,10 @@ class Ground:
         """All of them, also those of supervisors that are in the store and not in the tree."""
         return [*list(self.desks.values()), *list(self.stranded.values())]
 
-    def desk_of(self, task: str) -> Desk | None:
-        """The desk of the supervisor that a task was given to; None where the store does not know the task."""
-        first = next(iter(self.store.read(task)), None)
-        if first is None:
-            return None
-        desk = self.desks.get(first.path) or self.stranded.get(first.path)
-        if desk is None:
-            desk = self.stranded[first.path] = Desk(self, first.path, Tasks())
-        return desk
+    def desk_at(self, path: str) -> Desk:
+        """The desk of a supervisor that tasks were given to, whether it is in the tree or not."""
+        desk = self.desks.get(path) or self.stranded.get(path)
+        return desk if desk is not None else self.stranded.setdefault(path, Desk(self, path, Tasks()))
 
     def look_for_stranded(self) -> None:
         """The tree is up: say which unfinished tasks nobody goes on with."""

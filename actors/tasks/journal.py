@@ -10,14 +10,22 @@ How a record is written down is a matter of ``actors.tasks.written``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from actors.events import Event
 from actors.reply import Reply
 from actors.tasks import events
 from actors.tasks.written import decode, encode
 
-__all__ = ["Store", "decode", "encode", "is_kept"]
+__all__ = ["Standing", "Store", "decode", "encode", "is_kept"]
+
+
+class Standing(NamedTuple):
+    """What a store knows of a stream without reading it."""
+
+    owner: str
+    """Empty where it is damaged."""
+    is_: Literal["unfinished", "finished", "damaged"]
 
 
 class Store(Protocol):
@@ -59,6 +67,12 @@ class Store(Protocol):
 
     def finished(self, owner: str) -> list[str]:
         """Those that are, as far as they are still there; the first that finished first."""
+
+    def standing(self, stream: str) -> Standing | None:
+        """How a task's stream stands: at hand, without a query. None: there is none."""
+
+    def remove(self, stream: str) -> None:
+        """Forget a stream, whatever is in it, and those that are parts of it. It counts as gone after ``flush``."""
 
     def finish(self, stream: str) -> None:
         """Nothing will be appended any more; the store may forget it in the end."""

@@ -20,7 +20,7 @@ import pytest
 from actors import Event, Failed
 from actors.reply import Reply
 from actors.tasks import events
-from actors.tasks.journal import Store, decode, encode
+from actors.tasks.journal import Standing, Store, decode, encode
 from actors.testing import settle
 from trees import (
     Check,
@@ -129,6 +129,12 @@ class CuttingStore:
 
     def finish(self, stream: str) -> None:
         self._kept.finish(stream)
+
+    def standing(self, stream: str) -> Standing | None:
+        return self._kept.standing(stream)
+
+    def remove(self, stream: str) -> None:
+        self._kept.remove(stream)
 
 
 class WritingStore(MemoryStore):

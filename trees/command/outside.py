@@ -17,7 +17,7 @@ from actors.tasks.errors import StoreError
 from actors.tasks.events import EscalationAnswered, EscalationExpired
 from actors.tasks.node import Escalation
 from trees.command.seen import SeenTask
-from trees.storing import CANCEL, RESPOND
+from trees.storing import CANCEL, REMOVE, RESPOND
 
 if TYPE_CHECKING:
     from trees.store.looking import KeptTask
@@ -81,15 +81,9 @@ class Outside:
             OutsideError: there is none, or one in each of several trees.
         """
         rows = self._store.all_tasks(root)
-        found = [row for row in rows if row.id == id_]
-        if not found:
-            known = nearest(id_, [row.id for row in rows])
-            raise OutsideError(f"task {id_}", "is not in this store", f"{known}'regrow tasks' lists those that are.")
-        if len(found) > 1:
-            where = ", ".join(row.root for row in found)
-            raise OutsideError(f"task {id_}", f"is in each of {where}", "Say which with --root.")
-        parts = [row for row in rows if row.root == found[0].root and row.whole == id_]
-        return self._seen(found[0]), [self._seen(row) for row in parts]
+        found = _the_one(rows, id_)
+        parts = [row for row in rows if row.root == found.root and row.whole == id_]
+        return self._seen(found), [self._seen(row) for row in parts]
 
     def question(self, id_: str, root: str | None = None) -> tuple[SeenTask, Escalation]:
         """An open question, and whose it is.
@@ -152,7 +146,20 @@ class Outside:
         became = _became(self._again(task), asked.id) or "its tree has refused this answer"
         raise OutsideError(f"escalation {asked.id}", became, "This answer changed nothing.")
 
-    def _carried_out(self, task: SeenTask, kind: str, body: dict[str, Any], wait_s: float) -> bool:
+    def remove(self, id_: str, root: str | None, wait_s: float) -> str:
+        """Have a task deleted that has ended, or is damaged; what came of it. Its journal is not read.
+
+        Raises:
+            OutsideError: there is none, or its tree has refused.
+        """
+        task = _the_one(self._store.all_tasks(root), id_)
+        if not self._carried_out(task, REMOVE, {}, wait_s):
+            return f"task {id_}: {_waits(task)}"
+        if any(row.id == id_ and row.number == task.number for row in self._store.all_tasks(task.root)):
+            raise OutsideError(f"task {id_}", "has not ended, and is not damaged", "Cancel it first.")
+        return f"task {id_}: removed"
+
+    def _carried_out(self, task: SeenTask | KeptTask, kind: str, body: dict[str, Any], wait_s: float) -> bool:
         """Put an order down, and wait for a tree to take it; False where none did in time."""
         order = self._store.post_order(task.root, task.id, kind, body)
         end, nothing = monotonic() + wait_s, Reply()
@@ -180,5 +187,21 @@ def _became(task: SeenTask, id_: str) -> str | None:
     return f"task {task.id} has ended: {task.state.final}" if task.state.final is not None else None
 
 
-def _waits(task: SeenTask) -> str:
+def _the_one(rows: list[KeptTask], id_: str) -> KeptTask:
+    """The task of this id.
+
+    Raises:
+        OutsideError: there is none, or one in each of several trees.
+    """
+    found = [row for row in rows if row.id == id_]
+    if not found:
+        known = nearest(id_, [row.id for row in rows])
+        raise OutsideError(f"task {id_}", "is not in this store", f"{known}'regrow tasks' lists those that are.")
+    if len(found) > 1:
+        where = ", ".join(row.root for row in found)
+        raise OutsideError(f"task {id_}", f"is in each of {where}", "Say which with --root.")
+    return found[0]
+
+
+def _waits(task: SeenTask | KeptTask) -> str:
     return f"no tree has taken this yet. It waits in the store, and is done when {task.root!r} runs"

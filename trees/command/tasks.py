@@ -25,8 +25,9 @@ NEWEST = 20
 
 app = typer.Typer(
     no_args_is_help=False,
-    help=f"The tasks of a store ({FILE} in this folder unless you name another): list them, look at one, cancel one, "
-    "answer a question. The tree may run in another process, or be down: then it hears of it when it is started again.",
+    help=f"The tasks of a store ({FILE} in this folder unless you name another): list them, look at one, cancel or "
+    "remove one, answer a question. The tree may run in another process, or be down: then it hears of it when it is "
+    "started again.",
 )
 
 Store = Annotated[
@@ -86,6 +87,13 @@ def cancel(
     with _outside(store or context.obj) as outside:
         found, _ = outside.task(task, root)
         typer.echo(outside.cancel(found, reason, wait))
+
+
+@app.command()
+def remove(context: typer.Context, task: TaskId, store: Store = None, root: Root = None, wait: Wait = 5.0) -> None:
+    """Delete a task that has ended, or whose journal is damaged, with all that belongs to it."""
+    with _outside(store or context.obj) as outside:
+        typer.echo(outside.remove(task, root, wait))
 
 
 @app.command()

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Sequence
 
 from actors.events import Event
+from actors.tasks.journal import Standing
+from actors.tasks.naming import whole_of
 
 KEEP = 10_000
 """Finished streams that are kept, the newest."""
@@ -87,6 +89,22 @@ class MemoryStore:
         """The streams that are not finished, each with its owner."""
         with self._lock:
             return dict(self._owners)
+
+    def standing(self, stream: str) -> Standing | None:
+        """How a task's stream stands; None: there is none."""
+        with self._lock:
+            owner = self._owners.get(stream)
+            if owner is not None:
+                return Standing(owner, "unfinished")
+            owner = self._finished.get(stream)
+            return Standing(owner, "finished") if owner is not None else None
+
+    def remove(self, stream: str) -> None:
+        """Forget a stream, and its parts."""
+        with self._lock:
+            for each in [stream, *(part for part in self._finished if whole_of(part) == stream)]:
+                for known in (self._streams, self._owners, self._finished):
+                    known.pop(each, None)
 
     def finish(self, stream: str) -> None:
         """Nothing more comes; the oldest finished ones go where there are too many."""

@@ -16,6 +16,7 @@ from itertools import islice
 
 from actors.events import Event
 from actors.tasks.errors import StoreError
+from actors.tasks.journal import Standing
 from actors.tasks.naming import whole_of
 from actors.tasks.written import decode
 from trees.store.keep import Keep
@@ -56,6 +57,16 @@ class Mirror:
     def knows(self, stream: str) -> bool:
         """Whether there is such a stream, at hand or not."""
         return any(stream in each for each in (self.owners, self.ends, self.journals, self.unreadable))
+
+    def standing(self, stream: str) -> Standing | None:
+        """How a task's stream stands; None: there is none."""
+        if stream in self.unreadable:
+            return Standing("", "damaged")
+        end = self.ends.get(stream)
+        if end is not None:
+            return Standing(end.owner, "finished")
+        owner = self.owners.get(stream)
+        return Standing(owner, "unfinished") if owner is not None else None
 
     def last(self, stream: str) -> Event | None:
         """The last record of a stream."""
@@ -111,11 +122,15 @@ class Mirror:
                 self._join(part, whole)
                 self._tops.pop(part, None)
 
-    def remove(self, stream: str) -> None:
-        """One that is not finished, and damaged, is deleted."""
-        self.unreadable.pop(stream, None)
-        self.owners.pop(stream, None)
-        self.forget([stream])
+    def remove(self, stream: str) -> list[str]:
+        """One is deleted, however it stands, with its parts that do not go on by themselves; returns all of them."""
+        parts = [part for part in self._parts.get(stream, ()) if part in self.ends]
+        names = [stream, *parts, *(part for part in self.unreadable if whole_of(part) == stream)]
+        for each in names:
+            self.unreadable.pop(each, None)
+            self.owners.pop(each, None)
+        self.forget(names)
+        return names
 
     def end_kept(self, stream: str, mark: object) -> None:
         """Its end is written down: it need not be at hand any more, unless what it is a part of still is."""

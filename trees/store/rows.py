@@ -24,6 +24,7 @@ from actors.events import Event
 from actors.tasks.errors import StoreError
 from actors.tasks.written import encode_apart, joined
 from trees.store import orders
+from trees.store.pruning import prune
 from trees.store.schema import PIECE, inserting, large, pieces, records, streams
 
 LARGE: Final = 8 * 1024
@@ -42,6 +43,7 @@ class What(Enum):
     REPLACED = auto()
     FINISHED = auto()
     REOPENED = auto()
+    REMOVED = auto()
     ORDER_DONE = auto()
     NOTHING = auto()
     """It was taken back."""
@@ -160,6 +162,8 @@ class Batch:
         self._replaced: dict[str, tuple[Row, Row]] = {}
         self.orders: list[int] = []
         """Those that are done."""
+        self.removed: str | None = None
+        """A stream that is deleted before all else is written: it ends the batch, so all else is of other streams."""
 
     def fill(self, changes: Iterable[Change]) -> None:
         """Take changes until it is large enough, or one cannot be written.
@@ -170,6 +174,9 @@ class Batch:
         characters = 0
         for change in changes:
             self.size += 1
+            if change.what is What.REMOVED:
+                self._remove(change.stream)
+                break
             if change.stream in self._broken:
                 continue
             try:
@@ -198,6 +205,14 @@ class Batch:
             case What.ORDER_DONE:
                 self.orders.append(change.number)
 
+    def _remove(self, stream: str) -> None:
+        """Nothing of it that came before in this batch is written either."""
+        self.removed = stream
+        self._streams = [row for row in self._streams if row["id"] != stream]
+        self._records = [row for row in self._records if row["stream"] != stream]
+        self._replaced.pop(stream, None)
+        self.ends.pop(stream, None)
+
     def _stream(self, change: Change) -> Row:
         return {
             "root": self.root,
@@ -225,6 +240,8 @@ class Batch:
     def write(self, connection: Connection) -> None:
         """All of it, within the caller's transaction."""
         statements = _Statements.of(connection)
+        if self.removed is not None:
+            prune(connection, self.root, [self.removed])
         if self._streams:
             connection.execute(statements.new_stream, self._streams)
         if self._large:

@@ -22,6 +22,7 @@ from actors.dispatch.thread import after_fork
 from actors.events import Event
 from actors.reply import Reply
 from actors.tasks.errors import StoreError
+from actors.tasks.journal import Standing
 from actors.tasks.naming import whole_of
 from trees.store import journals
 from trees.store.engine import Database, Durability
@@ -248,11 +249,18 @@ class SqlStore(Hearing):
                 found = end.last = journals.last(connection, self._root, stream)
         return found
 
-    def owner(self, stream: str) -> str | None:
-        """Whose a stream is, finished or not; at hand. None: there is none, or it is damaged."""
+    def standing(self, stream: str) -> Standing | None:
+        """How a task's stream stands; at hand. None: there is none."""
         self._require_ours()
-        end = self._mirror.ends.get(stream)
-        return end.owner if end is not None else self._mirror.owners.get(stream)
+        with self._lock:
+            return self._mirror.standing(stream)
+
+    def remove(self, stream: str) -> None:
+        """Delete a stream, whatever is in it, and its parts that do not go on by themselves."""
+        writer = self._writes()
+        with self._lock:
+            for name in self._mirror.remove(stream):
+                writer.put(Change(What.REMOVED, name))
 
     def replace(self, stream: str, owner: str, record: Event) -> None:
         """Have a stream hold this record only."""

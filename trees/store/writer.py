@@ -231,6 +231,8 @@ class Writer:
                 with self._changed:
                     self._taken = 0
             raise
+        if batch.removed is not None:
+            self._broken.discard(batch.removed)  # whatever is put under this name from now on is another one
         for change, why in batch.refused:
             if change.what is not What.REPLACED:
                 self._broken.add(change.stream)
