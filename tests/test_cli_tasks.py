@@ -75,7 +75,8 @@ def test_the_list_has_what_is_open_with_its_questions_and_what_has_ended(url: st
         code, shown, errors = tasks(url)
 
     assert (code, errors) == (0, "")
-    assert shown.splitlines() == [
+    # On a busy machine the seconds are more, and may have two digits: that column is then wider.
+    assert re.sub(r"(age|\d+ s) +", lambda age: "age   " if age[1] == "age" else "0 s   ", shown).splitlines() == [
         "task   where   status      done   age   goal",
         "t-0    shop    succeeded   2/2    0 s   a short one",
         "t-1    shop    waiting     1/2    0 s   order two teas and a pot",
