@@ -151,12 +151,14 @@ def test_what_an_attempt_that_gave_way_has_used_up_counts() -> None:
 
 
 def test_what_an_attempt_that_was_put_back_has_used_up_counts() -> None:
+    """Its worker is terminated, and another one has it."""
     gate = Gate(_hangs)
-    with start(one_worker(gate)) as tree:
+    workers = [WorkerSpec(id=id_, execute=gate.execute, capabilities={"do"}) for id_ in ("w", "v")]
+    tasks = Tasks(planner=StaticPlan([Subtask("x", capability="do")]))
+    with start(SupervisorSpec(id="p", tasks=tasks, children=workers)) as tree:
         handle = tree.submit("go")
         assert gate.entered.wait(LONG_S)
         tree.terminate_child("p/w")
-        tree.restart_child("p/w")
         report = end_of(handle)
 
     assert report.usage.tokens == 14
