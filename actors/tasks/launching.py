@@ -221,7 +221,8 @@ class Launching:
         node = state.nodes.get(attempt.subtask.id) if state is not None else None
         if node is not None and node.live is attempt:
             node.live = None
-            outcome = classify(attempt, lambda name: self._limit_of(node, entry, name), node.spent)
+            before = NO_USAGE if node.spec.budget is None else node.spent
+            outcome = classify(attempt, lambda name: self._limit_of(node, entry, name), before)
             turned = self._count(attempt, node, entry, outcome)
             to.trying.over(state, node, attempt, outcome)  # type: ignore[arg-type]  # there is a node in it
             if turned is not None and entry is not None:
