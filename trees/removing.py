@@ -47,5 +47,5 @@ def remove(ground: Ground, id_: str) -> Reply | None:
     store.remove(id_)
     for desk in desks:
         desk.guard.aside.discard(id_)
-        desk.reports.pop(id_, None)
+        desk.reports.forget(id_)
     return store.flush()

@@ -86,7 +86,7 @@ class Submission:
             self._settle()
             return False
         for desk in self._desk.ground.all_desks():
-            desk.reports.pop(id_, None)  # of a task of this id that the store has forgotten: this one is a new one
+            desk.reports.forget(id_)  # of a task of this id that the store has forgotten: this one is a new one
         try:
             kept = self._store.flush()
             in_time = kept is None or (yield kept)

@@ -23,6 +23,7 @@ from actors.tasks.folding import folded
 from actors.tasks.guard import Guard
 from actors.tasks.hears import Broke, Delegate, Orders, Withdraw, WorkerChanged
 from actors.tasks.report import Report, reported
+from actors.tasks.report_cache import ReportCache
 from actors.tasks.settings import Tasks
 from actors.tasks.slots import Slots
 from actors.tasks.staff import Entry, Staff
@@ -39,10 +40,6 @@ ORCHESTRATOR = "orchestrator"
 """The reserved id of the first child of a supervisor with ``tasks=``."""
 BACKSTOP_S = 5.0
 """How much longer than its limit somebody waits in an ask, should there be no orchestrator to end it."""
-KEPT_REPORTS = 1000
-"""Reports of finished tasks that are kept at hand; those before are read from the journal."""
-
-
 _ORDERS: Final = Orders()
 
 
@@ -69,8 +66,8 @@ class Desk:
         self.settings = settings
         self.states: dict[str, TaskState] = {}
         """Of the tasks that are not finished."""
-        self.reports: dict[str, Report] = {}
-        """Of those that are, the newest last."""
+        self.reports = ReportCache(settings.context_tokens)
+        """Of those that are: the newest; the others are made again from their journals."""
         self.done: dict[str, Reply] = {}
         """What those wait for who wait for a task, as long as it has not ended."""
         self.staff = Staff()
@@ -199,10 +196,7 @@ class Desk:
 
     def keep(self, report: Report, state: TaskState | None = None) -> None:
         """A task has ended, and that is kept: whoever waits hears it. A second time it changes nothing."""
-        self.finished += report.task_id not in self.reports
-        self.reports[report.task_id] = report
-        if len(self.reports) > KEPT_REPORTS:
-            self.reports.pop(next(iter(self.reports)), None)
+        self.finished += self.reports.add(report)
         self.guard.forget(report.task_id)
         if self.states.get(report.task_id) is state:
             self.states.pop(report.task_id, None)

@@ -157,7 +157,7 @@ class Teamwork:
     def _reopen(self, state: TaskState, attempt: Attempt) -> None:
         """The ladder above tries it again: what was done stays done."""
         to = self._to
-        to.desk.reports.pop(state.id, None)
+        to.desk.reports.forget(state.id)
         to.states[state.id] = state
         to.record(state, self._submitted(state.id, attempt, events.TaskReopened))
         to.course.resume(state)
