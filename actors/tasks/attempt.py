@@ -206,6 +206,9 @@ class Attempt(Reply, Internal):
 
     def take_used(self) -> Usage:
         """What it has used up that no record has; whoever takes it records it, and nothing else before that."""
+        if self.unrecorded is NO_USAGE:
+            self.desk.taken = None
+            return NO_USAGE
         with self._lock:
             rest, self.unrecorded = self.unrecorded, NO_USAGE
         self.desk.taken = None if rest is NO_USAGE else (self, rest)

@@ -177,7 +177,8 @@ class Context:
 
 def is_light(context: Context) -> bool:
     """Whether copying what it has for the worker's code holds up nobody."""
-    return is_small(context._shared)  # noqa: SLF001 - a friend
+    shared = context._shared  # noqa: SLF001 - a friend
+    return not (shared["inputs"] or shared["results"]) or is_small(shared)
 
 
 def unpack(context: Context) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from actors.events import Event
@@ -18,7 +19,9 @@ from actors.events import Event
 E = TypeVar("E", bound=Event)
 MOST_CHARACTERS: Final = 128 * 1024 * 1024
 """Of one value. As JSON it may be six times as long, and has to be in memory as a whole a few times."""
+_ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 _Check = Callable[[Any], bool]
+_Fields = list[tuple[str, object, _Check]]
 
 
 def checked(record: E) -> E:
@@ -30,13 +33,23 @@ def checked(record: E) -> E:
     cls = type(record)
     form = _FORMS.get(cls)
     if form is None:
-        form = _FORMS[cls] = _form(cls)
-    for name, default, check in form:
+        form = _FORMS[cls] = _Form(cls)
+    kinds = tuple(map(type, form.atoms(record)))
+    if kinds not in form.known:
+        _require(record, form.of_atoms)
+        if _ATOMS.issuperset(kinds):
+            form.known.add(kinds)
+    if form.others:
+        _require(record, form.others)
+    return record
+
+
+def _require(record: Event, fields_of: _Fields) -> None:
+    for name, default, check in fields_of:
         value = getattr(record, name)
         if value is not default and not check(value):
-            message = f"{cls.__name__}.{name} is a {type(value).__name__}, which could not be read back"
+            message = f"{type(record).__name__}.{name} is a {type(value).__name__}, which could not be read back"
             raise TypeError(message)
-    return record
 
 
 def require_length(value: object) -> None:
@@ -52,6 +65,8 @@ def require_length(value: object) -> None:
 
 def _length(value: object, most: int) -> int:
     """How many characters of text there are, or more than ``most``."""
+    if type(value) is str:
+        return len(value)
     total, left = 0, [value]
     while left and total <= most:
         each = left.pop()
@@ -66,10 +81,36 @@ def _length(value: object, most: int) -> int:
     return total
 
 
-_FORMS: Final[dict[type[Any], list[tuple[str, object, _Check]]]] = {}
+class _Form:
+    """What the fields of a type of records may hold.
+
+    Of most fields the type of the value alone decides, and records of a type have the same few types in them: once
+    these have passed together they are ``known``, and only the other fields are looked at.
+    """
+
+    __slots__ = ("atoms", "known", "of_atoms", "others")
+
+    def __init__(self, cls: type[Any]) -> None:
+        hints, form = get_type_hints(cls), _form(cls)
+        of_atoms = [each for each in form if _is_atom(hints[each[0]])]
+        self.of_atoms = of_atoms if len(of_atoms) > 1 else []  # of one name an attrgetter makes no tuple
+        self.others = [each for each in form if each not in self.of_atoms]
+        self.atoms: Callable[[Any], tuple[Any, ...]] = (
+            attrgetter(*[name for name, _, _ in of_atoms]) if self.of_atoms else lambda _: ()
+        )
+        self.known: set[tuple[type, ...]] = set()
+        """Types of all atoms, in order. As only ``_ATOMS`` get here, there are few."""
 
 
-def _form(cls: type[Any]) -> list[tuple[str, object, _Check]]:
+_FORMS: Final[dict[type[Any], _Form]] = {}
+
+
+def _is_atom(hint: Any) -> bool:
+    """Whether a value of exactly one of ``_ATOMS`` is of this type, or is not, whatever it is."""
+    return hint in _ATOMS or (get_origin(hint) in {Union, types.UnionType} and _ATOMS.issuperset(get_args(hint)))
+
+
+def _form(cls: type[Any]) -> _Fields:
     hints = get_type_hints(cls)
     checks = [(each.name, each.default, _check(hints[each.name])) for each in fields(cls)]
     return [(name, default, check) for name, default, check in checks if check is not _anything]
