@@ -178,7 +178,8 @@ class Context:
 def is_light(context: Context) -> bool:
     """Whether copying what it has for the worker's code holds up nobody."""
     shared = context._shared  # noqa: SLF001 - a friend
-    return not (shared["inputs"] or shared["results"]) or is_small(shared)
+    inputs, results = shared["inputs"], shared["results"]
+    return (not results or is_small(results)) and (not inputs or is_small(inputs))
 
 
 def unpack(context: Context) -> None:
