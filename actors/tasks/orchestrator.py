@@ -114,6 +114,7 @@ class Orchestrator(Hardened):
         self.task: str | None = None
         """The task that the present message is about, as far as that is known."""
         self._order: object = None  # the one that is being carried out
+        self._recorded: events.TaskEvent | None = None  # the last event that was about to be recorded
 
     # -- beginning -----------------------------------------------------------------------------------------
 
@@ -192,7 +193,8 @@ class Orchestrator(Hardened):
         at = task, state.events if state is not None else 0
         if desk.taken is not None:
             (attempt, usage), desk.taken = desk.taken, None
-            if getattr(self.store.last(attempt.task), "usage", None) is not usage:
+            event = self._recorded  # the store may give back another one that is equal to it
+            if getattr(event, "usage", None) is not usage or self.store.last(attempt.task) != event:
                 attempt.take_back(usage)
         if self._order is not None:
             desk.tries, desk.died_at = desk.tries + 1 if at == desk.died_at else 1, at
@@ -342,7 +344,7 @@ class Orchestrator(Hardened):
 
     def record(self, state: TaskState, event: events.TaskEvent) -> None:
         """It has happened: into the state, the journal, and the stream of events."""
-        self.task = state.id
+        self.task, self._recorded = state.id, event
         state.apply(writable.checked(event))  # first: whoever reads of a question in the journal can answer it
         self.store.append(state.id, event)
         self.desk.taken = None
