@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -231,3 +232,61 @@ def test_a_class_with_execute_is_executable_and_only_its_objects_are_adapted() -
 )
 def test_an_adapted_one_is_named_after_its_code(target: object, name: str) -> None:
     assert adapt(target).name == name
+
+
+class Tally:
+    """As pydantic-ai's RunUsage: the caller may bring it, and the agent adds to it as it goes."""
+
+    def __init__(self) -> None:
+        self.input_tokens = self.output_tokens = 0
+
+
+@pytest.fixture
+def framework(monkeypatch: pytest.MonkeyPatch) -> type[Any]:
+    """The class of an agent whose framework has such a record."""
+    package = ModuleType("framework_of_agents")
+    package.RunUsage = Tally  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, package.__name__, package)
+
+    class Agent:
+        def __init__(self, error: BaseException | None) -> None:
+            self.error = error
+
+        async def run(self, prompt: str, *, usage: Tally | None = None) -> Any:
+            spent = usage or Tally()
+            spent.input_tokens += 30
+            spent.output_tokens += 12
+            if self.error is not None:
+                raise self.error
+            return SimpleNamespace(output=one(prompt), usage=spent)
+
+    Agent.__module__ = f"{package.__name__}.agent"
+    return Agent
+
+
+@pytest.mark.parametrize("error", [ValueError("no JSON"), asyncio.CancelledError(), KeyboardInterrupt()])
+def test_tokens_of_an_agent_that_fails_or_is_cancelled_after_its_model_was_called_are_counted(
+    framework: type[Any], error: BaseException
+) -> None:
+    used: list[int] = []
+    context = SimpleNamespace(use=lambda *, tokens: used.append(tokens))
+    with pytest.raises(type(error)):
+        adapt(framework(error)).call(SUBTASK, context).send(None)
+
+    assert used == [42]
+
+
+def test_tokens_of_an_agent_that_succeeds_are_counted_once_also_for_an_agent_of_a_users_own_class(
+    framework: type[Any],
+) -> None:
+    class Mine(framework):  # type: ignore[misc]
+        pass
+
+    assert result_of(Mine(None)) == Done("FIND THE SOURCES", Usage(tokens=42))
+
+
+def test_a_record_of_usage_that_the_user_has_given_is_the_one_that_counts(framework: type[Any]) -> None:
+    mine = Tally()
+    result_of(framework(None), usage=mine)
+
+    assert (mine.input_tokens, mine.output_tokens) == (30, 12)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -110,7 +111,7 @@ def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | N
     code, name = entry.code, name_of(target)
     if entry.method:
         asynchronous = is_async(code) or entry.method in {"ainvoke", "arun"}
-        return Adapted(_ask_async(code) if asynchronous else _ask(code), asynchronous, name)
+        return Adapted(_ask_async(code, _usage_of(target, code)) if asynchronous else _ask(code), asynchronous, name)
     if takes_prompt(code, args, kwargs):
         return Adapted(_prompt_async(code) if is_async(code) else _prompt(code), is_async(code), name)
     return Adapted(code, is_async(code), name)
@@ -147,13 +148,35 @@ def _ask(code: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _ask_async(code: Callable[..., Any]) -> Callable[..., Any]:
-    async def call(subtask: Any, _context: Any, /, *args: Any, **kwargs: Any) -> Any:
-        answer = code(str(subtask), *args, **kwargs)
-        # Some frameworks choose between a coroutine and a value by an argument.
-        return unwrapped(await answer if inspect.isawaitable(answer) else answer)
+def _ask_async(code: Callable[..., Any], usage: type[Any] | None) -> Callable[..., Any]:
+    async def call(subtask: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
+        more = kwargs if usage is None or "usage" in kwargs else {"usage": usage(), **kwargs}
+        try:
+            answer = code(str(subtask), *args, **more)
+            # Some frameworks choose between a coroutine and a value by an argument.
+            answer = await answer if inspect.isawaitable(answer) else answer
+        except BaseException:
+            tokens = _tokens(more.get("usage"))
+            if tokens:
+                context.use(tokens=tokens)  # the model was called and paid for, however this ended
+            raise
+        return unwrapped(answer)
 
     return call
+
+
+def _usage_of(agent: object, code: Callable[..., Any]) -> type[Any] | None:
+    """The class of the record in which an agent counts what it uses, where its caller may bring one; else None.
+
+    pydantic-ai adds to ``run(..., usage=RunUsage())`` as it goes, so that what was used is known also where ``run``
+    raises, or is cancelled. Its package is loaded where there is such an agent: nothing is imported here.
+    """
+    signature = signature_of(code)
+    if signature is None or "usage" not in signature.parameters:
+        return None
+    packages = dict.fromkeys(base.__module__.partition(".")[0] for base in type(agent).__mro__)
+    found = (getattr(sys.modules.get(package), "RunUsage", None) for package in packages)
+    return next((each for each in found if isinstance(each, type)), None)
 
 
 # -- what agents return ---------------------------------------------------------------------------------------
