@@ -12,8 +12,8 @@ declare both with ``trees`` and start the tree in your own program. What you may
  6. Any exception raised in a worker, ``SystemExit`` and ``KeyboardInterrupt`` included, ends that worker only.
  7. A supervisor answers at all times.
  8. Restart, shutdown and escalation follow Erlang/OTP; where they differ, it says so.
- 9. A request whose target waits for it raises ``RecursionDetectedError`` in the sender, before it is sent; a chain of
-    tells is limited.
+ 9. A request whose target waits for it raises ``RecursionDetectedError`` in the sender, before it is sent (after
+    ``block=False`` where the wait begins); a chain of tells is limited.
 10. An ask's remaining time travels with it: what a handler asks inherits it and may only shorten it.
 11. A worker that cannot be stopped in time is abandoned: replaced, named in the dump, its late reply dropped.
 """

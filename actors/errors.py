@@ -12,7 +12,7 @@
           TreeDownError      ... because its whole tree is down
         UnknownPathError     no such path is listed
         MailboxFullError     a bounded mailbox had no room
-        RecursionDetectedError  the request would have reached its own asker
+        RecursionDetectedError  the request would have waited for its own asker
             HopLimitError       too many tells and tasks have led to each other
         BlockingAskError     a blocking call on the thread of a tree's event loop
         WorkerCrashedError   the handler left with something that is no Exception
@@ -201,7 +201,10 @@ class MailboxFullError(MessageError):
 
 
 class RecursionDetectedError(MessageError):
-    """The target of a request is one of those who wait for it. Raised in the sender, before anything is sent."""
+    """The target of a request is one of those who wait for it.
+
+    An ask raises it in the sender, before anything is sent. After ``block=False`` the wait that closes the circle does.
+    """
 
     def __init__(self, chain: tuple[str, ...]) -> None:
         super().__init__(chain)

@@ -1,6 +1,6 @@
 """Everything that happens, as one stream of frozen records (delivered by ``actors.bus``), and the log lines of them.
 
-Log lines are one subscriber more; this is the only file that imports loguru. Whoever wants silence says
+Log lines are one subscriber more; of this package only this file imports loguru. Whoever wants silence says
 ``logger.disable("actors")``.
 
 Records carry paths, types, numbers and the exception itself while it is delivered; never a message's body.

@@ -121,7 +121,7 @@ class Mailbox(Inbox):
 
     @property
     def address(self) -> Mailbox | PoolBox:
-        """Who stands in an ancestry for this mailbox."""
+        """The node of the wait graph for this mailbox: its pool, where it is that of a member."""
         return self if self.pool is None else self.pool
 
     # -- senders -------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ An envelope is a plain tuple, because one is built for every message: ``(body, r
 for a tell from outside any tree, and is built only when a message leaves a handler or carries a deadline.
 
 **A request is over when its handler has ended.** A ``Current`` is then ended: a task, or a carried thread, that
-outlives its request inherits nothing of it any more: no deadline, no ancestry, no errors. ``hops``, the tells that led
-here, stay: a tell never waited for anything. Who waits for whom stands in ``actors.wait_graph``.
+outlives its request inherits nothing of it any more: no deadline, no errors, and nobody waits for what it asks.
+``hops``, the tells that led here, stay: a tell never waited for anything. Messages do not carry who waits for whom;
+that stands in ``actors.wait_graph``.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Origin:
 
 
 Address: TypeAlias = "Mailbox | PoolBox"
-"""A member of an ancestry: the mailbox, or the pool for each of its members. Compared by identity."""
+"""A place where messages are answered: the mailbox, or the pool for each of its members. Compared by identity."""
 
 Envelope: TypeAlias = "tuple[Any, Reply | None, Origin | None]"
 
@@ -270,13 +271,13 @@ def own(error: ErrorT) -> ErrorT:
 
 
 def carry(function: Callable[P, R]) -> Callable[P, R]:
-    """Bind the present ancestry (and every other contextvar) to ``function``, for a plain thread or an executor.
+    """Bind the request that is handled here (and every contextvar) to ``function``, for a plain thread or an executor.
 
     Each call runs in its own copy of the context, so the result may be called often and at the same time::
 
         executor.submit(actors.carry(work), item)
 
-    Once the handler has ended there is no ancestry to inherit: a call that comes later begins anew.
+    Once the handler has ended there is no request to inherit from: a call that comes later begins anew.
     """
     context = contextvars.copy_context()
     current = CURRENT.get()

@@ -1,7 +1,8 @@
 """Orders to a worker's life: start, stop, kill, abandon. The part of a life that its supervisor calls.
 
-All of it runs on the supervisor's own thread, so no user code runs in it: what may run some is left to the place where
-the life runs (``wake``), and objects are let go of there as well (``_let_go``).
+Its supervisor's thread runs these; ``wake`` also that of any sender, ``_order`` that of whoever stops a ``Ref``,
+``cancel_attempt`` the loop. So no user code runs in them: what may run some is left to the place where the life runs,
+and objects are let go of there as well (``_let_go``).
 """
 
 from __future__ import annotations

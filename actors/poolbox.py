@@ -94,7 +94,7 @@ class PoolBox(Inbox):
 
     @property
     def address(self) -> PoolBox:
-        """Who stands in an ancestry for it, as ``Mailbox.address``."""
+        """The node of the wait graph for all members; see ``Mailbox.address``."""
         return self
 
     def is_only(self, member: Mailbox) -> bool:

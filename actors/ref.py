@@ -1,11 +1,11 @@
-"""Ref: the stable address of a worker. Tell, ask, and the ancestry check.
+"""Ref: the stable address of a worker: tell, ask, and what a message carries along.
 
 A Ref names a path. It holds the mailbox of that path, which survives restarts; when that one was given up (the child
 was deleted) it looks the path up again at the next message, so it works again once a child of that path exists.
 
 What leaves a handler carries where it came from:
 
-* a tell waits for nobody, so it carries no ancestry and no deadline, only the number of tells that led to it;
+* a tell waits for nobody, so it carries no deadline, only the number of tells that led to it;
 * an ask that is waited for is refused before it is sent where the target waits, directly or not, for the asker
   (``actors.wait_graph``);
 * an ask with ``block=False`` waits for nobody: it is sent, and refused at the moment at which somebody of a circle

@@ -2,8 +2,8 @@
 
 It is built for one tree and ends with it. ``trees.Tree`` is what users hold; a ``System`` knows no declarations.
 
-Locking: ``_books`` guards the counters. No other lock is taken while it is held, but a finalizer may run there and
-come here again, so it is re-entrant.
+Locking: ``_books`` (of ``actors.dead_letters``) guards the counters and ``strays``. No other lock is taken while it is
+held, but a finalizer may run there and come here again, so it is re-entrant.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``TaskHandle``: what a host holds of one task, from its submission to its report and beyond.
 
-It reads what the orchestrator shows (``actors.tasks.ground.Desk``) and what is in the journal, so it never waits for
+It reads what the orchestrator shows (``actors.tasks.desk.Desk``) and what is in the journal, so it never waits for
 the orchestrator, and works while that is being restarted. May be used from any thread; ``await handle`` from any event
 loop.
 """

@@ -2,7 +2,7 @@
 
 Comes in: its desk. Goes out: what a snapshot says of its tasks. It is read in the caller's thread from single reads, as
 in ``trees.look``: its orchestrator is not asked, so it may be busy, restarting or down. Tasks that no orchestrator has
-looked at yet are not among them; they wait in its mailbox.
+looked at yet are not among them; the order to do so waits on the desk.
 """
 
 from __future__ import annotations

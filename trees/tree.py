@@ -1,7 +1,7 @@
-"""``start`` and ``Tree``: the handle that a host program holds.
+"""``Tree``: the handle that a host program holds of a tree that ``trees.start`` has started.
 
-Comes in: a ``SupervisorSpec``. ``start`` checks the whole declaration, builds it, starts the root and returns a
-``Tree`` when every ``on_start`` has succeeded, or raises and leaves nothing running.
+Comes in: paths, specs of children, callbacks. Goes out: refs, what stands where, dumps, and the end of the tree. What
+it can do with tasks is in ``trees.tasking``, which process leads in ``trees.ha.roles``.
 """
 
 from __future__ import annotations

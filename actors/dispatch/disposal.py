@@ -2,12 +2,12 @@
 
 An object that is let go of may have a ``__del__``, and a done callback may be any function: both may raise, block for
 ever, or call into the tree again. So they run neither on a supervisor's thread, nor on one that has promised to run a
-supervisor, nor under a lock, and nothing is reported after them. Where a life ran they are welcome:
+supervisor, nor under a lock, and the end of a life is reported before them. Where a life ran they are welcome:
 
 =============  ========================================================================================
 life ran on    its objects are let go of
 =============  ========================================================================================
-the pool       by a job of their own on the pool (``Disposal``), one after the other
+the pool       by jobs of their own on the pool (``Disposal``)
 the loop       on the loop, between two tasks: what belongs to a loop is finalized there
 a thread       on that thread, as the last it does; on the pool where it was killed while idle
 =============  ========================================================================================

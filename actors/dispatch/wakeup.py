@@ -36,11 +36,6 @@ class Wakeup:
             return  # open already: another gave one at the same moment
         self._given = period
 
-    @property
-    def is_given(self) -> bool:
-        """True when the thread was woken and has not looked yet."""
-        return self._given == self._periods
-
     def sleep(self, timeout_s: float = -1) -> bool:
         """Wait for a wake-up; False when there was none in time. Look for work *after* this."""
         woken = self._gate.acquire(timeout=timeout_s)

@@ -12,7 +12,8 @@ Who ends it, and what its error then is:
   begun is withdrawn, a thread is given up with its incarnation;
 * the end of its worker's life, a stop, a restart of the group: any other error. That is nobody's failure.
 
-Locking: ``begin`` and ``withdraw`` race on the reply's own lock: either the worker begins, or it finds it done.
+Locking: ``_lock`` decides between ``begin`` and ``withdraw``: either the worker begins, or it finds that it may not. Of
+other fields it guards ``given`` and what was used up. Nothing is called while it is held; the reply itself has no lock.
 """
 
 from __future__ import annotations

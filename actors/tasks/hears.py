@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Orders(Internal):
-    """There is something on the desk: one of ``Look`` ... ``Used``, which wait there until they are carried out."""
+    """There is something on the desk: one of ``Look`` ... ``Answered``, ``Do`` or ``Afterwards``.
+
+    An order waits there until it is carried out.
+    """
 
 
 @dataclass(frozen=True, slots=True)

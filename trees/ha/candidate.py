@@ -55,7 +55,6 @@ class Do(Enum):
     """End it at once."""
 
 
-REQUESTS = frozenset({Do.LOOK, Do.ACQUIRE, Do.RENEW, Do.RELEASE})
 HOLDING = frozenset({Phase.OPENING, Phase.STARTING, Phase.LEADING, Phase.STOPPING})
 """The lease is ours and has to be renewed."""
 

@@ -26,7 +26,7 @@ class Order:
     """The later one has the larger one."""
     task: str
     kind: str
-    """cancel, respond."""
+    """cancel, respond, remove."""
     body: dict[str, Any] = field(repr=False)
     """What there is to say beside that."""
     at: float
