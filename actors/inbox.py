@@ -1,4 +1,4 @@
-"""What senders see of a mailbox, or of a pool's: a queue, its bound, and whether it takes messages at all.
+"""The senders' side of a mailbox, or of a pool's: a queue, its bound, and whether it takes messages at all.
 
 A put never waits for a lock of the library while the inbox is open and without bound: it appends, which is one atomic
 operation of the list or deque, and then sees to it that somebody looks (``rouse``). So a put may be made anywhere:

@@ -1,4 +1,4 @@
-"""What the places where things run have to say, as events of the tree."""
+"""Events of the tree made of what the places where things run have to report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for whom: a graph that is read when somebody is about to wait, and never copied into messages.
+"""The wait graph, who waits for whom: read when somebody is about to wait, and never copied into messages.
 
 ::
 

@@ -36,7 +36,6 @@ DOORS = (
             "actors/base.py": "our actors are Pykka actors; the one place that touches Pykka's internals",
             "actors/dispatch/": "a stock Pykka actor keeps a thread, and Pykka's loop, of its own",
             "actors/errors.py": "ReplyTimeoutError and ActorStoppedError are Pykka's errors too",
-            "actors/mailbox.py": "Pykka sees it as an actor's inbox",
             "actors/proxy.py": "a proxy keeps to the rules of Pykka's: traversable, proxy_field, proxy_method",
             "actors/ref.py": "a Ref is a Pykka ActorRef",
             "actors/reply.py": "a reply is a Pykka Future",
@@ -47,12 +46,11 @@ DOORS = (
     Door(
         frozenset({"_thread", "asyncio", "concurrent", "multiprocessing", "queue", "threading"}),
         {
-            "actors/base.py": "a Pykka actor is made by the thread that starts it",
             "actors/boundary.py": "the crash boundary, where a thread or a task enters user code",
             "actors/life.py": "what runs a life: its thread, its task, its gate",
             "actors/dispatch/": "where handlers run: threads and the event loop",
             "actors/orders.py": "asks which thread a pinned life runs on",
-            "actors/inbox.py": "the lock of the lanes",
+            "actors/inbox.py": "the lock of a mailbox, or of a pool and its members",
             "actors/mailbox.py": "on which thread a run is",
             "actors/ref.py": "the async ways to tell and ask",
             "actors/reply.py": "waits in a thread, and in any event loop",

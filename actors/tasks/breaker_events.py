@@ -1,4 +1,4 @@
-"""What happens to the breakers of workers: records that a store keeps beside the journals of tasks."""
+"""Events of the breakers of workers: records that a store keeps beside the journals of tasks."""
 
 from __future__ import annotations
 

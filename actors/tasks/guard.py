@@ -1,4 +1,4 @@
-"""What becomes of a task over which orchestrators die: a bug of this library must cost one task, and never the tree.
+"""The deaths of orchestrators, and the task each died of: a bug of this library must cost one task, never the tree.
 
 An incarnation that dies is replaced, takes the task up from its journal, and would die again. So every death is noted
 with the task that was worked for, on every path: an outcome, an order, a timer, an effect, a dispatch, a resume. The

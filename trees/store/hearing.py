@@ -1,4 +1,4 @@
-"""What a store tells its tree, and what it hears from other processes: the side of ``SqlStore`` towards its listener.
+"""The side of ``SqlStore`` towards its listener: what it tells its tree, and what it hears from other processes.
 
 Comes in, on the writer's thread: what happens to the store, and what lies in the table of orders. Goes out: calls of
 the ``Listener``. Nothing that a row holds, and nothing that a listener raises, ends the writer: an order that cannot be

@@ -1,4 +1,4 @@
-"""What is read when a store is opened: all that is not finished, and a row of each task that is.
+"""Reads what is needed to open a store: all that is not finished, and a row of each task that is.
 
 Comes in: a connection to a root that nobody else writes for. Goes out: a ``Mirror`` of it, and what else there is to
 know: which journals are damaged, and how late it is by what is written in them.
