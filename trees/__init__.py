@@ -70,7 +70,7 @@ from actors.tasks.policy import (
 )
 from actors.tasks.report import Report, SubtaskReport
 from actors.tasks.settings import Tasks
-from actors.tasks.store_events import JournalDamaged, StorePaused, StoreResumed, TaskStranded
+from actors.tasks.store_events import JournalDamaged, OrderDamaged, StorePaused, StoreResumed, TaskStranded
 from actors.tasks.synthesis import Last, ModelSynthesizer, Verbatim
 from actors.tasks.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from trees.config import Backoff, Mailbox, SupervisorSpec, WorkerSpec
@@ -118,6 +118,7 @@ __all__ = [
     "ModelSynthesizer",
     "NoCapableWorkerError",
     "NotLeaderError",
+    "OrderDamaged",
     "Plan",
     "PlanError",
     "PlanRefused",

@@ -155,7 +155,7 @@ class Orchestrator(Hardened):
         if started.done:
             self._begin(begin)
         else:
-            started.add_done_callback(lambda: self.desk.post(begin))
+            started.when_done(lambda: self.desk.post(begin))
 
     def _begin(self, begin: Begin) -> None:
         """The whole tree is up: now work can begin, or go on."""

@@ -92,7 +92,7 @@ class People:
             return
         post, started = self._to.desk.post, ground.system.started
         # Orders are passed on once the tree is up, in the order in which they were heard: this comes after them.
-        heard.add_done_callback(lambda: started.add_done_callback(lambda: post(message)) if heard.succeeded else None)
+        heard.when_done(lambda: started.when_done(lambda: post(message)) if heard.succeeded else None)
 
     def _expired(self, state: TaskState, node: Node, id_: str) -> None:
         to = self._to
