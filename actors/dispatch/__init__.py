@@ -7,6 +7,7 @@ one thread at a time: a job may be queued once too often, and a run begins with 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, Protocol
@@ -57,3 +58,17 @@ def in_turn(loop: asyncio.AbstractEventLoop) -> bool:
     wake the loop as if it were another thread.
     """
     return HERE.in_turn or asyncio.current_task(loop) is not None
+
+
+def start_thread(thread: threading.Thread) -> None:
+    """Start a thread: the one door for each thread of a running tree.
+
+    While the interpreter ends, finalizers and coroutines that are destroyed may still tell a worker. A new thread would
+    never run then, and ``Thread.start`` of Python 3.11 waits for it for ever; from 3.12 on it refuses, as this does.
+
+    Raises:
+        RuntimeError: the machine gives no more threads, or the interpreter is ending.
+    """
+    if sys.is_finalizing():
+        raise RuntimeError("no thread can be started while the interpreter ends")
+    thread.start()

@@ -23,6 +23,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
+from actors.dispatch import start_thread
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -70,7 +72,7 @@ class DaemonExecutor(ThreadPoolExecutor):
     def _start(self) -> None:
         thread = threading.Thread(target=self._main, name=f"{self._name}-{next(self._numbers)}", daemon=True)
         try:
-            thread.start()
+            start_thread(thread)
         except RuntimeError:
             with self._guard:
                 self._count -= 1

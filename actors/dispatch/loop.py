@@ -24,7 +24,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from actors.clock import monotonic
-from actors.dispatch import HERE, in_turn
+from actors.dispatch import HERE, in_turn, start_thread
 from actors.dispatch.disposal import Disposal, let_go
 from actors.dispatch.executor import DaemonExecutor
 from actors.dispatch.wakeup import Turnstile
@@ -187,7 +187,7 @@ class Loop:
         thread = threading.Thread(target=self._main, args=(loop,), name=self.name, daemon=True)
         self._loop, self._thread = loop, thread
         try:
-            thread.start()
+            start_thread(thread)
         except RuntimeError as error:
             self._loop = None
             loop.close()
@@ -199,7 +199,7 @@ class Loop:
                 self._loop = self._thread = None
         watchdog = threading.Thread(target=self._watch, name=f"{self.name}-watchdog", daemon=True)
         try:
-            watchdog.start()
+            start_thread(watchdog)
         except RuntimeError as error:
             self._failed(error)  # nobody watches the loop, but it runs
         else:

@@ -42,7 +42,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from actors.clock import cpu_s, monotonic
-from actors.dispatch import HERE
+from actors.dispatch import HERE, start_thread
 from actors.dispatch.pool_thread import PoolThread
 from actors.dispatch.wakeup import Turnstile, Wakeup
 
@@ -134,7 +134,7 @@ class Pool:
             RuntimeError: it gives not even this one.
         """
         reserve = PoolThread(self, f"{self.name}-reserve", reserve=True)
-        reserve.start()
+        start_thread(reserve)
         self._reserve = reserve
 
     def _call(self) -> None:
@@ -192,7 +192,7 @@ class Pool:
     def _starts(self, thread: threading.Thread) -> bool:
         """Start a thread. Where the machine gives no more, those that are there serve all."""
         try:
-            thread.start()
+            start_thread(thread)
         except RuntimeError as error:
             self._refusal = error
             return False

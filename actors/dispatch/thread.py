@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from actors.dispatch import start_thread
 from actors.dispatch.disposal import let_go
 from actors.dispatch.wakeup import Wakeup
 
@@ -35,7 +36,7 @@ class Threads:
         name = f"{life.mailbox.path}-{next(_numbers)}"
         thread = threading.Thread(target=self._main, args=(life, gate), name=name, daemon=True)
         try:
-            thread.start()
+            start_thread(thread)
         except RuntimeError as error:
             life.never_ran(error)
 
@@ -72,6 +73,6 @@ def after_fork(callback: Callable[[], None]) -> None:
 def in_background(name: str, function: Callable[[], object]) -> None:
     """Run a short errand on a daemon thread of its own; here and now where the machine gives no more threads."""
     try:
-        threading.Thread(target=function, name=name, daemon=True).start()
+        start_thread(threading.Thread(target=function, name=name, daemon=True))
     except RuntimeError:
         function()

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 
 from actors.clock import Clock
+from actors.dispatch import start_thread
 
 LONGEST_S = 86_400.0
 """One wait of its thread: the platform refuses those that are too long, and a timer may be as far off as it likes."""
@@ -73,7 +74,7 @@ class Timers:
         """
         if not self._clock.manual:
             thread = threading.Thread(target=self._main, name=self.name, daemon=True)
-            thread.start()
+            start_thread(thread)
             self._thread = thread
 
     def fire_due(self) -> None:
