@@ -72,7 +72,7 @@ def worker(name: str = "search", **fields: Any) -> WorkerSpec:
 def orchestrator(monkeypatch: pytest.MonkeyPatch) -> ChildSpec:
     """Stands in for the real one, which has tests of its own."""
     spec = ChildSpec(id="orchestrator", recipe=WorkerRecipe(make=None, where=Where.LOOP))
-    module = ModuleType("actors.tasks.orchestrator")
+    module = ModuleType("actors.tasks.recipe")
     module.__dict__["orchestrator_spec"] = lambda tasks: replace(spec, description=f"{tasks.max_parallel} at once")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return spec
