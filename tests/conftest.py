@@ -32,6 +32,12 @@ def _somebody_acts_on_all_that_is_open(monkeypatch: pytest.MonkeyPatch) -> Itera
     assert found == []
 
 
+@pytest.fixture(autouse=True)
+def _the_log_is_on() -> None:
+    """An example or a program that a test runs in this process may have switched it off, as its user would."""
+    logger.enable("actors")
+
+
 def pytest_configure() -> None:
     """Log to whatever is stderr at that moment, so that pytest shows a test's own lines; stacks on a hard crash.
 
