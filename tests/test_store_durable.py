@@ -14,7 +14,7 @@ from tests.stores import OWNER, PATIENCE_S, Heard, Opens, counted, ended, kept, 
 from trees.store import SqlStore
 from trees.store.engine import Database
 from trees.store.rows import Batch
-from trees.store.schema import leases, take_token
+from trees.store.schema import leases, take_token, tokens
 
 __all__ = ["opens"]
 
@@ -188,7 +188,7 @@ def test_what_is_taken_back_was_never_there(opens: Opens, store_url: str, monkey
 
     monkeypatch.setattr(store._session, "write", watched)
     with Database(store_url).transaction() as connection:  # nobody else writes meanwhile
-        connection.execute(update(leases).values(expires_at=None))
+        connection.execute(update(tokens).values(token=tokens.c.token))
         store.append("first", queued("first"))
         waits = store.flush()
         assert begun.wait(PATIENCE_S)

@@ -174,7 +174,8 @@ def test_a_person_is_asked_where_a_team_that_is_to_undo_is_gone(when: str, how: 
     report = caught.value.report
     assert report is not None
     assert "team" in question.error
-    assert len(undone) <= 1
+    # Cut short in its middle nobody knows what it has done, and the person has said: call it again.
+    assert len(undone) <= (2 if (when, how) == ("in the middle of its undo", "stopped") else 1)
     assert report.compensated == (["only"] if how == "stopped" else [])
     assert list(report.undo_errors) == ([] if how == "stopped" else ["only"])
 

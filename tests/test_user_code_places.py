@@ -394,6 +394,8 @@ class InText(Place):
         return message
 
     def set_off(self, tree: Tree) -> None:
+        number = logger.add(lambda _: None, level="DEBUG")  # whatever sinks there are: without one there is no line
+        self.undo = lambda: logger.remove(number)
         tree.ref("t/victim").tell("go")
 
 
