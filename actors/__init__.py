@@ -18,7 +18,8 @@ declare both with ``trees`` and start the tree in your own program. What you may
 11. A worker that cannot be stopped in time is abandoned: replaced, named in the dump, its late reply dropped.
 """
 
-from actors.child import ChildCounts, ChildInfo, LastExit
+from actors.child import ChildInfo
+from actors.child_state import ChildCounts, LastExit
 from actors.clock import Clock, SystemClock
 from actors.errors import (
     ActorsError,

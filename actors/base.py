@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pykka
 from pykka import messages
 
+from actors.messages import Internal
 from actors.proxy import require_attribute
 from actors.ref import Ref
 from actors.reply import Reply
@@ -111,9 +112,10 @@ class Hardened(_Actor):
         return self._regrow_receive
 
     def _regrow_receive(self, message: Any) -> Any:
-        if type(message) not in _PYKKA_MESSAGES:
-            return self.on_receive(message)
-        if type(message) is messages._ActorStop:  # noqa: SLF001
+        kind = type(message)
+        if kind not in _PYKKA_MESSAGES:
+            return message.handle(self) if issubclass(kind, Internal) else self.on_receive(message)
+        if kind is messages._ActorStop:  # noqa: SLF001
             _life_of(self).request_stop(Reason.NORMAL)
             return None
         require_attribute(self, message)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol
 
+from actors.child_state import LastExit, State
 from actors.limit import RestartWindow
 from actors.ref import Ref
-from actors.spec import ChildSpec, Reason
+from actors.spec import ChildSpec
 
 if TYPE_CHECKING:
     from actors.dispatch.timers import Timer
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from actors.mailbox import Mailbox
     from actors.plan import Plan, StartCall
     from actors.system import System
-
-State: TypeAlias = Literal["running", "restarting", "stopped", "parked"]
 
 
 class Standing(Enum):
@@ -37,20 +36,6 @@ class Standing(Enum):
 
 
 _DOWN = frozenset({Standing.DOWN, Standing.PARKED, Standing.GONE})
-
-
-@dataclass(frozen=True, slots=True)
-class LastExit:
-    """How the last incarnation ended."""
-
-    reason: Reason
-    detail: str
-    """The type of the exception, or what happened; never its text, which may hold payloads."""
-    at: float
-    """When, on the tree's clock."""
-
-    def __str__(self) -> str:
-        return f"{self.reason} {self.detail}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +55,6 @@ class ChildInfo:
     last_exit: LastExit | None
     """None: no incarnation has ended yet."""
     ref: Ref
-
-
-@dataclass(frozen=True, slots=True)
-class ChildCounts:
-    """How many children a supervisor has (OTP's count_children)."""
-
-    specs: int
-    """All listed, dead or alive."""
-    active: int
-    """Running now."""
-    supervisors: int
-    """Listed supervisors, dead or alive."""
-    workers: int
-    """Listed workers, dead or alive."""
 
 
 class Child:
@@ -214,3 +185,19 @@ class Child:
             last_exit=self.last_exit,
             ref=Ref(system, self.mailbox),
         )
+
+
+class ChildObserver(Protocol):
+    """Who is told of the children of a supervisor, by the supervisor itself: short, and it never blocks."""
+
+    def up(self, child: Child) -> None:
+        """A child has come up."""
+
+    def changed(self, child: Child) -> None:
+        """A child stands somewhere else now."""
+
+    def forgotten(self, child: Child) -> None:
+        """A child is no longer listed."""
+
+    def closing(self) -> None:
+        """All children are about to be stopped."""

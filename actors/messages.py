@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from actors.life import Life
@@ -30,10 +30,26 @@ MOST_FAILURES = 1000
 """How many errors of its own asks a request remembers, the last ones. Each holds a traceback and its frames."""
 
 
+STOP: Final = "stop"
+"""Why a request is cancelled whose worker is being stopped."""
+
+
 class Internal:
-    """What the library says to itself. Nobody's message is lost with it, so it never becomes a dead letter."""
+    """What the library says to itself. Nobody's message is lost with it, so it never becomes a dead letter.
+
+    A worker that gets one runs its ``handle``: so work of any kind can be given to a worker, and the runtime need not
+    know which kinds there are.
+    """
 
     __slots__ = ()
+
+    def handle(self, worker: Any) -> Any:
+        """Act on the worker; what is returned, or the coroutine of that, is the answer."""
+        raise NotImplementedError(f"a {type(self).__name__} is no message for a worker")
+
+    def request_cancel(self, why: str) -> bool:  # noqa: ARG002 - most cannot be cancelled
+        """Take note that it is to be cancelled while it is handled on the event loop; True where it may be now."""
+        return False
 
 
 class Origin:

@@ -1,7 +1,7 @@
 """Orders to a worker's life: start, stop, kill, abandon. The part of a life that its supervisor calls.
 
 Its supervisor's thread runs these; ``wake`` also that of any sender, ``_order`` that of whoever stops a ``Ref``,
-``cancel_attempt`` the loop. So no user code runs in them: what may run some is left to the place where the life runs,
+``cancel_current`` the loop. So no user code runs in them: what may run some is left to the place where the life runs,
 and objects are let go of there as well (``_let_go``).
 """
 
@@ -11,8 +11,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from actors.life import Exit, Life, Owner, Phase
+from actors.messages import STOP, Internal
 from actors.spec import ChildSpec, Reason, Where, WorkerRecipe
-from actors.tasks.attempt import STOP, Attempt
 
 if TYPE_CHECKING:
     from actors.mailbox import Mailbox
@@ -67,17 +67,16 @@ class OrderedLife(Life):
         if self.recipe.is_body:
             self.place.cancel(self)  # type: ignore[arg-type]  # each of these is a WorkerLife
         elif self.recipe.where is Where.LOOP and self.current is not None:
-            self.system.loop.call(lambda: self.cancel_attempt(STOP))
+            self.system.loop.call(lambda: self.cancel_current(STOP))
         return idle
 
-    def cancel_attempt(self, why: str) -> None:
-        """Cancel the async attempt that is being handled, and nothing else. On the loop's thread."""
+    def cancel_current(self, why: str) -> None:
+        """Cancel the async work that is being handled, where it may be cancelled. On the loop's thread."""
         current, task = self.current, self.task
         if current is None or task is None or self.phase is not Phase.UP:
             return
-        attempt = current[0]
-        if isinstance(attempt, Attempt) and attempt.ended_by is None and not attempt.done:
-            attempt.ended_by = why
+        body = current[0]
+        if issubclass(type(body), Internal) and body.request_cancel(why):
             task.cancel()
 
     def kill(self, what: str = "") -> Exit | None:

@@ -9,10 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from actors.tasks.executable import Executable
+from typing import Any, Protocol
 
 
 class Restart(StrEnum):
@@ -143,8 +140,8 @@ class ChildSpec:
     pool: int | None = None
     """Number of members, or None for a child that is no pool."""
     description: str = ""
-    executable: Executable | None = None
-    """What an orchestrator must know of it; None: it cannot be given work."""
+    registration: Any = None
+    """What the observer of its supervisor keeps of it: the runtime does not look at it. None: nothing."""
 
     @property
     def is_supervisor(self) -> bool:
@@ -190,5 +187,7 @@ class SupervisorRecipe:
     children: tuple[ChildSpec, ...] = field(default=())
     max_children: int | None = None
     parallel_stop: bool = False
-    tasks: Any = None
-    """Its ``Tasks``, where its first child is an orchestrator; None: it has none."""
+    observer: Any = None
+    """``observer(supervisor) -> ChildObserver`` (``actors.child``): who is told of its children; None: nobody."""
+    settings: Any = None
+    """Those of its observer: nothing that the runtime looks at."""

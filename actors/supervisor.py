@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from actors import strategy
 from actors.base import Hardened
-from actors.child import Child, Standing
+from actors.child import Child, ChildObserver, Standing
 from actors.errors import StartError
 from actors.hands import Hands, Late
 from actors.life import Ended, Ending, Exit, Up
@@ -34,7 +34,6 @@ from actors.roster import Roster
 from actors.spec import Reason, Restart, SupervisorRecipe
 from actors.strategy import Verdict
 from actors.supervision import GoOn, KillOrder, Ping, ReplaceChild, StopOrder, SupervisorLife
-from actors.tasks.liaison import Liaison
 
 
 class Supervisor(Hardened):
@@ -50,8 +49,8 @@ class Supervisor(Hardened):
         self.roster = Roster(self.system, self.path)
         self.hands = Hands(self.system, life.mailbox, recipe.limit.period_s)
         self.restarts = Restarts(self)
-        self.liaison = Liaison(self) if recipe.tasks is not None else None
-        """Tells its orchestrator, where it has one, how its workers are."""
+        self.observer: ChildObserver | None = None if recipe.observer is None else recipe.observer(self)
+        """Is told how its children are, once all about a change is decided."""
         self.begun = False
         self.first: FirstPass | None = None
         self.shutdown: Shutdown | None = None
@@ -185,8 +184,8 @@ class Supervisor(Hardened):
             child.plan = None
             plan.busy.discard(child)
             plan.came_up(self, child)
-        if self.liaison is not None:
-            self.liaison.is_up(child)
+        if self.observer is not None:
+            self.observer.up(child)
         return plan
 
     def _stop_for(self, plan: Plan, child: Child) -> None:
@@ -226,8 +225,8 @@ class Supervisor(Hardened):
         elif plan is self.shutdown:
             plans = dealt_with(child)  # before its turn, but it is down for good: nobody has to wait for the others
         # else: it ended just before its turn to be stopped, and is part of that restart.
-        if self.liaison is not None:
-            self.liaison.changed(child)  # now that all is decided about it
+        if self.observer is not None:
+            self.observer.changed(child)  # now that all is decided about it
         return plans
 
     def _did_not_start(self, child: Child, plan: Plan, exit_: Exit) -> None:
@@ -263,14 +262,14 @@ class Supervisor(Hardened):
             return
         if child.standing is not Standing.PARKED:
             self.system.close(child.mailbox, Refusal.STOPPED)
-        if self.liaison is not None:
-            self.liaison.changed(child)
+        if self.observer is not None:
+            self.observer.changed(child)
 
     def forget(self, child: Child) -> None:
         """Nothing of the child stays, and nothing can happen to it any more."""
         self.roster.strike(child)
-        if self.liaison is not None:
-            self.liaison.forgotten(child)
+        if self.observer is not None:
+            self.observer.forgotten(child)
         self.system.close(child.mailbox, Refusal.FORGOTTEN)
 
     # -- beginning and end ---------------------------------------------------------------------------------
@@ -295,8 +294,8 @@ class Supervisor(Hardened):
             if kill:
                 self._kill_the_rest(self.shutdown)
             return
-        if self.liaison is not None:
-            self.liaison.closing()
+        if self.observer is not None:
+            self.observer.closing()
         for plan in (self.first, self.restarts.group, *self.starting):
             if plan is not None:
                 plan.cancel()

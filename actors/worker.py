@@ -15,11 +15,8 @@ import pykka
 
 from actors.base import Hardened, build, harden
 from actors.mailbox import Refusal
-from actors.messages import CURRENT
+from actors.messages import CURRENT, Internal
 from actors.spec import UNBOUNDED, Bounds, Where, WorkerRecipe
-from actors.tasks.adapters import adapt
-from actors.tasks.attempt import Attempt
-from actors.tasks.perform import perform
 
 
 class Worker(Hardened):
@@ -66,21 +63,16 @@ class Worker(Hardened):
         """
         raise NotImplementedError(f"{type(self).__name__} has no execute(task, context)")
 
-    def _regrow_receive(self, message: Any) -> Any:
-        if type(message) is Attempt:
-            return perform(self.execute, message)
-        return super()._regrow_receive(message)
-
 
 class ExecuteWorker(Hardened):
     """``execute=``: code that does one piece of work at a time; what is sent to it otherwise is a dead letter."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
+        self.execute = call
 
     def _regrow_receive(self, message: Any) -> Any:
-        if type(message) is Attempt:
-            return perform(self._call, message)
+        if issubclass(type(message), Internal):
+            return message.handle(self)
         current = CURRENT.get()
         if current is not None:
             current.life.system.dead_letter(current.life.mailbox, message, Refusal.UNHANDLED, None)
@@ -173,7 +165,8 @@ def execute_recipe(
     """The recipe for ``execute=``.
 
     Args:
-        call: ``call(subtask, context)``; or, with ``makes_object``, what makes an object with such an ``execute``.
+        call: ``call(subtask, context, *args, **kwargs)``; or, with ``makes_object``, what makes an object of
+            ``(*args, **kwargs)`` and returns how that is called.
         args: for the call, or for making the object.
         kwargs: the same.
         where: where it runs.
@@ -186,7 +179,7 @@ def execute_recipe(
     if makes_object:
 
         def make(_: object) -> ExecuteWorker:
-            return ExecuteWorker(adapt(call(*args, **kwargs)).call)
+            return ExecuteWorker(call(*args, **kwargs))
     else:
         bound = (lambda task, context: call(task, context, *args, **kwargs)) if args or kwargs else call
         worker = ExecuteWorker(bound)

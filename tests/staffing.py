@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from actors.child import State
+from actors.child_state import State
 from actors.mailbox import Mailbox
 from actors.spec import ChildSpec, Where, WorkerRecipe
 from actors.tasks.attempt import Attempt
@@ -21,7 +21,7 @@ BREAKER = Breaker(failure_threshold=1, window_s=60.0, cooldown_s=30.0)
 def spec(id_: str, *can: str, backup: str | None = None, pool: int | None = None, breaker: bool = True) -> ChildSpec:
     executable = Executable(capabilities=frozenset(can), backup=backup, breaker=BREAKER if breaker else None)
     recipe = WorkerRecipe(make=None, where=Where.LOOP)
-    return ChildSpec(id=id_, recipe=recipe, pool=pool, executable=executable, start_timeout_s=math.inf)
+    return ChildSpec(id=id_, recipe=recipe, pool=pool, registration=executable, start_timeout_s=math.inf)
 
 
 class Office:

@@ -333,7 +333,7 @@ def test_an_orchestrator_comes_before_all_children_of_a_supervisor_with_tasks(or
     assert list(children_of(built)) == [orchestrator.id, "a", "b"]
     assert children_of(built)["orchestrator"].description == "4 at once"
     assert isinstance(built.recipe, SupervisorRecipe)
-    assert built.recipe.tasks is tasks
+    assert built.recipe.settings is tasks
 
 
 def test_a_supervisor_without_tasks_has_no_orchestrator() -> None:

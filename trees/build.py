@@ -7,6 +7,7 @@ of its root; ``start_child`` turns one more spec into one more.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from actors import spec as core
@@ -23,6 +24,7 @@ from actors.spec import (
 )
 from actors.tasks.adapters import adapt
 from actors.tasks.executable import Executable
+from actors.tasks.liaison import Liaison
 from actors.tasks.settings import Tasks
 from actors.worker import actor_recipe, body_recipe, execute_recipe, handle_recipe
 from trees import offer
@@ -61,12 +63,12 @@ class _Builder:
         if isinstance(spec, SupervisorSpec):
             recipe = self._supervisor(spec)
             team = None if spec.tasks is None else offer.of_team(spec, recipe.children)
-            return ChildSpec(recipe=recipe, executable=team, **common)
+            return ChildSpec(recipe=recipe, registration=team, **common)
         return ChildSpec(
             recipe=self._worker(spec),
             start_timeout_s=math.inf if spec.start_timeout_s is None else spec.start_timeout_s,
             pool=spec.pool if spec.pool > 1 else None,
-            executable=self._executable(spec),
+            registration=self._executable(spec),
             **common,
         )
 
@@ -82,7 +84,8 @@ class _Builder:
             children=tuple(children),
             max_children=spec.max_children,
             parallel_stop=spec.parallel_stop,
-            tasks=spec.tasks,
+            observer=None if spec.tasks is None else Liaison,
+            settings=spec.tasks,
         )
 
     def _executable(self, spec: WorkerSpec) -> Executable | None:
@@ -131,8 +134,12 @@ def _recipe(spec: WorkerSpec) -> WorkerRecipe:
         return (actor_recipe if which == "actor" else handle_recipe)(code, args, kwargs, **rules)
     # Of a class each incarnation is a new object, which is adapted when it is made.
     makes_object = isinstance(code, type)
-    call = code if makes_object else adapt(code, args, kwargs).call
+    call = _maker(code) if makes_object else adapt(code, args, kwargs).call
     return execute_recipe(call, args, kwargs, makes_object=makes_object, **rules)
+
+
+def _maker(cls: type[Any]) -> Callable[..., Callable[..., Any]]:
+    return lambda *args, **kwargs: adapt(cls(*args, **kwargs)).call
 
 
 def _seconds(shutdown: float | str) -> float:

@@ -69,7 +69,7 @@ def running(children: Callable[[], Iterable[ChildSpec]], *, has_tasks: bool) -> 
 
 
 def _kin(child: ChildSpec) -> Kin:
-    return Kin() if child.executable is None else Kin(can_execute=True, backup=child.executable.backup)
+    return Kin() if child.registration is None else Kin(can_execute=True, backup=child.registration.backup)
 
 
 # -- who may have them, and whom they name --------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias
 
-from actors.child import State
+from actors.child_state import State
 from actors.errors import ActorsError
 from trees.dump_tasks import task_rows
 from trees.picture import Row, aligned, lines_before

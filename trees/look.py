@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from actors.child import Child, Standing, State
+from actors.child import Child, Standing
+from actors.child_state import State
 from actors.errors import UnknownPathError
 from actors.life import Life, Phase
 from actors.limit import RestartWindow

@@ -49,8 +49,8 @@ def of_worker(spec: WorkerSpec, schemas: Schemas) -> Executable:
 
 def of_team(spec: SupervisorSpec, members: tuple[ChildSpec, ...]) -> Executable:
     """What is to be known of a nested supervisor with an orchestrator; without capabilities it has its members'."""
-    able = [member for member in members if member.executable is not None]
-    all_of_them = frozenset[str]().union(*(m.executable.capabilities for m in able if m.executable is not None))
+    able = [member for member in members if member.registration is not None]
+    all_of_them = frozenset[str]().union(*(m.registration.capabilities for m in able if m.registration is not None))
     names = ", ".join(member.id for member in able)
     return Executable(
         type="team",

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from actors.child import State
+from actors.child_state import State
 from actors.tasks.task import SubtaskStatus, TaskStatus
 
 RestartWord: TypeAlias = Literal["permanent", "transient", "temporary"]

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Literal, Self, TextIO
 
 from actors.calls import DeleteChild, RestartChild, StartChild, TerminateChild
-from actors.child import Child, ChildCounts, ChildInfo
+from actors.child import Child, ChildInfo
+from actors.child_state import ChildCounts
 from actors.errors import ChildError, UnknownPathError
 from actors.events import Event
 from actors.mailbox import Refusal, SupervisorBox
@@ -119,7 +120,7 @@ class Tree(Tasking):
         if supervisor is None:
             raise self._up.no_supervisor(path)
         level = path.count("/") + 2
-        has_tasks = supervisor.recipe.tasks is not None
+        has_tasks = supervisor.recipe.settings is not None
         siblings = running(lambda: [child.spec for child in self._children(path)], has_tasks=has_tasks)
         require_valid(spec, path, level, str(supervisor.recipe.auto_shutdown), siblings)
         self._call(path, StartChild(build(spec, under_tasks=has_tasks)))

@@ -18,6 +18,7 @@ from actors.mailbox import Mailbox, Refusal
 from actors.messages import CURRENT, Current
 from actors.reply import Reply
 from actors.spec import ChildSpec, Where, WorkerRecipe
+from actors.worker import BodyWorker
 
 ResultT = TypeVar("ResultT")
 
@@ -43,8 +44,6 @@ class _Aside:
     """One call, and the owner of its life."""
 
     def __init__(self, code: Callable[[], Any]) -> None:
-        from actors.worker import BodyWorker  # noqa: PLC0415 - that module needs this one
-
         current = CURRENT.get()
         assert current is not None  # noqa: S101 - whoever calls this runs in a life
         self._caller = current

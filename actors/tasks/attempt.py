@@ -19,11 +19,12 @@ other fields it guards ``given`` and what was used up. Nothing is called while i
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from actors.errors import Failed
 from actors.messages import Internal
 from actors.reply import Reply
+from actors.tasks.attempt_end import LOST, STOP, AttemptEnded
+from actors.tasks.perform import perform
 from actors.tasks.task import NO_USAGE, Budget, Subtask, Usage
 
 if TYPE_CHECKING:
@@ -38,15 +39,6 @@ if TYPE_CHECKING:
     from actors.tasks.context import Context
     from actors.tasks.errand import Errand
     from actors.tasks.ground import Desk
-
-STOP: Final = "stop"
-"""``ended_by``: its worker is being stopped."""
-LOST: Final = "lost"
-"""``ended_by``: its process ended with it once too often."""
-
-
-class AttemptEnded(Failed):
-    """What an attempt that was ended by others fails with; never seen by users' code."""
 
 
 class Attempt(Reply, Internal):
@@ -229,6 +221,20 @@ class Attempt(Reply, Internal):
         self._finish(None, AttemptEnded(why))
         return True
 
+    def handle(self, worker: Any) -> Any:
+        """Have the worker that it was put to do it; see ``actors.tasks.perform``."""
+        return perform(worker.execute, self)
+
+    def request_cancel(self, why: str) -> bool:
+        """It is to be cancelled; False where it is over, or was ended by others already."""
+        if self.ended_by is not None or self.done:
+            return False
+        self.ended_by = why
+        return True
+
     def origin(self, origin_type: type[Origin]) -> Origin:
         """What its message carries: those who wait for it, and until when."""
         return origin_type(None, self.chain, self.deadline, self.hops, self.lineage)
+
+
+__all__ = ["LOST", "STOP", "Attempt", "AttemptEnded"]

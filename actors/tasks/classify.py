@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from actors.errors import ActorStoppedError, Escalated, Failed, Later, RecursionDetectedError, Rejected
 from actors.fields import MAX_SECONDS
-from actors.tasks.attempt import LOST, STOP, Attempt
+from actors.tasks.attempt_end import LOST, STOP
 from actors.tasks.errors import (
     AttemptLostError,
     AttemptTimeoutError,
@@ -28,6 +28,9 @@ from actors.tasks.errors import (
 )
 from actors.tasks.outcome import Done, Failure, InvalidResultError, Kind, name_of, plain_text, text_of
 from actors.tasks.task import NO_USAGE, Usage, usage_of
+
+if TYPE_CHECKING:
+    from actors.tasks.attempt import Attempt
 
 
 class _Neutral(Enum):

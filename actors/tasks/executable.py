@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from actors.child import State
+from actors.child_state import State
 from actors.tasks.policy import Breaker, Ladder
 
 Type: TypeAlias = Literal["tool", "workflow", "agent", "team"]

@@ -10,7 +10,7 @@ from actors.messages import Internal
 from actors.tasks.task import Subtask
 
 if TYPE_CHECKING:
-    from actors.child import State
+    from actors.child_state import State
     from actors.life import Life
     from actors.mailbox import Mailbox
     from actors.spec import ChildSpec

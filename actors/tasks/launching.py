@@ -159,7 +159,7 @@ class Launching:
             return
         life: Any = attempt.life
         if attempt.ended_by is None and life is not None and getattr(life, "task", None) is not None:
-            life.cancel_attempt(why)
+            life.cancel_current(why)
             at_once = False
         attempt.ended_by = attempt.ended_by or why
         if at_once:

@@ -23,22 +23,22 @@ class Liaison:
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
 
-    def is_up(self, child: Child) -> None:
+    def up(self, child: Child) -> None:
         """A child has come up."""
         if child.id != ORCHESTRATOR:
             self.changed(child)
         elif child.life is not None:
-            everybody = tuple(_change(each) for each in self._supervisor.roster if each.spec.executable is not None)
+            everybody = tuple(_change(each) for each in self._supervisor.roster if each.spec.registration is not None)
             self._tell(Staffed(child.life, everybody))
 
     def changed(self, child: Child) -> None:
         """A child stands somewhere else now."""
-        if child.spec.executable is not None and child.standing is not Standing.GONE:
+        if child.spec.registration is not None and child.standing is not Standing.GONE:
             self._tell(_change(child))
 
     def forgotten(self, child: Child) -> None:
         """A child is no longer listed."""
-        if child.spec.executable is not None:
+        if child.spec.registration is not None:
             self._tell(WorkerChanged(child.spec, child.path, None, child.mailbox))
 
     def closing(self) -> None:

@@ -25,7 +25,7 @@ from actors.problems import kind
 from actors.spec import Where
 from actors.tasks.adapters import unwrapped
 from actors.tasks.aside import aside
-from actors.tasks.attempt import STOP, Attempt, AttemptEnded
+from actors.tasks.attempt_end import STOP, AttemptEnded
 from actors.tasks.classify import UnreadableError, said
 from actors.tasks.context import Context, is_light, unpack
 from actors.tasks.outcome import Done, InvalidResultError
@@ -36,6 +36,7 @@ from actors.tasks.writable import require_length
 
 if TYPE_CHECKING:
     from actors.boundary import WorkerLife
+    from actors.tasks.attempt import Attempt
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 """Types of which every value is JSON as it is."""

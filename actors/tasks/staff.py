@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from actors.child import State
+from actors.child_state import State
 from actors.spec import ChildSpec, SupervisorRecipe, Where, WorkerRecipe
 from actors.tasks.breaker import CircuitBreaker
 from actors.tasks.executable import Executable, ExecutableInfo
@@ -38,8 +38,8 @@ class Entry:
         self.executable = executable
         self.is_team = isinstance(spec.recipe, SupervisorRecipe)
         self.size = 1
-        if isinstance(spec.recipe, SupervisorRecipe) and spec.recipe.tasks is not None:
-            self.size = spec.recipe.tasks.max_parallel
+        if isinstance(spec.recipe, SupervisorRecipe) and spec.recipe.settings is not None:
+            self.size = spec.recipe.settings.max_parallel
         self.is_async = isinstance(spec.recipe, WorkerRecipe) and spec.recipe.where is Where.LOOP
         self.adapter: TypeAdapter[Any] | None = None if executable.output is None else TypeAdapter(executable.output)
         self.breaker = None if executable.breaker is None else CircuitBreaker(executable.breaker)
@@ -187,7 +187,7 @@ class Staff:
 
     def hear(self, change: WorkerChanged) -> Entry | None:
         """A child stands somewhere else now; the worker, pool or team that it is, or was, a part of."""
-        executable = change.spec.executable
+        executable = change.spec.registration
         if executable is None:
             return None
         id_ = change.spec.id
