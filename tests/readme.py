@@ -1,4 +1,4 @@
-"""Reads README.md for those who run what it says, so that the README, the tests and `.ci/run` cannot drift.
+"""Reads README.md and the other pages for those who run what they say, so that pages, tests and `.ci/run` cannot drift.
 
 `python3 tests/readme.py test-command` prints the command that stands in the README's first fenced block after the
 comment `<!-- test-command -->`. Knows the standard library only: `.ci/run` calls it before anything is installed.
@@ -12,8 +12,21 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+ROOMS = ("actors", "trees", "tests", "examples")
 _FENCE = re.compile(r"^```(?P<info>.*?)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)]+)\)")
+
+
+def pages() -> list[Path]:
+    """Every page of the repository: the README, and those of the folders."""
+    return [README, *sorted(page for room in ROOMS for page in (ROOT / room).rglob("*.md"))]
+
+
+def links(page: str) -> list[str]:
+    """The targets of all links of a page, without code blocks."""
+    return [found["target"] for found in _LINK.finditer(_FENCE.sub("", page))]
 
 
 @dataclass(frozen=True)
@@ -28,7 +41,7 @@ class Block:
     """The number of the code's first line on the page, from 1."""
 
     def padded(self) -> str:
-        """The code moved down to its line of the page, so that a traceback names the README's own lines."""
+        """The code moved down to its line of the page, so that a traceback names the page's own lines."""
         return "\n" * (self.line - 1) + self.code
 
 
@@ -68,7 +81,7 @@ def programs(page: str) -> list[str]:
         elif block.info == "python alone":
             alone.append(block.padded())
         elif block.info.startswith(("python", "py ")):
-            text = f"README.md, line {block.line - 1}: a block is 'python' or 'python alone', not {block.info!r}"
+            text = f"line {block.line - 1}: a block is 'python' or 'python alone', not {block.info!r}"
             raise ValueError(text)
     return ([shared] if shared else []) + alone
 

@@ -1,4 +1,4 @@
-"""Runs every Python block of README.md, and checks that the two commands for a first visitor are there."""
+"""Runs every Python block of README.md and of the pages of the folders, and follows their links."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import readme
+from tests import readme, settings_tables
 
 _PAGE = """\
 Intro.
@@ -29,12 +29,48 @@ assert shared == 1
 """
 
 
-def test_every_python_block_of_the_readme_runs(tmp_path: Path) -> None:
-    programs = readme.programs(readme.README.read_text(encoding="utf-8"))
+def _named(page: Path) -> str:
+    return page.relative_to(readme.ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", readme.pages(), ids=_named)
+def test_every_python_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    programs = readme.programs(page.read_text(encoding="utf-8"))
     failures = [output for program in programs if (output := _failure(program, tmp_path))]
 
-    assert programs, "the README shows no Python"
+    assert programs or page != readme.README, "the README shows no Python"
     assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("page", readme.pages(), ids=_named)
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading_that_exist(page: Path) -> None:
+    for link in readme.links(page.read_text(encoding="utf-8")):
+        if link.startswith("https://"):
+            continue
+        path, _, heading = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+
+        assert target.is_file(), f"{link} of {_named(page)} leads to no file"
+        headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+        assert not heading or heading in {found.lower().replace(" ", "-") for found in headings}, link
+
+
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    linked, to_follow = set[Path](), [readme.README]
+    while to_follow:
+        page = to_follow.pop()
+        linked.add(page)
+        targets = {(page.parent / link.partition("#")[0]).resolve() for link in readme.links(page.read_text("utf-8"))}
+        to_follow += [target for target in targets if target.suffix == ".md" and target not in linked]
+
+    assert len(readme.README.read_bytes()) <= 12_000
+    assert linked >= set(readme.pages())
+
+
+def test_the_tables_of_settings_say_what_the_docstrings_say() -> None:
+    page = settings_tables.PAGE.read_text(encoding="utf-8")
+
+    assert settings_tables.written(page) == page, "run: python -m tests.settings_tables"
 
 
 @pytest.mark.parametrize(
@@ -74,13 +110,12 @@ def test_the_dumps_at_the_top_are_what_the_programs_above_them_print(capsys: pyt
 
 
 def test_the_list_of_tasks_is_what_the_command_shows_of_the_program_above_it(tmp_path: Path) -> None:
-    page = readme.README.read_text(encoding="utf-8")
-    before, _, survive = page.partition("\n## Tasks survive\n")
-    blocks = readme.blocks(survive)
-    first, _, _ = blocks[0].code.partition("\nwith start(ORDER")
+    page = (readme.ROOT / "trees/store/README.md").read_text(encoding="utf-8")
+    blocks = readme.blocks(page)
+    declaration, submission, _ = blocks[0].code.split("\nwith start(ORDER", 2)
     shown = next(block.code for block in blocks if block.info == "text")
     url = f"sqlite:///{tmp_path / 'tasks.db'}"
-    program = readme.programs(before)[0] + first.replace("sqlite:///tasks.db", url)
+    program = f"{declaration}\nwith start(ORDER{submission}".replace("sqlite:///tasks.db", url)
     failure = _failure(program, tmp_path)
     listed = subprocess.run(
         [sys.executable, "-m", "trees", "tasks", "--store", url],

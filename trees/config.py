@@ -36,11 +36,11 @@ class Backoff(Words, frozen=True):
     factor: fields.Factor = 2.0
     """Each further delay is this many times the one before; at least 1."""
     max_s: fields.Delay = 30.0
-    """Seconds; no delay is longer, jitter apart."""
+    """Seconds. No delay is longer, jitter apart."""
     jitter: fields.Share = 0.2
-    """Up to this share (0 to 1) of the delay is added at random, so that children do not come back in step."""
+    """0 to 1. Up to this share of the delay is added at random, so that children do not come back at the same time."""
     reset_after_s: fields.Period = 60.0
-    """A child that stayed up this many seconds starts again at the first step."""
+    """Seconds. A child that stayed up so long starts again at the first step."""
 
     @classmethod
     def _misfits(cls, data: Mapping[str, Any]) -> list[Problem]:
@@ -55,9 +55,10 @@ class Mailbox(Words, frozen=True):
     """How many messages may wait for a worker, and what happens to one more."""
 
     capacity: Annotated[int, Field(ge=1)] | None = None
-    """Messages; None: no bound."""
+    """Messages that may wait. ``None``: no bound."""
     overflow: Literal["block", "reject", "drop_oldest"] = "block"
-    """Block waits at most the current message's deadline, else 5 s; then the message is a dead letter."""
+    """``"block"``: the sender waits for room, at most until its own deadline, else 5 s. ``"reject"``,
+    ``"drop_oldest"``: nobody waits. A message without room is a dead letter, and for an ask a ``MailboxFullError``."""
 
 
 _UNBOUNDED = Mailbox()
@@ -71,68 +72,75 @@ class WorkerSpec(Words, frozen=True):
     """
 
     id: fields.Id
-    """Letters, digits, ``_``, ``.``, ``-``. Unique among siblings; the last part of its path."""
+    """Letters, digits, ``_``, ``.``, ``-``. Unique among siblings. The last part of the path
+    ``shop/billing/ledger``."""
     actor: fields.ActorTarget = None
     """A ``Worker`` or ``pykka.ThreadingActor`` subclass, or ``"module:attr"``."""
     run: fields.CodeTarget = None
-    """A function, sync or async, that is the worker's whole life; returning is a normal exit. Or ``"module:attr"``."""
+    """A function, sync or async, that is the worker's whole life. Returning is a normal exit. Or ``"module:attr"``."""
     handle: fields.CodeTarget = None
     """``f(message, *args, **kwargs) -> reply``, sync or async, or ``"module:attr"``."""
     execute: work.ExecuteTarget = None
     """``f(task, context, *args, **kwargs) -> result``, sync or async; an object, or a class, with such a method; an
-    agent with ``invoke`` or ``run``; or ``"module:attr"``. What takes only one parameter gets the instruction."""
+    agent with ``invoke`` or ``run``; or ``"module:attr"``. A callable with one parameter gets the instruction."""
     args: fields.Args = ()
     """Positional arguments of each new incarnation (``handle``, ``execute``: of each call, but where that is a class).
     Shown in no repr and no error."""
     kwargs: fields.Kwargs = Field(default_factory=dict)
-    """Keyword arguments of the same; the dict is copied, its values are not."""
+    """Keyword arguments, likewise. The dict is copied, its values are not."""
     restart: fields.RestartWord = "permanent"
-    """Permanent: always started again; transient: unless it ended clean; temporary: never, it is forgotten."""
+    """``"permanent"``: always started again. ``"transient"``: unless it ended clean. ``"temporary"``: never; it is
+    forgotten."""
     shutdown: fields.Shutdown = 5.0
-    """Seconds that a stop may take before it is a kill; ``"brutal_kill"``: at once; ``"infinity"``: no limit."""
+    """Seconds that a stop may take, for the handler in progress and ``on_stop`` together, before it is a kill.
+    ``"brutal_kill"``: killed at once. ``"infinity"``: no limit."""
     significant: bool = False
     """Whether its end may end its supervisor; see ``auto_shutdown`` there."""
     start_timeout_s: fields.StartTimeout = 30.0
-    """Seconds for ``__init__`` and ``on_start`` together; None: no limit."""
+    """Seconds for ``__init__`` and ``on_start`` together. ``None``: no limit."""
     backoff: InstanceOf[Backoff] | None = None
-    """The delay before restarts; None: none."""
+    """The delay before restarts. ``None``: no delay."""
     on_exhausted: fields.ExhaustedWord = "escalate"
-    """Park: it has a restart limit of its own, its supervisor's figures, and is parked when that is used up. Not given:
-    park for one that can be given work under a supervisor with ``tasks``."""
+    """``"escalate"``: its restarts count for its supervisor. ``"park"``: it has a restart limit of its own (its
+    supervisor's figures), and stays down when that is used up, until ``restart_child``. Not given: ``"park"`` for a
+    worker that an orchestrator gives work to."""
     pool: Annotated[int, Field(ge=1)] = 1
-    """Members. 1 is a plain child ``id``; from 2 on they are ``id#0`` .. ``id#n-1``."""
+    """Members. From 2 on they are ``id#0`` .. ``id#n-1``. Messages to ``id`` wait in one queue, and each member takes
+    the next one when it is free. A message to ``id#0`` waits for that member alone."""
     dispatch: Literal["auto", "pool", "loop", "thread"] = "auto"
-    """Where its code runs; auto: async code on the event loop, sync bodies and stock Pykka actors on a thread."""
+    """Where its code runs. ``"auto"``: async code on the event loop of the tree, sync bodies and stock Pykka actors on
+    a thread of their own, everything else on the pool."""
     mailbox: InstanceOf[Mailbox] = _UNBOUNDED
-    """How many messages may wait."""
+    """How many messages may wait. Of a pool: for its one queue, and for each member's own."""
     expected: fields.Expected = ()
     """Exception types that are a failure of the request and not of the worker: the asker gets it, the worker lives."""
     crash_on_ask_error: bool = False
-    """True: the error of an ask of its own that it does not catch is a crash, as in OTP."""
+    """``True``: the error of an ask of its own that it does not catch is a crash, as in OTP."""
     description: str = ""
-    """For people and planners; shown in listings."""
+    """For people and planners. Shown in listings."""
 
     type: work.TypeWord = "tool"
-    """What an orchestrator tells its planner about it; skill is another word for workflow."""
+    """The kind of work, for planners. ``"skill"`` is another word for ``"workflow"``."""
     capabilities: work.Capabilities = frozenset()
-    """What it can do, in words that a plan may ask for."""
+    """Words for its abilities that a plan may ask for."""
     output: work.Output = None
-    """What its results must be: a pydantic model, or any type that pydantic has a schema for. None: anything."""
+    """The type of its results: a pydantic model, or any type that pydantic has a schema for. ``None``: anything."""
     timeout_s: fields.StartTimeout = None
-    """Seconds that one attempt may run; time in the queue does not count. None: no limit."""
+    """Seconds that one attempt may run. Time in the queue does not count. ``None``: no limit."""
     idle_timeout_s: fields.StartTimeout = None
-    """Seconds that an attempt may go without progress or heartbeat. None: no limit."""
+    """Seconds that an attempt may go without ``context.progress`` or ``context.heartbeat``. ``None``: no limit."""
     on_failure: work.OnFailure = None
-    """What is tried, rung by rung, when an attempt fails. None: what its supervisor's ``tasks`` say."""
+    """The ladder when an attempt fails: a list of ``Retry``, ``Failover``, ``Escalate``. ``None``: the one of its
+    supervisor's ``tasks``."""
     breaker: work.BreakerField = _BREAKER
-    """When it gets no more work for a while; a pool shares one. None: it always may."""
+    """When it gets no more work for a while. A pool shares one. ``None``: it always gets work."""
     backup: work.Backup = None
     """The id of a sibling that goes on where this one is at its end."""
     undo: work.Undo = None
-    """``f(task, result, context)``, sync or async, ``"module:attr"``, or the id of a sibling: undoes what was done if
-    the task fails. None: nothing is to be undone."""
+    """``f(task, result, context)``, sync or async, ``"module:attr"``, or the id of a sibling: undoes finished work if
+    the task fails. ``None``: nothing is to be undone."""
     estimate: work.Estimate = None
-    """What one attempt will probably use up: tokens, a ``Budget``, or a function of the subtask that gives one."""
+    """Probable usage of one attempt: tokens, a ``Budget``, or a function of the subtask that gives one."""
 
     @classmethod
     def _misfits(cls, data: Mapping[str, Any]) -> list[Problem]:
@@ -155,51 +163,53 @@ class SupervisorSpec(Words, frozen=True):
     """
 
     id: fields.Id
-    """Letters, digits, ``_``, ``.``, ``-``. Unique among siblings; the last part of its path."""
+    """Letters, digits, ``_``, ``.``, ``-``. Unique among siblings. The last part of its path."""
     strategy: Literal["one_for_one", "one_for_all", "rest_for_one"] = "one_for_one"
-    """Who is restarted with a child: nobody, all its siblings, or those after it."""
+    """Which siblings are restarted with a child. ``"one_for_one"``: none. ``"one_for_all"``: all. ``"rest_for_one"``:
+    those after it."""
     max_restarts: fields.Count = 3
-    """Restarts within ``period_s`` that it bears; one more and it gives up. 0: gives up at the first crash."""
+    """Restarts of its children within ``period_s``. With one more it stops its children and gives up, to its own
+    supervisor. 0: gives up at the first crash."""
     period_s: fields.Period = 5.0
     """Seconds."""
     auto_shutdown: Literal["never", "any_significant", "all_significant"] = "never"
     """Whether it ends when the first or the last of its significant children ended by itself."""
     children: Annotated[Sequence[WorkerSpec | SupervisorSpec], PlainValidator(_children)] = ()
-    """A list or tuple, kept as a tuple of the very same specs."""
+    """A list or tuple of specs in start order. Children are stopped in reverse."""
     max_children: fields.Count | None = None
-    """Children that it may have at once, pool members counted each; None: no bound."""
+    """Children at once, each member of a pool counted. ``None``: no bound."""
     parallel_stop: bool = False
-    """True: its children are stopped all at once instead of one by one in reverse order."""
+    """``True``: its children are stopped all at once instead of one by one in reverse order."""
     restart: fields.RestartWord = "permanent"
     """As for a worker: a supervisor on level 2 is its parent's child."""
     shutdown: fields.Shutdown = "infinity"
-    """Seconds that its stop may take; by default it is limited only by what its children may take."""
+    """Seconds that its stop may take. ``"infinity"``: only the limits of its children count."""
     significant: bool = False
     """Whether its end may end its parent."""
     backoff: InstanceOf[Backoff] | None = None
-    """The delay before it is restarted by its parent; None: none."""
+    """The delay before its parent restarts it. ``None``: no delay."""
     on_exhausted: fields.ExhaustedWord = "escalate"
-    """Park: its parent parks it instead of giving up when it was restarted too often."""
+    """``"park"``: its parent parks it instead of giving up when it was restarted too often."""
     description: str = ""
-    """For people and planners; shown in listings."""
+    """For people and planners. Shown in listings."""
 
     tasks: InstanceOf[Tasks] | None = None
     """Gives it an orchestrator, its first child: goals become plans, and plans become work for its other children. What
     follows makes it, as a team, one that its parent's orchestrator can give work to."""
     capabilities: work.Capabilities = frozenset()
-    """What the team can do. Not given: all that its members can."""
+    """The abilities of the team. Not given: all that its members have."""
     timeout_s: fields.StartTimeout = None
-    """Seconds that one attempt of the team may run. None: no limit."""
+    """Seconds that one attempt of the team may run. ``None``: no limit."""
     idle_timeout_s: fields.StartTimeout = None
-    """Seconds that nothing of the team's work may give a sign of life. None: no limit."""
+    """Seconds that an attempt of the team may go without a sign of life of its members. ``None``: no limit."""
     on_failure: work.OnFailure = None
-    """What the parent's orchestrator tries when the team fails. None: what the parent's ``tasks`` say."""
+    """The ladder when the team fails. ``None``: the one of the parent's ``tasks``."""
     breaker: work.BreakerField = _BREAKER
-    """When it gets no more work for a while. None: it always may."""
+    """When it gets no more work for a while. ``None``: it always gets work."""
     backup: work.Backup = None
     """The id of a sibling that goes on where the team is at its end."""
     undo: work.Undo = None
-    """As for a worker. None: what its members have done is undone in reverse."""
+    """As for a worker. ``None``: the finished work of its members is undone in reverse."""
     estimate: work.Estimate = None
     """As for a worker."""
 

@@ -49,19 +49,20 @@ def start(
 
     Args:
         spec: the root.
-        clock: what time is; a ``ManualClock`` in tests.
-        seed: of all that is random (jitter).
-        max_threads: how many threads the pool may have.
-        max_hops: how many tells may follow from one another.
-        console: open a socket through which ``regrow dump`` shows this tree; for the owner of the process only.
-        store: where the journals of its tasks are: ``"sqlite:///tasks.db"``, ``"postgresql://user@host/db"``, or a
-            store of your own, which is used as it is and never closed; None: in memory, as long as the tree. What is
-            unfinished there goes on. One process at a time may start a root on a store.
-        durability: what a task that was taken survives: ``"process"``, the end of this process, however it ends;
-            ``"power"``, that of the machine too, at the cost of a sync for each group of writes.
-        keep: how long tasks are kept after their end; None: ``Keep()``.
-        ha: several processes start this tree on this store, and one leads: see ``trees.ha`` and ``Tree.role``.
-        log_errors: what log lines tell of an error: its text too, or only its type and where it was raised.
+        clock: the source of time; a ``ManualClock`` in tests. ``None``: the system's.
+        seed: seed of everything that is random (jitter). ``None``: a new one.
+        max_threads: threads of the pool for sync handlers, at most.
+        max_hops: tells that may follow from one another. One more is a dead letter.
+        console: ``True`` opens a socket, for the owner of the process only, by which ``regrow dump`` shows the tree.
+        store: where the journals of its tasks are: ``"sqlite:///tasks.db"`` (relative; four slashes before an absolute
+            path), ``"postgresql://user@host/database"``, or a store of your own, which is never closed. ``None``: in
+            memory. Unfinished tasks of the store go on. One process at a time may start a root on a store.
+        durability: ``"process"``: an accepted task survives the death of this process. ``"power"``: that of the
+            machine, too, at the cost of a sync to disk for each group of writes.
+        keep: how long finished tasks stay in the store. ``None``: ``Keep()``.
+        ha: an ``HA``: several processes start this tree on this store, and one leads.
+        log_errors: ``"text"``: log lines show the texts of errors. ``"type"``: only their types and where they were
+            raised, because a text may hold private data. Of the command: ``regrow run --log-errors type``.
 
     Raises:
         ConfigError: the declaration is wrong; ``.problems`` has every mistake, and nothing has run.

@@ -20,19 +20,19 @@ class Retry(Words, frozen=True, kw_only=False):
     """Rung: try again, up to ``max_attempts`` attempts with the first, each after a longer delay."""
 
     max_attempts: Annotated[int, Field(ge=1)] = 3
-    """With the first one."""
+    """Attempts, the first one included."""
     initial_s: fields.Delay = 0.5
     """Seconds before the second attempt."""
     factor: fields.Factor = 2.0
     """Each further delay is this many times the one before."""
     max_s: fields.Delay = 30.0
-    """Seconds; no delay is longer, jitter apart."""
+    """Seconds. No delay is longer, jitter apart."""
     jitter: fields.Share = 0.2
-    """Up to this share (0 to 1) of the delay is added at random."""
+    """0 to 1. Up to this share of the delay is added at random."""
     retry_on: fields.Expected = (Exception,)
     """Only errors of these types are tried again."""
     give_up_on: fields.Expected = ()
-    """Errors of these types are not, also where ``retry_on`` names them."""
+    """Errors of these types are not tried again, also where ``retry_on`` names them."""
 
     @classmethod
     def _misfits(cls, data: Mapping[str, Any]) -> list[Problem]:
@@ -51,9 +51,9 @@ class Escalate(Words, frozen=True, kw_only=False):
     """Rung: ask a person."""
 
     question: str | None = None
-    """What they are asked; None: what the worker asked, or what went wrong."""
+    """The question. ``None``: the one of the worker, or the error."""
     timeout_s: fields.StartTimeout = None
-    """Seconds; no answer in time is an outcome of its own, and the next rung's turn. None: as long as it takes."""
+    """Seconds. Without an answer in time it is the next rung's turn. ``None``: as long as it takes."""
 
 
 Rung: TypeAlias = Retry | Failover | Escalate
@@ -64,17 +64,17 @@ class Breaker(Words, frozen=True, kw_only=False):
     """When a worker gets no more work for a while."""
 
     failure_threshold: Annotated[int, Field(ge=1)] = 5
-    """So many failures within ``window_s`` open it, where they are ``failure_rate`` of what ended in it.
+    """Failures within ``window_s`` that open it, where they are at least ``failure_rate`` of the attempts that ended.
 
-    Crashes, timeouts and exceptions count. What says that the request was at fault does not: ``Failed``, ``Rejected``,
-    a result of the wrong type, exceptions named in ``expected=``. The attempts of one subtask count once.
+    Crashes, timeouts and exceptions count. An end that says that the request was at fault does not: ``Failed``,
+    ``Rejected``, a result of the wrong type, exceptions named in ``expected=``. The attempts of one subtask count once.
     """
     window_s: fields.Period = 60.0
     """Seconds."""
     cooldown_s: fields.Period = 30.0
-    """Seconds until one probe is let through; its success closes the breaker."""
+    """Seconds until one probe is let through. Its success closes the breaker."""
     failure_rate: fields.Share = 0.5
-    """From 0 to 1; 0: the number of failures alone decides."""
+    """0 to 1. 0: the number of failures alone decides."""
 
 
 # -- what a person answers -----------------------------------------------------------------------------------

@@ -52,30 +52,32 @@ class Tasks(Words, frozen=True):
     planner: Annotated[Any, _some("plan")] = Field(default_factory=KeywordPlanner)
     """``plan(task, catalogue, feedback) -> Plan``, sync or async: a callable, or an object with ``plan``."""
     reviewer: Annotated[Any, _some("review")] = None
-    """``review(task, plan, results) -> Verdict``, the same way. None: nothing is reviewed."""
+    """``review(task, plan, results) -> Verdict``, likewise. ``None``: nothing is reviewed."""
     synthesizer: Annotated[Any, _some("combine")] = None
-    """``combine(task, results) -> output``, the same way. None: every result under its subtask's id."""
+    """``combine(task, results) -> output``, likewise; shipped: ``Verbatim()``, ``Last()``, ``ModelSynthesizer(call)``.
+    ``None``: verbatim, every result under its subtask's id."""
     max_parallel: Annotated[int, Field(ge=1)] = 10
-    """Attempts that run at once, of all tasks together."""
+    """Attempts that run at once, of all its tasks together."""
     max_steps: Annotated[int, Field(ge=1)] = 10
-    """Calls of planners, reviewers, synthesizers and undos that run at once, of all tasks together."""
+    """Calls of planners, reviewers, synthesizers and undos that run at once, of all its tasks together. Others wait in
+    line, and their time counts from when they begin."""
     max_iterations: Annotated[int, Field(ge=1)] = 3
-    """Reviews; after that many the best effort is returned, and marked."""
+    """Reviews. After that many the best effort is returned, and marked."""
     max_plan_attempts: Annotated[int, Field(ge=1)] = 3
     """Plans that may be refused, each time with what is wrong, before the task fails."""
     max_subtasks: Annotated[int, Field(ge=1)] = 50
-    """A plan with more is refused."""
+    """Subtasks of one plan. A plan with more is refused."""
     context_tokens: Annotated[int, Field(ge=1)] = 100_000
-    """What is held of one task's results; the rest is read from the journal when it is needed."""
+    """Tokens of one task's results that are held in memory. The rest is read from the journal when it is needed."""
     on_failure: LadderField = DEFAULT_LADDER
-    """What is tried, rung by rung, when an attempt fails; a worker's own ``on_failure`` goes before it."""
+    """The ladder of workers that have none of their own."""
     max_preemptions: fields.Count = 3
     """How often one subtask is interrupted for something more urgent."""
     max_losses: Annotated[int, Field(ge=1)] = 3
-    """Processes that may end one after the other with the same attempt, before it has failed as ``lost``."""
+    """Processes that may die, one after the other, under the same attempt, before it has failed as ``lost``."""
     max_abandoned: Annotated[int, Field(ge=1)] = 8
-    """Stuck threads that one worker may leave behind at a time; one more parks it."""
+    """Stuck threads that one worker may leave behind at a time. One more parks it."""
     step_timeout_s: fields.StartTimeout = 300.0
-    """Seconds from its beginning that one call of a planner, reviewer, synthesizer or undo may take; None: no limit."""
+    """Seconds that one call of a planner, reviewer, synthesizer or undo may take. ``None``: no limit."""
     count_tokens: Callable[[str], int] | None = None
-    """``count_tokens(text) -> tokens``; None: an estimate that needs no vocabulary."""
+    """``count_tokens(text) -> tokens``. ``None``: an estimate that needs no vocabulary."""

@@ -111,12 +111,14 @@ NO_USAGE: Final = Usage()
 
 
 class Budget(Words, frozen=True, kw_only=False):
-    """What a task or a subtask may use up; None: as much as it likes."""
+    """Limit of what a task or a subtask may use up."""
 
     tokens: Annotated[int, Field(ge=0)] | None = None
+    """Tokens. ``None``: no limit."""
     cost: fields.Delay | None = None
+    """In the currency that you count in. ``None``: no limit."""
     seconds: fields.Delay | None = None
-    """Of running, all attempts together; how long a task may take by the clock is its deadline."""
+    """Seconds of running, all attempts together. A limit by the clock is the deadline. ``None``: no limit."""
 
     def left(self, usage: Usage) -> Budget:
         """What is left of it."""
@@ -149,16 +151,17 @@ class Task(Words, frozen=True, kw_only=False):
     """
 
     goal: Annotated[str, Field(min_length=1)]
-    """What is wanted, in words."""
+    """The goal, in words."""
     inputs: Inputs = Field(default_factory=dict)
-    """What it is about, as JSON; every subtask sees it."""
+    """JSON. All its subtasks see it."""
     priority: int = 0
     """Smaller is sooner."""
     deadline_s: fields.StartTimeout = None
-    """Seconds from its submission; inherited by everything it causes. None: no limit."""
+    """Seconds from its submission. Everything that it causes inherits it. ``None``: no limit."""
     budget: Budget | None = None
+    """Limit of its usage, all attempts together. ``None``: no limit."""
     id: fields.TaskId | None = None
-    """Submitting an id that is known gives its handle and starts nothing. None: a new one."""
+    """Submitting an id that is known gives its handle and starts nothing. ``None``: a new one."""
 
 
 class Subtask(Words, frozen=True, kw_only=False):
@@ -167,28 +170,29 @@ class Subtask(Words, frozen=True, kw_only=False):
     id: fields.Id
     """Unique in its plan."""
     instruction: str = ""
-    """What to do, in words. Empty: the goal of the task."""
+    """The work, in words. Empty: the goal of the task."""
     worker: str | None = None
-    """The id of the one who does it, or"""
+    """The id of its worker. Without this and ``capability``: the worker that is called like the subtask."""
     capability: str | None = None
-    """what whoever does it must be able to do."""
+    """An ability that its worker must have."""
     depends_on: Annotated[list[str], BeforeValidator(_a_list)] = Field(default_factory=list)
     """Ids of subtasks whose results it needs."""
     inputs: Inputs = Field(default_factory=dict)
-    """As JSON; on top of the task's."""
+    """JSON, on top of the task's."""
     timeout_s: fields.StartTimeout = None
-    """Seconds that one attempt may run; time in the queue does not count. None: what its worker says."""
+    """Seconds that one attempt may run. Time in the queue does not count. ``None``: its worker's."""
     idle_timeout_s: fields.StartTimeout = None
-    """Seconds that an attempt may go without a sign of life. None: what its worker says."""
+    """Seconds that an attempt may go without a sign of life. ``None``: its worker's."""
     required: bool = True
-    """False: the task may succeed without it."""
+    """``False``: the task may succeed without it."""
     preemptible: bool = True
-    """Whether it may be interrupted for something more urgent. Not given: False where an undo is declared."""
+    """Whether it may be interrupted for something more urgent. Not given: ``False`` where an undo is declared."""
     undo: str | None = None
-    """Who undoes it if the task fails: the id of a worker, or ``"module:attr"``. None: what its worker says."""
+    """Undoes it if the task fails: the id of a worker, or ``"module:attr"``. ``None``: its worker's."""
     budget: Budget | None = None
+    """Limit of its usage, all attempts together. ``None``: no limit of its own."""
     estimate: Budget | None = None
-    """What it will probably use up. None: what its worker says."""
+    """Its probable usage. ``None``: its worker's."""
 
     def __str__(self) -> str:
         return self.instruction

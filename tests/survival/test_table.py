@@ -29,7 +29,7 @@ def proved() -> dict[tuple[str, str], str]:
 
 
 def test_the_table_says_what_the_tests_prove_and_nothing_else() -> None:
-    said = table(readme.README.read_text(encoding="utf-8"))
+    said = table((readme.ROOT / "trees/store/README.md").read_text(encoding="utf-8"))
 
     assert said == proved()
     assert list(said) == [(row, column) for row in ROWS for column in COLUMNS]

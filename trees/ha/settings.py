@@ -32,10 +32,10 @@ class HA(Words, frozen=True, kw_only=False):
     """
 
     lease_s: fields.LeaseTime = 10.0
-    """Seconds after which a leader that has died is replaced, and a second more. The store must answer within three
-    tenths of this at all times, else the leader stops. The same for all candidates."""
+    """Seconds until a leader that has died is replaced (and a second more). The store must answer within three tenths
+    of this at all times, else the leader stops. All candidates must have the same."""
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """What the others call this process; None: its host and process id."""
+    """The name of this process, for the others. ``None``: its host and process id."""
 
     @property
     def holder(self) -> str:

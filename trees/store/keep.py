@@ -19,6 +19,6 @@ class Keep(Words, frozen=True):
     """
 
     age_s: fields.StartTimeout = 30 * _DAY_S
-    """Seconds after its end; None: for ever."""
+    """Seconds after its end. ``None``: no limit."""
     count: Annotated[int, Field(ge=0)] | None = 10_000
-    """The newest so many; None: all."""
+    """Finished tasks, the newest ones. ``None``: no limit."""
