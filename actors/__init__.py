@@ -64,6 +64,7 @@ from actors.events import (
     RequestFailed,
     SubscriberDropped,
     SupervisorGaveUp,
+    TreeFailed,
     TreeStarted,
     TreeStopped,
 )
@@ -107,7 +108,6 @@ from actors.tasks.events import (
     UsageTold,
 )
 from actors.tasks.outcome import Done
-from actors.tasks.store_events import TreeFailed
 from actors.tasks.task import Usage
 from actors.worker import Worker
 

@@ -59,6 +59,14 @@ class TreeStopped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TreeFailed(Event):
+    """The tree cannot go on and is being ended, for a reason that is none of its workers': it has lost its store."""
+
+    level: ClassVar[str] = "CRITICAL"
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
 class ChildStarted(Event):
     """An incarnation is up."""
 

@@ -14,9 +14,9 @@ import random
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from actors import events
 from actors.base import register_root
@@ -48,9 +48,6 @@ from actors.reports import Reports
 from actors.spec import ChildSpec, Reason, Where
 from actors.supervision import SupervisorLife
 from actors.supervisor import Supervisor
-from actors.tasks.ground import Ground
-from actors.tasks.journal import Store
-from actors.tasks.store_events import TreeFailed
 
 CLOSE_S = 1.0
 """How long the end of a tree waits for its own threads and for slow subscribers."""
@@ -58,6 +55,25 @@ GRACE_S = 2.0
 """How long a tree that cannot go on has for an end in order."""
 EXIT_S = 3.0
 """How long the end of the interpreter waits for a tree that nobody has stopped."""
+
+
+class Service(Protocol):
+    """What somebody attaches to a tree: it is told of the tree's life, and the tree knows nothing else of it."""
+
+    def is_up(self) -> None:
+        """The whole tree has come up. On a supervisor's thread: short, and it never blocks."""
+
+    def close(self) -> None:
+        """Nothing of the tree runs any more. On a supervisor's thread: short, and it never blocks."""
+
+    def end(self) -> None:
+        """All is closed; those who wait for the end of the tree hear of it next."""
+
+    def is_moving(self) -> bool:
+        """Whether something of it will go on by itself, soon."""
+
+    def busy(self) -> Iterable[tuple[str, Reply]]:
+        """What of it is under way that no mailbox of the tree knows of, and when that is over."""
 
 
 class System(DeadLetterOffice, Reports):
@@ -76,7 +92,6 @@ class System(DeadLetterOffice, Reports):
         seed: int | None = None,
         max_threads: int = 4096,
         max_hops: int = 64,
-        store: Store | None = None,
         log_errors: events.ErrorsInLog = "text",
     ) -> None:
         name = self.root_path = spec.id
@@ -113,7 +128,8 @@ class System(DeadLetterOffice, Reports):
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
         self._unregister: Callable[[], None] = lambda: None
         self.bus.subscribe(partial(events.log, errors=log_errors), lasting=True)
-        self.tasks = Ground(self, store)  # what the tasks of this tree share
+        self.services: dict[str, Service] = {}
+        """What others have attached to this tree, by name, and are told of its life."""
         _LIVING.add(self)
 
     def __repr__(self) -> str:
@@ -153,7 +169,8 @@ class System(DeadLetterOffice, Reports):
             self.root.standing = Standing.UP
             self.root.up_since = self.now()
             self.publish(events.TreeStarted(self.root_path))
-            self.tasks.look_for_stranded()
+            for service in self.services.values():
+                service.is_up()
             self.started.complete()
         elif isinstance(message, Ended):
             self._root_ended(message.exit)
@@ -184,7 +201,7 @@ class System(DeadLetterOffice, Reports):
         if self.is_down or self.cause is not None:
             return
         self.cause = error
-        self.publish(TreeFailed(self.root_path, error))
+        self.publish(events.TreeFailed(self.root_path, error))
 
         def end() -> None:
             if not self.stop().wait(GRACE_S if grace_s is None else grace_s):
@@ -205,7 +222,8 @@ class System(DeadLetterOffice, Reports):
         for box in list(self.boxes.values()):
             if isinstance(box, Mailbox):
                 self._answer(box, box.close(Refusal.DOWN), Refusal.DOWN)
-        self.tasks.close()
+        for service in self.services.values():
+            service.close()
         self.publish(events.TreeStopped(self.root_path, self.cause is not None))
         in_background(f"{self.root_path}-close", lambda: self._close(exit_))
 
@@ -223,7 +241,8 @@ class System(DeadLetterOffice, Reports):
                 self.internal_error(error)
         if self._last_acts:
             self.bus.flush(CLOSE_S)
-        self.tasks.end()
+        for service in self.services.values():
+            service.end()
         self.pool.close(CLOSE_S)
         _LIVING.discard(self)
         if isinstance(exit_.error, StartError):

@@ -82,6 +82,6 @@ class Stuck:
 
 
 def assert_nothing_left(tree: Tree) -> None:
-    ground = tree._system.tasks
+    ground = tree._system.services["tasks"]
     assert (ground.asks, ground.attempts) == ({}, {})
     assert all(not entry.attempts for desk in ground.desks.values() for entry in desk.staff)

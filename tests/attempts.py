@@ -86,12 +86,12 @@ class Shop:
 
     def events(self, *kinds: type[TaskEvent]) -> list[Any]:
         """What has happened to the task so far, of these kinds."""
-        records = self.tree._system.tasks.store.read(self.handle.id)
+        records = self.tree._system.services["tasks"].store.read(self.handle.id)
         return [event for event in records if isinstance(event, kinds)]
 
     def status(self, subtask: str) -> str:
         """Where a subtask stands."""
-        state = self.tree._system.tasks.desks["shop"].states.get(self.handle.id)
+        state = self.tree._system.services["tasks"].desks["shop"].states.get(self.handle.id)
         if state is not None:
             return str(state.nodes[subtask].status)
         return next(str(each.status) for each in self.report().graph if each.id == subtask)

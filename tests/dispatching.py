@@ -69,7 +69,7 @@ def heard(tree: Tree, path: str = "shop") -> None:
     for _ in range(3):
         reply = Reply()
         life: Any = system.children[f"{path}/orchestrator"].life
-        system.tasks.desks[path].post(Due(life, reply.complete))
+        system.services["tasks"].desks[path].post(Due(life, reply.complete))
         if not reply.wait(LONG_S):
             raise TimeoutError(path)
 

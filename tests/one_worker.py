@@ -37,7 +37,7 @@ def kill_orchestrator(tree: Tree) -> None:
     system = tree._system
     life = system.children["p/orchestrator"].life
     assert life is not None
-    system.tasks.desks["p"].tell(Due(life, crash))
+    system.services["tasks"].desks["p"].tell(Due(life, crash))
 
 
 def crash() -> None:

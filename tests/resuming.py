@@ -176,7 +176,7 @@ def crashed(
 
 def settle_orchestrators(tree: Tree) -> None:
     """Return when the orchestrators have handled all that they were told, though workers go on."""
-    for path in list(tree._system.tasks.desks):
+    for path in list(tree._system.services["tasks"].desks):
         assert tree._system.children[f"{path}/orchestrator"].mailbox.when_quiet().wait(LONG_S)
 
 
@@ -223,7 +223,7 @@ class Scenario:
         books, changes = Books(done), list(store.changes)
         books.store = store
         with start(self.spec(books), store=books.store, **self.options(changes)) as tree:
-            assert tree._system.tasks.resumed().wait(LONG_S)
+            assert tree._system.services["tasks"].resumed().wait(LONG_S)
             self.meanwhile(tree, books)
             for task in self.tasks:
                 tree.submit(task)  # whoever is not sure that it was taken gives it once more
@@ -329,7 +329,7 @@ def _steps(state: TaskState) -> set[tuple[Any, ...]]:
 
 def people(tree: Tree, answer: Callable[[Any], Any]) -> None:
     """Somebody answers every question that is in a journal, those too that are open already."""
-    lock, answered, store = threading.Lock(), set[str](), tree._system.tasks.store
+    lock, answered, store = threading.Lock(), set[str](), tree._system.services["tasks"].store
 
     def look(_: object = None) -> None:
         with lock:

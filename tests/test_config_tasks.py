@@ -226,7 +226,7 @@ def children_of(spec: ChildSpec) -> dict[str, ChildSpec]:
 
 
 def executable_of(spec: WorkerSpec | SupervisorSpec) -> Executable:
-    found = build(spec).executable
+    found = build(spec).registration
     assert found is not None
     return found
 
@@ -265,9 +265,9 @@ def test_an_undo_given_as_an_import_string_is_the_function_that_it_names() -> No
 
 def test_an_actor_with_execute_is_executable_and_any_other_worker_is_not() -> None:
     assert executable_of(WorkerSpec(id="clerk", actor=Clerk)) == Executable(output_schema=None)
-    assert build(WorkerSpec(id="clerk", actor="tests.test_config_tasks:Clerk")).executable is not None
+    assert build(WorkerSpec(id="clerk", actor="tests.test_config_tasks:Clerk")).registration is not None
     for given in ({"actor": Silent}, {"run": work}, {"handle": work}):
-        assert build(WorkerSpec(id="silent", **given)).executable is None
+        assert build(WorkerSpec(id="silent", **given)).registration is None
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_a_supervisor_without_tasks_has_no_orchestrator() -> None:
     built = build(SupervisorSpec(id="project", children=[worker("a")]))
 
     assert list(children_of(built)) == ["a"]
-    assert built.executable is None
+    assert built.registration is None
 
 
 @pytest.mark.usefixtures("orchestrator")

@@ -14,7 +14,7 @@ from actors.errors import ActorsError, StartError, TreeDownError
 from actors.reply import Reply
 from actors.system import System
 from actors.tasks.errors import LeaseLostError, StoreError
-from actors.tasks.ground import Ground
+from actors.tasks.ground import Ground, attach
 from actors.testing import Hang
 from tests.crew import LONG_S, Record, shop
 from tests.task_crew import idle
@@ -107,7 +107,8 @@ def kept(
 ) -> Iterator[tuple[Tree, Record, Reply]]:
     """A tree with its keeper, begun; ended at the end."""
     given = spec or quiet()
-    system = System(build(given), store=MemoryStore())
+    system = System(build(given))
+    attach(system, MemoryStore())
     tree = Tree(given, system)
     keeper = tree._keeper = Keeper(ha, system, leases, open_store)
     system.before_stop = keeper.leave
@@ -210,7 +211,7 @@ def test_a_write_that_was_refused_ends_it_at_once() -> None:
         error = lost(tree)
         assert error.holder == "other"
         assert "a write was refused" in str(error)
-        assert not tree._system.tasks.may_start()
+        assert not tree._system.services["tasks"].may_start()
 
 
 def test_whoever_finds_the_lease_over_ends_it() -> None:
@@ -230,9 +231,9 @@ def test_whoever_finds_the_lease_over_ends_it() -> None:
         ends = keeper._candidate.sent + HA2.kill_s
         threading.Event().wait(max(0.0, ends - unstopped()) + 0.01)
 
-        assert not tree._system.tasks.may_start()
+        assert not tree._system.services["tasks"].may_start()
         with pytest.raises(LeaseLostError, match="token was 1"):
-            _ = tree._system.tasks.token
+            _ = tree._system.services["tasks"].token
         go_on.set()
         lost(tree)
 
@@ -310,7 +311,7 @@ def test_an_attempt_that_was_given_in_time_does_not_begin_when_that_is_over(monk
             asked.release()
             return next(answers, False)
 
-        monkeypatch.setattr(tree._system.tasks, "may_start", may_start)
+        monkeypatch.setattr(tree._system.services["tasks"], "may_start", may_start)
         tree.submit(Task(goal="goal", id="t1"))
         for _ in range(3):
             assert asked.acquire(timeout=LONG_S)

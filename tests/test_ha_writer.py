@@ -20,7 +20,7 @@ def spec() -> SupervisorSpec:
 
 
 def session_of(tree: Any) -> Any:
-    return tree._system.tasks.store._session
+    return tree._system.services["tasks"].store._session
 
 
 def raising(error: BaseException) -> Callable[..., Any]:

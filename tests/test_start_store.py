@@ -153,7 +153,7 @@ def test_listing_what_has_ended_reads_no_journals(url: str, monkeypatch: pytest.
         for number in range(20):
             tree.submit(Task("do it", id=f"t{number}")).result(timeout=LONG_S)
     with start(spec, store=url) as tree:
-        store: Any = tree._system.tasks.store
+        store: Any = tree._system.services["tasks"].store
         with monkeypatch.context() as patch:
             patch.setattr(store, "read", None)
             listed = [handle.id for handle in tree.tasks("succeeded")]

@@ -191,7 +191,7 @@ def test_what_a_process_of_version_2_left_goes_on_under_the_keys_that_it_had(sto
             "asks": "succeeded",
         }
         assert tree.task("large").result(timeout=PATIENCE_S).results == {"a": "x" * 9000}
-        breaker = tree._system.tasks.store.read(f"{BREAKER}p/bad")
+        breaker = tree._system.services["tasks"].store.read(f"{BREAKER}p/bad")
         new = tree.run(Task("team", id="new"), timeout=PATIENCE_S)
         assert tree.task("new@order:1.1").status == "succeeded"
 

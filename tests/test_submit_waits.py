@@ -179,9 +179,9 @@ def test_an_orchestrator_that_comes_back_meanwhile_leaves_alone_what_may_be_take
         tree.subscribe(lambda event: back.set() if isinstance(event, ChildStarted) else None)
         life = tree._system.children["p/orchestrator"].life
         assert life is not None
-        tree._system.tasks.desks["p"].tell(Due(life, _crash))
+        tree._system.services["tasks"].desks["p"].tell(Due(life, _crash))
         assert back.wait(LONG_S)
-        known = list(tree._system.tasks.desks["p"].states)
+        known = list(tree._system.services["tasks"].desks["p"].states)
         store.keep()
         report = submitted.get(timeout=LONG_S).result(timeout=LONG_S)
         incarnation = tree.child("p/orchestrator").incarnation
@@ -259,7 +259,7 @@ def test_what_is_said_of_a_task_that_a_locked_store_did_not_keep_is_true(
             other.execute("BEGIN IMMEDIATE")
             errors = {id_: refused(aside(partial(tree.submit, Task("do it", id=id_)))) for id_ in "abc"}
             other.execute("ROLLBACK")
-        kept = tree._system.tasks.store.flush()
+        kept = tree._system.services["tasks"].store.flush()
         assert kept is None or kept.wait(LONG_S)
         settle(tree)
         listed = {handle.id for handle in tree.tasks()}

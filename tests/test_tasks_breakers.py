@@ -423,6 +423,6 @@ def test_a_late_result_from_before_the_trip_does_not_close_it_for_a_new_orchestr
         held.release()
         it.report()
         settle(it.tree)
-        stored = it.tree._system.tasks.store.read("@breaker:shop/a")[-1]
+        stored = it.tree._system.services["tasks"].store.read("@breaker:shop/a")[-1]
 
     assert stored.state == "open"

@@ -196,7 +196,7 @@ def test_a_slot_that_a_waiting_attempt_gave_up_is_counted_once_by_a_new_orchestr
 def settle_orders(tree: Tree) -> None:
     """Return when the orchestrator has heard all that it was told: it answers a question that is asked after that."""
     heard = threading.Event()
-    desk = tree._system.tasks.desks["p"]
+    desk = tree._system.services["tasks"].desks["p"]
     orchestrator = tree._system.children["p/orchestrator"].life
     assert orchestrator is not None
     desk.post(Due(orchestrator, heard.set))

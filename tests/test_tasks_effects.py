@@ -88,7 +88,7 @@ def submit(tree: Tree, store: StepStore) -> TaskHandle:
     ready = threading.Event()
     life = tree._system.children["p/orchestrator"].life
     assert life is not None
-    tree._system.tasks.desks["p"].post(Due(life, lambda: ready.wait(LONG_S)))  # type: ignore[arg-type, return-value]
+    tree._system.services["tasks"].desks["p"].post(Due(life, lambda: ready.wait(LONG_S)))  # type: ignore[arg-type, return-value]
     handle = tree.submit(Task("the goal", id="t"))
     store.held = True
     ready.set()
@@ -108,7 +108,7 @@ def crash(tree: Tree) -> None:
     def bug() -> None:
         raise RuntimeError("a bug")
 
-    tree._system.tasks.desks["p"].post(Due(life, bug))
+    tree._system.services["tasks"].desks["p"].post(Due(life, bug))
     assert up.wait(LONG_S)
     stop()
     heard(tree)
@@ -157,7 +157,7 @@ def test_nothing_is_given_out_and_nobody_hears_of_an_end_before_it_is_kept(
 
 
 def test_effects_are_done_on_the_loop_and_in_their_order(tree: Tree, store: StepStore) -> None:
-    effects, done = tree._system.tasks.desks["p"].effects, list[tuple[int, bool]]()
+    effects, done = tree._system.services["tasks"].desks["p"].effects, list[tuple[int, bool]]()
     first, second, over = Reply(), Reply(), Reply()
 
     def note(number: int) -> None:
@@ -205,7 +205,7 @@ def test_one_that_dies_before_an_end_is_kept_tells_it_once(tree: Tree, store: St
 
     assert handle.result(LONG_S).status == "succeeded"
     settle(tree)
-    desk = tree._system.tasks.desks["p"]
+    desk = tree._system.services["tasks"].desks["p"]
     assert (desk.finished, desk.states, store.streams("p")) == (1, {}, [])
     assert store.seen.count("TaskFinished") == 1
 
@@ -234,7 +234,7 @@ def test_nothing_follows_from_what_will_never_be_kept(tree: Tree, store: StepSto
     settle(tree)
 
     assert books.calls == []
-    assert len(tree._system.tasks.desks["p"].effects) == 0
+    assert len(tree._system.services["tasks"].desks["p"].effects) == 0
 
 
 def test_an_effect_that_cannot_be_had_is_a_bug_of_ours_and_holds_up_no_other(tree: Tree, books: Books) -> None:
@@ -245,7 +245,7 @@ def test_an_effect_that_cannot_be_had_is_a_bug_of_ours_and_holds_up_no_other(tre
     def breaks() -> None:
         raise RuntimeError("it cannot be had")
 
-    tree._system.tasks.desks["p"].effects.after(kept, [(breaks, (), None), (ended.complete, (), None)])
+    tree._system.services["tasks"].desks["p"].effects.after(kept, [(breaks, (), None), (ended.complete, (), None)])
     kept.complete()
 
     assert ended.wait(LONG_S)
@@ -309,7 +309,7 @@ def test_that_all_is_taken_up_again_is_said_when_the_records_of_it_are_kept(stor
     store.held = True
 
     with start(line(books, "a"), store=store) as tree:
-        resumed = tree._system.tasks.resumed()
+        resumed = tree._system.services["tasks"].resumed()
         heard(tree)
         assert not resumed.done
         assert books.calls == []

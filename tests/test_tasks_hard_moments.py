@@ -305,7 +305,7 @@ def kill_orchestrator(tree: Tree) -> None:
     system = tree._system
     life = system.children["p/orchestrator"].life
     assert life is not None
-    system.tasks.desks["p"].tell(Due(life, raises))
+    system.services["tasks"].desks["p"].tell(Due(life, raises))
 
 
 @pytest.mark.parametrize("way", ["crashed", "terminated and restarted"])

@@ -88,7 +88,7 @@ def test_an_id_that_the_store_has_forgotten_is_a_new_task_and_its_handle_waits_f
         return f"report of {context.inputs['day']}"
 
     with start(spec(execute), store=sqlite_url, keep=Keep(count=0)) as tree:
-        ground = tree._system.tasks
+        ground = tree._system.services["tasks"]
         for day in ("monday", "tuesday", "wednesday"):
             handle = tree.submit(Task("nightly", inputs={"day": day}, id="nightly"))
             assert handle.result(WAIT_S).results == {"a": f"report of {day}"}

@@ -92,7 +92,7 @@ class Asked:
                 handle.result(LONG_S)
             settle(tree)
             assert info.value.report is not None
-            assert tree._system.tasks.attempts == {}
+            assert tree._system.services["tasks"].attempts == {}
             found = essence(info.value.report)
             # Questions are numbered in the order in which they are raised, and four workers raise them.
             found["failed"] = {id_: re.sub(r":\d+'", "'", text) for id_, text in found["failed"].items()}

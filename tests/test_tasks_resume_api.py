@@ -133,7 +133,7 @@ def test_a_question_of_another_supervisor_is_found_and_answered_by_the_tree_and_
     books.store = NotingStore(old.store.changes_of_all())
 
     with start(shop(books), store=books.store) as tree:
-        assert tree._system.tasks.resumed().wait(10.0)
+        assert tree._system.services["tasks"].resumed().wait(10.0)
         (question,) = tree.escalations()
         assert [each.id for each in tree.task("a").escalations] == [question.id]
         tree.task("a").respond(question.id, Approve())
@@ -145,7 +145,7 @@ def test_that_all_is_taken_up_again_is_told_for_each_supervisor_and_for_all() ->
     books.store = NotingStore(crashed(shop(old, hangs=True), old, TASK, "work", "t/two/1"))
 
     with start(shop(books, hangs=True), store=books.store) as tree:
-        ground = tree._system.tasks
+        ground = tree._system.services["tasks"]
         assert ground.resumed().wait(10.0)
         assert [desk.resumed.succeeded for desk in ground.desks.values()] == [True, True]
         assert ground.desks["p"].states["t"].nodes["two"].status in {"queued", "running"}
@@ -159,7 +159,7 @@ def test_that_it_never_will_be_is_told_too() -> None:
     books = Books()
     tree = start(shop(books), store=books.store)
     settle(tree)
-    ground = tree._system.tasks
+    ground = tree._system.services["tasks"]
     late = ground.desk("p/late", ground.desks["p"].settings)
     resumed = ground.resumed()
     assert not resumed.done
@@ -173,4 +173,4 @@ def test_that_it_never_will_be_is_told_too() -> None:
 
 def test_a_tree_without_tasks_has_nothing_to_take_up() -> None:
     with start(SupervisorSpec(id="p", children=[])) as tree:
-        assert tree._system.tasks.resumed().succeeded
+        assert tree._system.services["tasks"].resumed().succeeded

@@ -141,7 +141,7 @@ def test_that_nobody_goes_on_with_a_task_is_an_error_event_and_harms_no_other() 
 
     with start(spec, store=books.store) as tree:
         tree.subscribe(heard.append)
-        tree._system.tasks.look_for_stranded()
+        tree._system.services["tasks"].is_up()
         settle(tree)
         stranded = [event for event in heard if isinstance(event, TaskStranded)]
         assert [(event.path, event.task, event.level) for event in stranded] == [
@@ -265,7 +265,7 @@ def test_an_answer_to_a_question_of_a_part_that_waits_is_kept_until_it_goes_on()
         books.store.changes_when(events.EscalationRaised, PART)
     books.store = NotingStore(books.store.changes_of_all())
     with start(SupervisorSpec(id="p", children=[asking(books)]), store=books.store) as tree:
-        assert tree._system.tasks.resumed().wait(10.0)
+        assert tree._system.services["tasks"].resumed().wait(10.0)
         (question,) = tree.escalations()
         tree.respond(question.id, Approve())
         books.store.changes_when(events.EscalationAnswered, PART)

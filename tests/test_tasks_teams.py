@@ -188,7 +188,7 @@ def test_a_cancel_reaches_what_a_team_has_running() -> None:
         settle(tree)
         assert stuck.ended == ["cancelled"]
         assert [tree.task(event.task).status for event in nested(tree)] == [TaskStatus.CANCELLED]
-        assert tree._system.tasks.attempts == {}
+        assert tree._system.services["tasks"].attempts == {}
 
 
 def test_a_team_has_no_more_time_than_the_task_above() -> None:
@@ -287,4 +287,4 @@ def test_a_team_that_crashes_is_replaced_and_goes_on_with_what_it_had(dispatch: 
         assert len(set(crashes)) == 1
         assert {child.id: child.incarnation for child in tree.which_children("p")} == {"orchestrator": 1, "team": 2}
         assert [event.task for event in nested(tree)] == ["t@only:1.1"]
-        assert tree._system.tasks.attempts == {}
+        assert tree._system.services["tasks"].attempts == {}

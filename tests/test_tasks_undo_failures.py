@@ -245,7 +245,13 @@ def test_an_undo_waits_for_a_worker_that_is_busy_and_its_time_counts_from_when_i
         assert begun.wait(LONG_S)
         handle = tree.submit("short")
         if pool is None:
-            until(lambda: [each for each in tree._system.tasks.attempts.values() if each.role == "undo" and each.given])
+            until(
+                lambda: [
+                    each
+                    for each in tree._system.services["tasks"].attempts.values()
+                    if each.role == "undo" and each.given
+                ]
+            )
             clock.advance(20.0)
             heard(tree, "p")
             asked = [each.question for each in handle.escalations]

@@ -22,6 +22,7 @@ from actors.limit import RestartWindow
 from actors.poolbox import PoolBox
 from actors.spec import SupervisorRecipe, WorkerRecipe
 from actors.system import System
+from actors.tasks.ground import ground_of
 from trees.look_tasks import facts_of_tasks
 from trees.snapshot import (
     Doing,
@@ -162,7 +163,7 @@ class _Look:
                 period_s=recipe.limit.period_s,
             ),
             children=tuple(self.nodes(child)),
-            **facts_of_tasks(self.system.tasks.desks.get(child.path), fold=self.fold),
+            **facts_of_tasks(ground_of(self.system).desks.get(child.path), fold=self.fold),
         )
 
     def nodes(self, child: Child) -> Iterator[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot]:

@@ -16,6 +16,7 @@ from actors.errors import ActorsError
 from actors.events import ErrorsInLog
 from actors.reply import Reply, require_thread
 from actors.system import System
+from actors.tasks.ground import attach
 from actors.tasks.journal import Store
 from trees.build import build
 from trees.check import require_root
@@ -150,9 +151,9 @@ class _Launch:
                 seed=options.seed,
                 max_threads=options.max_threads,
                 max_hops=options.max_hops,
-                store=store,
                 log_errors=options.log_errors,
             )
+            attach(system, store)
             tree = Tree(self._spec, system)
             if options.ha is None:
                 bind(system, store, self._spec, close=self.waits)

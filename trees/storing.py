@@ -21,7 +21,7 @@ from actors.errors import ConfigError
 from actors.events import Event
 from actors.tasks.errors import EscalationError, StoreError, TaskError
 from actors.tasks.events import TaskFinished, TaskSubmitted
-from actors.tasks.ground import Desk
+from actors.tasks.ground import Desk, ground_of
 from actors.tasks.hears import Afterwards, Cancel, Do
 from actors.tasks.journal import Store
 from actors.tasks.policy import Answer, Approve, Edit, Reject, Respond
@@ -93,14 +93,14 @@ class Storing:
         if last is None or isinstance(last, TaskFinished):
             self._forget(order)
             return
-        desk = self._system.tasks.desks.get(last.path)
+        desk = ground_of(self._system).desks.get(last.path)
         if desk is not None:
             desk.tell(Do(lambda: self._do(desk, order)))
 
     def _remove(self, order: Order) -> None:
         """No matter of an orchestrator: it has nothing to do with what has ended, or is damaged."""
         try:
-            remove(self._system.tasks, order.task)
+            remove(ground_of(self._system), order.task)
         except TaskError as error:  # whoever sent it finds the task still there
             self._system.request_failed(self._system.root_path, error, asked=False)
         self._forget(order)
@@ -146,8 +146,8 @@ def bind(system: System, store: Store, spec: SupervisorSpec, *, close: bool, lis
         _hear_of_loss(heard, store)
     time: Callable[[], float] | None = getattr(store, "time", None)
     if time is not None and not system.clock.manual:
-        system.tasks.epoch = time() - system.now()
-    system.tasks.before = {
+        ground_of(system).epoch = time() - system.now()
+    ground_of(system).before = {
         stream: len(records)
         for path in task_paths(spec)
         for stream in store.streams(path)

@@ -10,7 +10,7 @@ from actors.reply import Reply, require_thread
 from actors.tasks.errors import EscalationError, StoreError, TaskError, UnknownTaskError
 from actors.tasks.events import TaskSubmitted
 from actors.tasks.executable import ExecutableInfo
-from actors.tasks.ground import Desk
+from actors.tasks.ground import Desk, ground_of
 from actors.tasks.naming import NEW_IDS, require_own
 from actors.tasks.node import Escalation
 from actors.tasks.policy import Answer
@@ -74,7 +74,7 @@ class Tasking(Leading):
             UnknownTaskError: the store has no task of this id.
             StoreError: its journal is damaged.
         """
-        ground = self._up.tasks
+        ground = ground_of(self._up)
         standing = ground.store.standing(id)
         if standing is None or id in ground.submitting:  # that may yet be refused
             raise UnknownTaskError(id)
@@ -95,11 +95,11 @@ class Tasking(Leading):
             NotLeaderError: this process is a standby.
         """
         require_thread(self._up.root_path, "await tree.aremove_task(...)")
-        self._removed(id, (kept := remove(self._up.tasks, id)) is None or kept.wait(STORE_WAIT_S), kept)
+        self._removed(id, (kept := remove(ground_of(self._up), id)) is None or kept.wait(STORE_WAIT_S), kept)
 
     async def aremove_task(self, id: str) -> None:
         """The same on an event loop, without holding it up."""
-        kept = remove(self._up.tasks, id)
+        kept = remove(ground_of(self._up), id)
         self._removed(id, kept is None or await came(kept, STORE_WAIT_S), kept)
 
     def tasks(self, status: TaskStatus | str | None = None) -> list[TaskHandle]:
@@ -112,7 +112,7 @@ class Tasking(Leading):
         """
         wanted = None if status is None else _status(status)
         found: list[TaskHandle] = []
-        for desk in self._up.tasks.all_desks():
+        for desk in ground_of(self._up).all_desks():
             store = desk.ground.store
             known = dict.fromkeys([*store.finished(desk.path), *store.streams(desk.path), *list(desk.states)])
             found += [TaskHandle(desk, id_, found=True) for id_ in known]
@@ -123,7 +123,7 @@ class Tasking(Leading):
 
         A team's part of a task is not listed for itself. ``handle.kept`` tells what need not be done again.
         """
-        ground = self._up.tasks
+        ground = ground_of(self._up)
         handles = []
         for id_ in list(ground.before):
             first = next(iter(ground.store.read(id_)), None)
@@ -143,7 +143,7 @@ class Tasking(Leading):
 
     def escalations(self) -> list[Escalation]:
         """All open questions to people, the oldest first."""
-        found = [each for desk in list(self._up.tasks.desks.values()) for each in desk.escalations()]
+        found = [each for desk in list(ground_of(self._up).desks.values()) for each in desk.escalations()]
         return sorted(found, key=lambda each: each.raised_at)
 
     def respond(self, id: str, answer: Answer) -> None:
@@ -152,7 +152,7 @@ class Tasking(Leading):
         Raises:
             EscalationError: there is no such open question, it was answered already, or this is no answer.
         """
-        for desk in list(self._up.tasks.desks.values()):
+        for desk in list(ground_of(self._up).desks.values()):
             if desk.question(id) is not None:
                 respond(desk, id, answer)
                 return
@@ -163,14 +163,14 @@ class Tasking(Leading):
     def _removed(self, id_: str, in_time: bool, kept: Reply | None) -> None:
         if not in_time:
             what = f"task {id_} is not deleted after {STORE_WAIT_S:g} s. It will be when the store can be written"
-            raise StoreError(name_of(self._up.tasks.store), what)
+            raise StoreError(name_of(ground_of(self._up).store), what)
         if kept is not None:
             kept.get()
 
     def _desk(self, path: str | None) -> Desk:
         system = self._up
         at = system.root_path if path is None else path
-        desk = system.tasks.desks.get(at)
+        desk = ground_of(system).desks.get(at)
         if desk is not None:
             return desk
         if at not in system.supervisors:

@@ -9,8 +9,8 @@ by everybody, each attribute by itself (as in ``actors.child``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from actors.reply import Reply
 from actors.tasks.desk import ORCHESTRATOR, Ask, Desk
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from actors.tasks.journal import Store
     from actors.tasks.lease import Lease
 
-__all__ = ["ORCHESTRATOR", "Ask", "Desk", "Ground"]
+SERVICE: Final = "tasks"
+"""What the tasks of a tree are called among its services."""
+
+__all__ = ["ORCHESTRATOR", "SERVICE", "Ask", "Desk", "Ground", "attach", "ground_of"]
 
 
 class Ground:
@@ -121,7 +124,7 @@ class Ground:
         desk = self.desks.get(path) or self.stranded.get(path)
         return desk if desk is not None else self.stranded.setdefault(path, Desk(self, path, Tasks()))
 
-    def look_for_stranded(self) -> None:
+    def is_up(self) -> None:
         """The tree is up: say which unfinished tasks nobody goes on with."""
         try:
             unfinished = self.store.owners()
@@ -137,6 +140,14 @@ class Ground:
         for desk in self.all_desks():
             for done in list(desk.done.values()):
                 done.fail(self.system.down_error(desk.path))
+
+    def is_moving(self) -> bool:
+        """Whether user code runs that belongs to no worker, or something waits for the store."""
+        return bool(self.errands) or any(len(desk.effects) for desk in list(self.desks.values()))
+
+    def busy(self) -> Iterator[tuple[str, Reply]]:
+        """Attempts of planners, reviewers and undos: no child's mailbox knows of them."""
+        return ((key, attempt) for key, attempt in list(self.attempts.items()) if attempt.errand is not None)
 
     def attempt_of(self, state: TaskState) -> Attempt | None:
         """What a team's part of a task stands for; None where that is not there, or another team has it by now."""
@@ -156,3 +167,14 @@ class Ground:
             desk.close()
         for ask in list(self.asks.values()):
             ask.reply.fail(self.system.down_error(self.system.root_path))
+
+
+def attach(system: System, store: Store | None) -> Ground:
+    """Let a tree that is yet to start have tasks, whose journals are in this store."""
+    ground = system.services[SERVICE] = Ground(system, store)
+    return ground
+
+
+def ground_of(system: System) -> Ground:
+    """What the tasks of a tree share."""
+    return cast("Ground", system.services[SERVICE])

@@ -38,6 +38,7 @@ from actors.tasks.effects import Effect
 from actors.tasks.errors import StoreError
 from actors.tasks.folding import folded
 from actors.tasks.giving import Giving
+from actors.tasks.ground import ground_of
 from actors.tasks.hears import (
     Afterwards,
     Answered,
@@ -94,7 +95,7 @@ class Orchestrator(Hardened):
         self.path = life.mailbox.path.rpartition("/")[0]
         """Of the supervisor: the team."""
         self.settings = settings
-        self.ground = self.system.tasks
+        self.ground = ground_of(self.system)
         self.store = self.ground.store
         self.desk = self.ground.desk(self.path, settings)
         self.states: dict[str, TaskState] = {}

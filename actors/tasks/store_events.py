@@ -49,11 +49,3 @@ class TaskStranded(Event):
 
     level: ClassVar[str] = "ERROR"
     task: str
-
-
-@dataclass(frozen=True, slots=True)
-class TreeFailed(Event):
-    """The tree cannot go on and is being ended, for a reason that is none of its workers': it has lost its store."""
-
-    level: ClassVar[str] = "CRITICAL"
-    error: BaseException

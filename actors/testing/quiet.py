@@ -37,8 +37,8 @@ def settle(tree: Settled, timeout_s: float = 10.0) -> None:
             _flush(system, end)  # also what was sent to a tree that was down already
             return
         _round_trip(system, end)
-        moving = any(_is_moving(child) for child in list(system.children.values())) or bool(system.tasks.errands)
-        moving = moving or any(len(desk.effects) for desk in list(system.tasks.desks.values()))  # for the store
+        moving = any(_is_moving(child) for child in list(system.children.values()))
+        moving = moving or any(service.is_moving() for service in system.services.values())
         now = system.activity()
         # Twice: the children are looked at one after the other, and a restart may pass from one that is looked at
         # later to one that was looked at before. The next round trip waits until their supervisor is done with it.
@@ -65,9 +65,9 @@ def _round_trip(system: System, end: float) -> None:
     for path, child in list(system.children.items()):
         if not child.spec.is_supervisor:
             _wait(child.mailbox.when_quiet(), path, end)
-    for key, attempt in list(system.tasks.attempts.items()):
-        if attempt.errand is not None:  # a planner, a reviewer, an undo: no child's mailbox knows of it
-            _wait(attempt, key, end)
+    for service in system.services.values():
+        for what, reply in service.busy():
+            _wait(reply, what, end)
     for path in list(system.supervisors):
         _ping(system, path, end)
     _flush(system, end)

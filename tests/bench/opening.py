@@ -100,7 +100,7 @@ def _start(url: str) -> float:
     SqlStore.look  # noqa: B018 - imports what it needs
     began = perf_counter()
     with logs_to_nowhere(), start(tree, store=url, keep=Keep(count=None)) as running:
-        running._system.tasks.resumed().wait(300)
+        running._system.services["tasks"].resumed().wait(300)
         return perf_counter() - began
 
 

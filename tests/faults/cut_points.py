@@ -326,7 +326,7 @@ def started(spec: SupervisorSpec, store: Any) -> Iterator[Tree]:
 
 def require_whole(tree: Tree) -> None:
     """Everybody is up, nothing is under way, and nothing is left of what was."""
-    ground = tree._system.tasks
+    ground = tree._system.services["tasks"]
     left = {
         "not running": [
             child.path for path in ground.desks for child in tree.which_children(path) if child.state != "running"

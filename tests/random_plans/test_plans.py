@@ -128,7 +128,7 @@ class Player:
 
         life: Any = self.system.children["r/orchestrator"].life
         if life is not None:
-            self.system.tasks.desks["r"].tell(Due(life, crash))
+            self.system.services["tasks"].desks["r"].tell(Due(life, crash))
 
     def _child(self, pick: int, call: Callable[[Tree, str], Any]) -> None:
         paths = [path for path in self.system.children if path not in {"r/orchestrator", "r/u"}]
@@ -160,12 +160,12 @@ class Player:
         before, quiet = -1, 0
         end = monotonic() + WAIT_S
         while quiet < 2:
-            assert monotonic() < end, f"it does not come to rest: {self.system.tasks.attempts}"
+            assert monotonic() < end, f"it does not come to rest: {self.system.services['tasks'].attempts}"
             self._ping()
             for child in list(self.system.children.values()):
                 if not child.spec.is_supervisor:
                     self._wait_for(child.mailbox.when_quiet(), child.path)
-            for attempt in list(self.system.tasks.attempts.values()):
+            for attempt in list(self.system.services["tasks"].attempts.values()):
                 if attempt.role != "work":
                     assert attempt.wait(WAIT_S), attempt
             self._ping()
@@ -177,7 +177,7 @@ class Player:
     def _is_moving(self) -> bool:
         children = [child for child in list(self.system.children.values()) if not child.spec.is_supervisor]
         held = {hold.attempt.key for hold in self.world.holds if hold.waits}
-        attempts = list(self.system.tasks.attempts.values())
+        attempts = list(self.system.services["tasks"].attempts.values())
         return any(child.life is not None and child.life.is_over for child in children) or any(
             attempt.done or attempt.key not in held for attempt in attempts
         )
@@ -210,7 +210,7 @@ class Player:
     def check_the_end(self) -> None:
         self.release()
         settle(self.tree)
-        ground = self.system.tasks
+        ground = self.system.services["tasks"]
         assert checks.most_at_once(self.events) <= self.run.max_parallel
         for job, handle in zip(self.run.jobs, self.handles, strict=True):
             report = handle.report

@@ -144,11 +144,11 @@ class Scene:
         self._hold.wait_until_entered(PATIENCE_S)
         _seen(broken, (events.Compensated, "two"))
         self._undoing.wait_until_entered(PATIENCE_S)
-        kept(tree._system.tasks.store)
+        kept(tree._system.services["tasks"].store)
 
     def go_on(self, tree: Tree) -> list[str]:
         """Let go of what is held up, answer, and let time pass; the questions that were open."""
-        resumed = tree._system.tasks.resumed()
+        resumed = tree._system.services["tasks"].resumed()
         assert resumed.wait(PATIENCE_S)
         questions = tree.escalations()
         self._hold.release()

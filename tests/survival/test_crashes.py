@@ -52,7 +52,7 @@ def test_an_orchestrator_that_crashed_goes_on_with_the_attempts_that_run(
     life = tree._system.children[f"{PATH}/orchestrator"].life
     assert life is not None
 
-    tree._system.tasks.desks[PATH].tell(Due(life, _a_bug))
+    tree._system.services["tasks"].desks[PATH].tell(Due(life, _a_bug))
     assert again.wait(PATIENCE_S)
 
     require_all(scene.finish(tree), notes.done())

@@ -135,7 +135,7 @@ def test_what_was_acknowledged_is_flushed_by_the_server_and_survives_its_crash(
         scene.stand(tree)
         committed = answers[-1][1]
     flushed = postgres.execute(f"SELECT pg_current_wal_flush_lsn() > '{committed}'")
-    acknowledged = {id_: records(tree._system.tasks.store, id_) for id_ in PLANS}
+    acknowledged = {id_: records(tree._system.services["tasks"].store, id_) for id_ in PLANS}
     postgres.stop("immediate")
     postgres.start()
     with closing(SqlStore.look(postgres_url)) as left:

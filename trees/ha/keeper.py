@@ -23,6 +23,7 @@ from actors.clock import unstopped
 from actors.errors import ActorsError, StartError
 from actors.reply import Reply
 from actors.tasks.errors import LeaseLostError, StoreBusyError, StoreError
+from actors.tasks.ground import ground_of
 from actors.tasks.lease import Lease
 from trees.ha.candidate import Candidate, Do, Phase
 from trees.ha.leases import Leases, Row
@@ -76,7 +77,7 @@ class Keeper:
         self._settled = Reply()
         self.over = Reply()
         """Completed when the lease is given back, or lost, for good."""
-        self.lease = system.tasks.lease = Lease(now, leases.store, system.root_path, self._lapsed)
+        self.lease = ground_of(system).lease = Lease(now, leases.store, system.root_path, self._lapsed)
         self._acts: dict[Do, Callable[[float], None]] = {
             Do.LOOK: self._look,
             Do.ACQUIRE: self._acquire,
@@ -329,7 +330,7 @@ class Keeper:
                 self._hear(lambda _: self._candidate.up())
 
         if started.succeeded:
-            resumed = self._system.tasks.resumed()
+            resumed = ground_of(self._system).resumed()
             resumed.when_done(look)
 
     def _stop(self, _: float) -> None:
