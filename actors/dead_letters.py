@@ -23,8 +23,9 @@ from actors.errors import (
     TreeDownError,
 )
 from actors.events import DeadLetter, Event
-from actors.mailbox import Mailbox, Refusal, SupervisorBox
+from actors.mailbox import Mailbox, Refusal
 from actors.messages import Internal
+from actors.supervisor_mailbox import SupervisorBox
 
 if TYPE_CHECKING:
     from actors.dispatch.disposal import Disposal
@@ -36,6 +37,7 @@ _WHY: dict[Refusal, str] = {
     Refusal.PARKED: "is parked: it crashed more often than its own limit allows. restart_child revives it",
     Refusal.FORGOTTEN: "is no longer listed: it was deleted, or was temporary and ended",
     Refusal.BODY: "is a run= body and has no mailbox. Declare it with handle= or actor= to send it messages",
+    Refusal.NOT_RUNNING: "is not running: it is being stopped, or waits until its own supervisor starts it",
     Refusal.SUPERVISOR: "is a supervisor and takes no messages. Send to one of its workers",
     Refusal.DOWN: "its tree is down",
     Refusal.HOPS: "would be told after too many tells. Use detached=True where a new chain begins",
@@ -79,7 +81,7 @@ class DeadLetterOffice:
         """A child stays down: answer all that waits in its mailbox, and in those of its subtree."""
         if isinstance(box, SupervisorBox):
             self._close_subtree(box.path, refusal)
-        self._answer(box, box.close(refusal), refusal)
+        self.answer(box, box.close(refusal), refusal)
 
     def _close_subtree(self, path: str, refusal: Refusal) -> None:
         supervisor = self.supervisors.get(path)
@@ -92,21 +94,19 @@ class DeadLetterOffice:
         if refusal is Refusal.FORGOTTEN:
             del self.supervisors[path]
 
-    def _answer(self, box: Mailbox, left: list[Envelope], refusal: Refusal) -> None:
+    def answer(self, box: Mailbox, left: list[Envelope], refusal: Refusal) -> None:
+        """Refuse what a mailbox that was closed still held."""
         for envelope in left:
-            self._refuse_one(box.path, box, envelope, refusal)
+            self.refused(box.path, box, envelope, refusal)
         if left:
             self.disposal.put(left)  # this is a supervisor's thread, and a message may have a finalizer
 
-    def refused(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
-        """A message was not taken: its asker hears why, or it is a dead letter."""
-        self._refuse_one(path, box, envelope, refusal)
-
     def overflowed(self, box: Mailbox | None, envelope: Envelope) -> None:
         """A message had to go for a newer one."""
-        self._refuse_one(box.path if box is not None else "", box, envelope, Refusal.FULL)
+        self.refused(box.path if box is not None else "", box, envelope, Refusal.FULL)
 
-    def _refuse_one(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
+    def refused(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
+        """A message was not taken: its asker hears why, or it is a dead letter."""
         body, reply, origin = envelope
         if reply is not None:
             capacity = box.bounds.capacity if box is not None else None

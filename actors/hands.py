@@ -24,7 +24,7 @@ from actors.supervision import SupervisorLife
 
 if TYPE_CHECKING:
     from actors.life import Exit, Life
-    from actors.mailbox import SupervisorBox
+    from actors.supervisor_mailbox import SupervisorBox
     from actors.system import System
 
 GRACE_S = 0.5

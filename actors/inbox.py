@@ -38,6 +38,8 @@ class Refusal(StrEnum):
     """Deleted, or temporary and ended: no child of this path is listed."""
     BODY = "no_mailbox"
     """A ``run=`` body."""
+    NOT_RUNNING = "not_running"
+    """A supervisor without an incarnation: it waits to be started, for the first time or again."""
     SUPERVISOR = "supervisor"
     """Supervisors take no messages of users."""
     FULL = "full"

@@ -51,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import length_hint
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from actors.inbox import Inbox, Refusal, Verdict
 from actors.reply import Reply
@@ -367,24 +367,4 @@ class Mailbox(Inbox):
         return left
 
 
-class SupervisorBox(Mailbox):
-    """The mailbox of a supervisor: takes what the library itself says to it, and refuses users' messages."""
-
-    __slots__ = ()
-
-    def put(self, envelope: Envelope) -> Verdict:  # noqa: ARG002 - refused whatever it is
-        """Users' messages are refused."""
-        return Refusal.SUPERVISOR
-
-    def post(self, message: Any, reply: Reply | None = None) -> bool:
-        """Take a message of the library; False when the supervisor is down and stays down."""
-        return super().put((message, reply, None)) is None
-
-    def post_first(self, message: Any) -> None:
-        """As ``post``, but overtaking all that waits: an order."""
-        with self.lock:
-            self.batch = iter([(message, None, None), *self.batch])
-        self.rouse()
-
-
-__all__ = ["NOTHING", "Mailbox", "Refusal", "SupervisorBox", "Verdict"]
+__all__ = ["NOTHING", "Mailbox", "Refusal", "Verdict"]

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from actors.child import Child, Standing
-from actors.mailbox import Mailbox, Refusal, SupervisorBox
+from actors.mailbox import Mailbox, Refusal
 from actors.poolbox import PoolBox
 from actors.spec import UNBOUNDED, ChildSpec, WorkerRecipe
+from actors.supervisor_mailbox import SupervisorBox
 
 if TYPE_CHECKING:
     from actors.life import Life

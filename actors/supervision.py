@@ -15,8 +15,10 @@ from actors.reply import Reply
 from actors.spec import Reason
 
 if TYPE_CHECKING:
-    from actors.mailbox import SupervisorBox
+    from actors.messages import Envelope
     from actors.plan import Plan
+    from actors.supervisor import Supervisor
+    from actors.supervisor_mailbox import SupervisorBox
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,22 @@ class GoOn:
     plan: Plan
 
 
-@dataclass(frozen=True, slots=True)
 class Ping:
-    """Answer, to show that all before was handled."""
+    """A call that changes nothing: its reply shows that all before was handled."""
 
-    reply: Reply
+    def carry_out(self, supervisor: Supervisor, reply: Reply) -> None:  # noqa: ARG002 - as the child calls
+        """Answer."""
+        reply.complete()
 
 
 class SupervisorLife(Life):
     """One incarnation of a supervisor, as its own supervisor sees it."""
 
-    __slots__ = ()
+    __slots__ = ("unheard",)
 
     urgent = True
+    unheard: list[Envelope]
+    """What its mailbox still held when it ended."""
     mailbox: SupervisorBox
 
     # -- its supervisor ------------------------------------------------------------------------------------
@@ -136,5 +141,6 @@ class SupervisorLife(Life):
         self.owner.post(Up(self))
 
     def finish(self, exit_: Exit) -> None:
-        """The last child is down: the end."""
-        self._end(exit_, tell=True)
+        """The last child is down: the end. Calls that were not heard are refused, and do not wait for a successor."""
+        if self._end(exit_, tell=True) is not None:
+            self.system.answer(self.mailbox, self.unheard, self.mailbox.absent)

@@ -33,7 +33,7 @@ from actors.restarts import Restarts
 from actors.roster import Roster
 from actors.spec import Reason, Restart, SupervisorRecipe
 from actors.strategy import Verdict
-from actors.supervision import GoOn, KillOrder, Ping, ReplaceChild, StopOrder, SupervisorLife
+from actors.supervision import GoOn, KillOrder, ReplaceChild, StopOrder, SupervisorLife
 
 
 class Supervisor(Hardened):
@@ -75,7 +75,7 @@ class Supervisor(Hardened):
         elif reply is not None and self.shutdown is None:
             message.carry_out(self, reply)
         elif reply is not None:
-            reply.fail(self.system.stopped_error(self.path, Refusal.STOPPED))
+            reply.fail(self.system.stopped_error(self.path, self.life.mailbox.absent))
 
     def _hear_up(self, up: Up) -> None:
         child = self.roster.of(up.life)
@@ -123,9 +123,6 @@ class Supervisor(Hardened):
     def _hear_go_on(self, go_on: GoOn) -> None:
         go_on.plan.timer = None
         self.advance(go_on.plan)
-
-    def _hear_ping(self, ping: Ping) -> None:
-        ping.reply.complete()
 
     # -- carrying out a plan -------------------------------------------------------------------------------
 
@@ -340,6 +337,5 @@ _HEARS: Final[dict[type[Any], Callable[[Supervisor, Any], None]]] = {
     GoOn: Supervisor._hear_go_on,  # noqa: SLF001
     StopOrder: Supervisor._hear_stop,  # noqa: SLF001
     KillOrder: Supervisor._hear_kill,  # noqa: SLF001
-    Ping: Supervisor._hear_ping,  # noqa: SLF001
     ReplaceChild: Supervisor._hear_replace,  # noqa: SLF001
 }

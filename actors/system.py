@@ -39,7 +39,7 @@ from actors.errors import (
     UnknownPathError,
 )
 from actors.life import Ended, Exit, Life, Up
-from actors.mailbox import Mailbox, Refusal, SupervisorBox
+from actors.mailbox import Mailbox, Refusal
 from actors.messages import CURRENT, Address, Current, own
 from actors.poolbox import PoolBox
 from actors.ref import Ref
@@ -48,6 +48,7 @@ from actors.reports import Reports
 from actors.spec import ChildSpec, Reason, Where
 from actors.supervision import SupervisorLife
 from actors.supervisor import Supervisor
+from actors.supervisor_mailbox import SupervisorBox
 
 CLOSE_S = 1.0
 """How long the end of a tree waits for its own threads and for slow subscribers."""
@@ -118,13 +119,12 @@ class System(DeadLetterOffice, Reports):
         super().__init__()
         self.strays: set[Life] = set()
         """Those whose thread or task was left to itself and still runs."""
-        self.started = Reply()
-        self.ended = Reply()
+        self.started, self.ended = Reply(), Reply()
         self.cause: ActorsError | None = None
         """Why it ended where nobody had asked for that: what its root gave up for, or what ``fail`` was told."""
         self._last_acts: list[Callable[[], object]] = []
         self.is_down = False
-        box = self.boxes[name] = SupervisorBox(name)
+        box = self.boxes[name] = SupervisorBox(name, Refusal.DOWN)  # it is never started again
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
         self._unregister: Callable[[], None] = lambda: None
         self.bus.subscribe(partial(events.log, errors=log_errors), lasting=True)
@@ -221,7 +221,7 @@ class System(DeadLetterOffice, Reports):
         self.is_down = True
         for box in list(self.boxes.values()):
             if isinstance(box, Mailbox):
-                self._answer(box, box.close(Refusal.DOWN), Refusal.DOWN)
+                self.answer(box, box.close(Refusal.DOWN), Refusal.DOWN)
         for service in self.services.values():
             service.close()
         self.publish(events.TreeStopped(self.root_path, self.cause is not None))

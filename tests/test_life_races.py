@@ -25,9 +25,9 @@ from actors.boundary import WorkerLife
 from actors.hands import Late
 from actors.life import Up
 from actors.mailbox import Mailbox as Box
-from actors.mailbox import SupervisorBox
 from actors.spec import Reason
 from actors.supervision import Ping
+from actors.supervisor_mailbox import SupervisorBox
 from actors.testing import ManualClock, settle
 from tests.hardening import (
     LONG_S,
@@ -260,7 +260,7 @@ def test_news_of_the_limit_of_a_start_does_not_shorten_the_limit_of_the_stop_tha
 def settle_supervisor(tree: Any) -> None:
     """A round trip through the root's mailbox."""
     pong = Reply()
-    tree._system.boxes["t"].post(Ping(pong))
+    tree._system.boxes["t"].post(Ping(), pong)
     assert pong.wait(LONG_S)
 
 

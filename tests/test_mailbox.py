@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.inbox import Room
-from actors.mailbox import NOTHING, Mailbox, Refusal, SupervisorBox
+from actors.mailbox import NOTHING, Mailbox, Refusal
 from actors.poolbox import PoolBox
 from actors.spec import Bounds, Overflow
+from actors.supervisor_mailbox import SupervisorBox
 
 
 class Life:

@@ -18,15 +18,16 @@ from typing import Any
 
 import pytest
 
-from actors import inbox, mailbox, poolbox
+from actors import inbox, mailbox, poolbox, supervisor_mailbox
 from actors.inbox import Inbox, Refusal, Room
 from actors.mailbox import Mailbox
 from actors.poolbox import PoolBox
 from actors.spec import Bounds, Overflow
+from actors.supervisor_mailbox import SupervisorBox
 from tests.interleaving import Lock, Scheduler, Watch, explore
 
 WATCH = Watch(
-    frozenset(str(module.__file__) for module in (inbox, mailbox, poolbox)),
+    frozenset(str(module.__file__) for module in (inbox, mailbox, poolbox, supervisor_mailbox)),
     frozenset(
         [
             "queue",
@@ -58,6 +59,7 @@ class Life:
         self.running_on: int | None = None
         self.held = False
         self.inside = False
+        self.unheard: list[Any] = []
         self.scene = scene
         self.box = box
 
@@ -100,6 +102,7 @@ class Life:
         box.left()
         if current is not None:
             self.scene.answered.append(current)  # its asker hears that it was lost
+        self.scene.answered.extend(body for body, _, _ in self.unheard)
         for each in told:
             each.complete()
 
@@ -354,6 +357,47 @@ def pool_that_closes(scheduler: Scheduler) -> Callable[[], None]:
     return lambda: scene.check(order=False)
 
 
+def calls_while_an_incarnation_ends(scheduler: Scheduler, *, successor: bool = False) -> Callable[[], None]:
+    """Two calls to a supervisor that ends, whether it is idle or hears just then."""
+    scene = Scene(scheduler)
+    box, old = SupervisorBox("t/s"), scene.lives[0]
+    box.lock = Lock(scheduler)  # type: ignore[assignment]
+    scene.boxes, old.box = [box], box
+    box.attach(old, idle=True)  # type: ignore[arg-type]
+
+    def call() -> None:
+        for n in range(2):
+            message = scene.envelope("call", n)
+            if box.call(message, None) is not None:
+                scene.answered.append(message)
+
+    def end() -> None:
+        with box.lock:
+            old.order = "stop"
+            idle = box.take_idleness(old)  # type: ignore[arg-type]
+        if idle:
+            old.end()
+        scheduler.wait_for(lambda: box.life is None)
+        if successor:
+            new = Life(scene, box)
+            scene.lives.append(new)
+            if box.attach(new, idle=True):  # type: ignore[arg-type]
+                new.wake()
+
+    def check() -> None:
+        scene.handled = [body for body, _, _ in scene.handled]  # what was put in was an envelope round each
+        scene.check()
+
+    scene.act("call", call)
+    scene.act("end", end)
+    scene.runner("run")
+    return check
+
+
+def calls_while_an_incarnation_is_replaced(scheduler: Scheduler) -> Callable[[], None]:
+    return calls_while_an_incarnation_ends(scheduler, successor=True)
+
+
 QUICK = [
     (two_senders, 2),
     (closed_meanwhile, 1),
@@ -368,6 +412,8 @@ QUICK = [
     (pool_and_one_of_its_members, 1),
     (pool_whose_member_ends, 1),
     (pool_that_closes, 1),
+    (calls_while_an_incarnation_ends, 2),
+    (calls_while_an_incarnation_is_replaced, 1),
 ]
 ONE_IN = 1 if os.environ.get("REGROW_ORDERS") == "all" else 31
 DEEP = [(two_runs, 2), (pool_of_two, 2), (pool_whose_member_ends, 2), (full_and_blocking, 2)]
@@ -466,6 +512,20 @@ FAULTS: dict[str, Fault] = {
         "if self.queue:",
         "if False:",
         pool_whose_member_ends,
+    ),
+    "keeps calls for the next incarnation": (
+        SupervisorBox,
+        "detach",
+        "life.unheard = [*self.batch, *self.drain()]",
+        "life.unheard = []",
+        calls_while_an_incarnation_ends,
+    ),
+    "takes calls while no incarnation is there": (
+        SupervisorBox,
+        "detach",
+        "self.open()",
+        "pass",
+        calls_while_an_incarnation_ends,
     ),
     "begins to wait for room that has just come": (
         Inbox,

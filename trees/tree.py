@@ -15,11 +15,12 @@ from actors.child import Child, ChildInfo
 from actors.child_state import ChildCounts
 from actors.errors import ChildError, UnknownPathError
 from actors.events import Event
-from actors.mailbox import Refusal, SupervisorBox
+from actors.mailbox import Refusal
 from actors.poolbox import PoolBox
 from actors.problems import kind, require_seconds
 from actors.ref import Ref, ref_of
 from actors.reply import Reply, require_thread
+from actors.supervisor_mailbox import SupervisorBox
 from actors.system import System
 from trees.build import build
 from trees.check import require_spec, require_valid
@@ -113,6 +114,7 @@ class Tree(Tasking):
             ChildError: refused; ``.code`` is already_started, already_present or max_children.
             StartError: it did not start.
             UnknownPathError: no supervisor of this path is listed now.
+            ActorStoppedError: the supervisor is not running: it is down, or being stopped, or waits to be restarted.
             TreeDownError: the whole tree is down.
         """
         require_spec(spec)
@@ -133,6 +135,7 @@ class Tree(Tasking):
         Raises:
             ChildError: ``.code`` is not_found.
             RecursionDetectedError: called by the child itself, which would wait for its own end.
+            ActorStoppedError: its supervisor is not running; see ``start_child``.
             TreeDownError: the whole tree is down.
         """
         self._up.refuse_own_end(path)
@@ -144,6 +147,7 @@ class Tree(Tasking):
         Raises:
             ChildError: ``.code`` is running, restarting or not_found.
             StartError: it did not start, and stays stopped.
+            ActorStoppedError: its supervisor is not running; see ``start_child``.
             TreeDownError: the whole tree is down.
         """
         self._child_call(path, RestartChild)
@@ -154,6 +158,7 @@ class Tree(Tasking):
 
         Raises:
             ChildError: ``.code`` is running, restarting or not_found.
+            ActorStoppedError: its supervisor is not running; see ``start_child``.
             TreeDownError: the whole tree is down.
         """
         self._child_call(path, DeleteChild)
@@ -171,8 +176,9 @@ class Tree(Tasking):
         require_thread(path, "await asyncio.to_thread(tree.start_child, ...)")
         reply = Reply()
         box = system.boxes.get(path)
-        if not isinstance(box, SupervisorBox) or not box.post(message, reply):
-            raise system.stopped_error(path, Refusal.STOPPED)
+        refusal = box.call(message, reply) if isinstance(box, SupervisorBox) else Refusal.FORGOTTEN
+        if refusal is not None:
+            raise system.stopped_error(path, refusal)
         reply.get()
 
     # -- looking -------------------------------------------------------------------------------------------

@@ -84,9 +84,7 @@ def _ping(system: System, path: str, end: float) -> None:
     if supervisor is None or supervisor.life.is_over:
         return
     pong = Reply()
-    if supervisor.life.mailbox.post(Ping(pong)):
-        over = supervisor.life.when_over()
-        over.when_done(pong.complete)
+    if supervisor.life.mailbox.post(Ping(), pong):
         _wait(pong, path, end)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from actors import ChildExited, ChildStarted, InternalError
 from actors.child import Child, Standing
-from actors.mailbox import Mailbox, Refusal, SupervisorBox
+from actors.mailbox import Mailbox, Refusal
+from actors.supervisor_mailbox import SupervisorBox
 from tests.ownership.stage import LONG_S, Stage, outcome
 
 
@@ -89,6 +90,8 @@ def wrong_child(supervisor: Any, child: Child) -> list[str]:
         "is down, and has a life": (child.life is None) is child.is_down,
         "is down, and has a limit": not child.is_down or child.timer is None,
         "is awaited by a plan that does not know": all(child in each.busy for each in child.joined or ()),
+        "is a supervisor, and takes calls without an incarnation, or none with one": worker
+        or (refusal is None) is (child.mailbox.life is not None),
         "belongs to a call that has ended": ends or child.added_by in {None, *supervisor.starting},
     }
     return [f"{child} {rule}" for rule, holds in rules.items() if not holds]

@@ -292,7 +292,7 @@ class Stage:
         system = self.tree._system
         for supervisor in list(system.supervisors.values()):
             pong = Reply()
-            if not supervisor.life.is_over and supervisor.life.mailbox.post(Ping(pong)):
+            if not supervisor.life.is_over and supervisor.life.mailbox.post(Ping(), pong):
                 supervisor.life.when_over().when_done(pong.complete)
                 assert pong.wait(LONG_S), f"{supervisor.path} does not answer after {self.log}"
 

@@ -185,7 +185,7 @@ class Player:
     def _ping(self) -> None:
         for supervisor in list(self.system.supervisors.values()):
             pong = Reply()
-            if supervisor.life.mailbox.post(Ping(pong)):
+            if supervisor.life.mailbox.post(Ping(), pong):
                 assert pong.wait(WAIT_S)
 
     def _wait_for(self, quiet: Reply, path: str) -> None:
