@@ -152,12 +152,12 @@ class Ref(pykka.ActorRef[Any]):
         entered = None if current is None else enter_new(reply, current)
         try:
             if envelope is not None:
-                reply.listen()
+                arrival = reply.listen()
                 verdict = self._box.put(envelope) if current is None else self._put(envelope)
                 if verdict is not None:
                     await self._put_again_async(envelope, verdict)
                 if not reply.done:
-                    await reply.arrival()
+                    await reply.heard(arrival)
             return reply.outcome()
         except BaseException:
             reply.abandon()

@@ -29,13 +29,14 @@ from collections.abc import Callable, Generator
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
-from threading import get_ident
+from types import coroutine
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import pykka
 
 from actors.clock import monotonic
-from actors.dispatch import HERE, in_turn
+from actors.dispatch import HERE
+from actors.dispatch.arrival import Arrival
 from actors.dispatch.disposal import UserCallback
 from actors.dispatch.thread import in_background
 from actors.errors import BlockingAskError, ReplyTimeoutError
@@ -219,9 +220,11 @@ class Reply(pykka.Future[Any]):
         self._gate = threading.Lock()
         self._gate.acquire()
 
-    def listen(self) -> None:
-        """Get ready to be waited for on a loop, before anybody knows of this reply."""
-        self._callbacks = []
+    def listen(self) -> Arrival:
+        """Get ready to be awaited by this task, before anybody knows of this reply; then ``heard`` is left to do."""
+        arrival = Arrival()
+        self._callbacks = [arrival]
+        return arrival
 
     def get_armed(self) -> Any:
         """``get`` for the one who armed it, right after the request was sent."""
@@ -310,7 +313,9 @@ class Reply(pykka.Future[Any]):
         if self._value is _PENDING:
             entered = enter(self)
             try:
-                yield from self.arrival().__await__()
+                arrival = Arrival()
+                self.when_done(arrival)
+                yield from self.heard(arrival)
             finally:
                 leave(self, entered)
         try:
@@ -318,40 +323,18 @@ class Reply(pykka.Future[Any]):
         finally:
             del self
 
-    async def arrival(self) -> None:
-        """Wait on the running event loop until there is an outcome. Who asks gets ready for this with ``listen``.
+    @coroutine
+    def heard(self, arrival: Arrival) -> Generator[Any, None, None]:
+        """Wait on the running event loop until there is an outcome; ``arrival`` is among the callbacks.
 
         Raises:
             ReplyTimeoutError: nothing came in time.
         """
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[None] = loop.create_future()
-        thread = get_ident()
-
-        def wake() -> None:
-            if not waiter.done():
-                waiter.set_result(None)
-
-        def wake_from_anywhere() -> None:
-            try:
-                if get_ident() == thread and in_turn(loop):
-                    wake()  # the loop is awake: no need to write into the pipe that wakes it
-                else:
-                    loop.call_soon_threadsafe(wake)
-            except RuntimeError:
-                # The loop was closed: nobody waits there any more. The outcome stays for whoever asks again.
-                return
-
-        self.when_done(wake_from_anywhere)
-        remaining = self._remaining(None)
-        timer = None if remaining is None else loop.call_later(max(0.0, remaining), wake)
         try:
-            await waiter
+            yield from arrival.until(self._expires)
         finally:
-            if timer is not None:
-                timer.cancel()
             if self._callbacks:
-                self._remove_callback(wake_from_anywhere)
+                self._remove_callback(arrival)
         if self._value is _PENDING:
             raise self.late()
 
