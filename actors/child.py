@@ -146,7 +146,7 @@ class Child:
         if self.standing is Standing.STARTING:
             return not self.is_up
         plan = self.plan
-        return self.standing is Standing.DOWN and plan is not None and plan.starts_again
+        return self.standing is Standing.DOWN and plan is not None and plan.starts_again(self)
 
     @property
     def state(self) -> State:

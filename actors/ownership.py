@@ -5,11 +5,11 @@ begins (``claim``). Its own lists say only in which order it comes to them: an e
 then means nothing, and is passed over. So a plan never acts on a child because of its id, its place in a list, or what
 it was when the plan was made. A child that is no longer listed is ``GONE``: it has no owner, and nothing can claim it.
 
-How a child stands, and what that means with and without an owner ("starts": ``Plan.starts_again``)::
+How a child stands, and what that means with and without an owner ("starts": ``Plan.starts_again`` of this child)::
 
-    standing   no owner            owner that starts               owner that only stops
+    standing   no owner            owner that starts it            owner that only stops it
     ---------  ------------------  ------------------------------  -------------------------------------
-    DOWN       stopped; its        restarting: waits its turn; its  ended before its turn to be stopped
+    DOWN       stopped; its        restarting: waits its turn; its  was down when it was claimed
                mailbox refuses     mailbox is open
     STARTING   never               the owner started it             it waits its turn to be stopped
     UP         running             it waits its turn to be stopped, or to be started again
@@ -18,7 +18,9 @@ How a child stands, and what that means with and without an owner ("starts": ``P
     GONE       not listed          never                            never
 
 A plan is acting on a child while the child is in its ``busy``: only then is the child's ``Up`` or end an answer to
-the plan. Otherwise the end only means that there is nothing left to stop when the turn comes.
+the plan. An end before its turn means: where its owner starts it again, that there is nothing left to stop when the
+turn comes; where not, that it is down for good and dealt with at once. So a restart never has a child that is down and
+that it does not start: a restart that replaces it would not know of it, and it would wait for its turn for ever.
 
 Who takes a child from whom (row from column)::
 

@@ -35,8 +35,6 @@ STEPS = 512
 class Plan:
     """Stop, wait, start."""
 
-    starts_again = False
-    """True where a child of it that is down will be started by it."""
     only_waits = False
     """True where it is content when another plan brings its child down."""
     exclusive = False
@@ -77,8 +75,12 @@ class Plan:
 
     # -- what the kinds differ in --------------------------------------------------------------------------
 
+    def starts_again(self, child: Child) -> bool:
+        """True where it will start this child of it once that is down; where not, that is then down for good."""
+        return False
+
     def stopped(self, supervisor: Supervisor, child: Child) -> None:
-        """A child of ``stops`` is down."""
+        """A child of ``stops`` is down; or one that it does not start again, also before its turn."""
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
         """A child of ``starts`` did not come up."""
@@ -100,14 +102,16 @@ class FirstPass(Plan):
     pass, so whoever stops it takes it from there, and its restart with it.
     """
 
-    starts_again = True
-
     def __init__(self, children: Iterable[Child]) -> None:
         super().__init__(starts=children)
         self.late: dict[Child, Exit] = {}
         """Children to be restarted when all are up, and how they ended."""
         self.significant_ended = False
         """True once a significant child has ended by itself: what follows from that is decided when all are up."""
+
+    def starts_again(self, child: Child) -> bool:
+        """True for all: each is started at its turn, or again when all are up."""
+        return True
 
     def put_off(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
         """Restart it when all are up."""
@@ -130,8 +134,6 @@ class FirstPass(Plan):
 class RestartPlan(Plan):
     """A restart: of one child, or of a group around it."""
 
-    starts_again = True
-
     def __init__(
         self, stops: Iterable[list[Child]], starts: Iterable[Child], due: float, starting: Iterable[Child] = ()
     ) -> None:
@@ -139,9 +141,13 @@ class RestartPlan(Plan):
         self.busy.update(starting)
         """A restart that it replaces has begun to start these."""
 
+    def starts_again(self, child: Child) -> bool:
+        """True for all but temporary siblings."""
+        return child.spec.restart is not Restart.TEMPORARY
+
     def stopped(self, supervisor: Supervisor, child: Child) -> None:
-        """A temporary sibling is not started again."""
-        if child.spec.restart is Restart.TEMPORARY:
+        """A temporary sibling is forgotten."""
+        if not self.starts_again(child):
             supervisor.forget(child)
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
@@ -170,11 +176,13 @@ class RestartPlan(Plan):
 class ReplacePlan(Plan):
     """A child that hangs: give it up, start it anew. Not a restart: nothing of the child's own doing is counted."""
 
-    starts_again = True
-
     def __init__(self, child: Child) -> None:
         super().__init__([[child]], [child])
         self.kill = True
+
+    def starts_again(self, child: Child) -> bool:
+        """True for every restart type: the child has not ended by itself."""
+        return True
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
         """From here on it is an exit like any other."""
@@ -244,9 +252,8 @@ class StartCall(Plan):
             for child in children:
                 child.added_by = self
 
-    @property
-    def starts_again(self) -> bool:  # type: ignore[override]
-        """Until it has failed; then it stops what it has started."""
+    def starts_again(self, child: Child) -> bool:
+        """True until it has failed; then it stops what it has started."""
         return self.failure is None
 
     @property

@@ -198,7 +198,7 @@ class Supervisor(Hardened):
 
     def _is_stopped(self, child: Child, plan: Plan) -> list[Plan]:
         """Its owner has what it wanted; the plans that waited for that."""
-        if not plan.starts_again:
+        if not plan.starts_again(child):
             child.plan = None
         plan.stopped(self, child)
         return dealt_with(child)
@@ -219,8 +219,8 @@ class Supervisor(Hardened):
                 plans += self._is_stopped(child, plan)
             else:
                 self._did_not_start(child, plan, exit_)
-        elif plan is self.shutdown:
-            plans = dealt_with(child)  # before its turn, but it is down for good: nobody has to wait for the others
+        elif not plan.starts_again(child):
+            plans = self._is_stopped(child, plan)  # before its turn, but down for good: nothing has to wait for that
         # else: it ended just before its turn to be stopped, and is part of that restart.
         if self.observer is not None:
             self.observer.changed(child)  # now that all is decided about it

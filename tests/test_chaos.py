@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -15,11 +16,13 @@ from loguru import logger
 
 from actors import ChildExited, ChildStarted, DeadLetter, InternalError, Reply
 from actors.spec import Reason
+from actors.testing import settle
+from tests.crew import LONG_S
 from tests.faults.chaos.audit import at_rest, books, come_to_rest, when_down
 from tests.faults.chaos.ledger import Ledger, Sender
 from tests.faults.chaos.rounds import Round
 from tests.faults.chaos.shape import Shape, walk
-from tests.faults.chaos.workers import Ground, Sync, Traits
+from tests.faults.chaos.workers import Ground, Sync, Traits, body
 from trees import SupervisorSpec, WorkerSpec, start
 
 PATH = "r/w"
@@ -270,6 +273,51 @@ def audit(ground: Ground) -> list[str]:
 
 def test_a_tree_of_which_everything_is_true_passes(ground: Ground) -> None:
     assert audit(ground) == []
+
+
+class HeldReport:
+    """Stands for the mailbox of a supervisor, which hears of an end only when it is let through."""
+
+    def __init__(self, life: Any) -> None:
+        self.owner, self.kept = life.owner, []
+        life.owner = self
+
+    def post(self, message: Any, _: Any = None) -> bool:
+        self.kept.append(message)
+        return True
+
+    def let_through(self) -> None:
+        while self.kept:
+            self.owner.post(self.kept.pop())
+
+
+def test_a_body_whose_end_nobody_has_heard_of_is_waited_for(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ending between two looks of the audit it was shown as running, and had no life."""
+    ground.tree.start_child("r", WorkerSpec(id="b", run=body, args=(ground, Traits()), restart="transient"))
+    life = ground.tree._system.children["r/b"].life
+    report, obeyed = HeldReport(life), life.when_over()
+    # As when it has taken an order and its thread is held up in it.
+    ground.obeying["r/b"] = life
+    looks = 0
+
+    def look(tree: Any, timeout_s: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks > 1:
+            report.let_through()
+        settle(tree, timeout_s)
+        if looks == 1:
+            ground.armed, ground.orders["r/b"] = True, deque(["return"])
+            assert obeyed.wait(LONG_S)
+            ground.arm(armed=False)
+
+    monkeypatch.setattr("tests.faults.chaos.audit.settle", look)
+
+    problems = audit(ground)
+    report.let_through()
+
+    assert problems == []
+    assert ground.tree.child("r/b").state == "stopped"
 
 
 def test_a_worker_that_is_not_listed_is_found(ground: Ground) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from actors import ChildExited, ChildStarted, InternalError
 from actors.child import Child, Standing
 from actors.mailbox import Mailbox, Refusal
+from actors.plan import RestartPlan
 from actors.supervisor_mailbox import SupervisorBox
 from tests.ownership.stage import LONG_S, Stage, outcome
 
@@ -73,12 +74,15 @@ def wrong_child(supervisor: Any, child: Child) -> list[str]:
     """It stands as the table in ``actors.ownership`` says."""
     plan, standing, refusal = child.plan, child.standing, child.mailbox.refusal
     refuses = refusal in {Refusal.STOPPED, Refusal.PARKED, Refusal.FORGOTTEN}
-    starts = plan is not None and plan.starts_again
+    starts = plan is not None and plan.starts_again(child)
     worker = not child.spec.is_supervisor
     ends = supervisor.shutdown is not None  # then what becomes of its children is decided with its own fate
     rules = {
         "is listed and gone": standing is not Standing.GONE,
         "belongs to a plan that is over": plan is None or not plan.over,
+        "is down for good, and a restart has it": not (
+            standing is Standing.DOWN and isinstance(plan, RestartPlan) and not starts
+        ),
         "is stopped, and its mailbox is open": ends
         or not (worker and standing is Standing.DOWN and not plan)
         or refuses,

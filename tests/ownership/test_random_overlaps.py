@@ -33,7 +33,7 @@ def drawn(source: random.Random) -> dict[str, Any]:
     return {
         "strategy": source.choice(["one_for_one", "one_for_all", "rest_for_one"]),
         "place": source.choice(["pool", "pool", "loop", "thread"]),
-        "restart": source.choice(["permanent", "permanent", "transient", "temporary"]),
+        "restart": source.choice(["permanent", "transient", "temporary"]),
         "pool": pool,
         "backoff": pool is None and source.random() < 0.25,
         "begun": source.random() < 0.8,
@@ -61,7 +61,7 @@ def test_whatever_is_done_in_whatever_order_everything_ends_and_nothing_runs_unl
     for number in range(part, WALKS, PARTS):
         source = random.Random(number)  # noqa: S311 - the walk of this number
         words = drawn(source)
-        ids = ["a", "x", "x", "x", "z"] if words["pool"] is None else ["a", "x", "x", "x#0", "x#1", "z"]
+        ids = ["a", "x", "x", "x", "y", "z"] if words["pool"] is None else ["a", "x", "x", "x#0", "x#1", "y", "z"]
         with stage(**words) as played:
             if not words["begun"]:
                 played.play([f"hold {source.choice(ids)}.on_start", "add s"], check)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors import ChildRestarting, UnknownPathError
+from actors import ActorStoppedError, ChildRestarting, UnknownPathError
 from tests.ownership.invariants import check, check_end
 from tests.ownership.stage import Stage, outcome, stage
 
@@ -230,6 +230,58 @@ WAYS = pytest.mark.parametrize(
     [["free x.on_start", "free z.on_stop"], ["free z.on_stop", "free x.on_start"]],
     ids=["up first", "turn first"],
 )
+
+
+BEGUN_ANEW = pytest.mark.parametrize(
+    ("strategy", "begin", "anew"),
+    [
+        ("one_for_all", ["crash a"], []),
+        ("one_for_all", ["crash a"], ["add y", "crash y"]),
+        ("rest_for_one", ["crash b"], []),
+        ("rest_for_one", ["crash b"], ["crash a"]),
+    ],
+    ids=["one_for_all", "one_for_all begun anew", "rest_for_one", "rest_for_one enlarged"],
+)
+"""A group restart that has ``x`` in it, and what replaces it by another one before the turn of ``x``."""
+
+
+@BEGUN_ANEW
+@pytest.mark.parametrize("end", ["crash x", "refstop x"])
+@pytest.mark.parametrize("ends_first", [True, False], ids=["ends first", "ends last"])
+def test_a_temporary_child_that_ends_before_its_turn_in_a_group_is_forgotten_at_once(
+    strategy: str, begin: list[str], anew: list[str], end: str, ends_first: bool
+) -> None:
+    """Waiting for its turn it belonged to nobody once another restart had replaced the one that had it."""
+    with stage(strategy, ids="abxz", restart="temporary") as played:
+        ref = played.tree.ref("t/s/x")
+        steps = [end, *anew] if ends_first else [*anew, end]
+        played.play(["hold z.on_stop", *begin, *steps, "note x"], check)
+
+        assert "x" not in states(played)
+        with pytest.raises(UnknownPathError):
+            played.tree.ref("t/s/x")
+        with pytest.raises(ActorStoppedError):
+            ref.ask("anybody?")
+        played.play(["free z.on_stop"], check)
+        assert set(states(played).values()) == {"running"}
+        assert set(states(played)) == {"a", "b", "z"} | ({"y"} & set("".join(anew)))
+        check_end(played)
+
+
+@BEGUN_ANEW
+@pytest.mark.parametrize(("restart", "end"), [("permanent", "crash x"), ("transient", "refstop x")])
+def test_a_child_that_ends_before_its_turn_in_a_group_keeps_what_was_sent_and_is_started_with_it(
+    strategy: str, begin: list[str], anew: list[str], restart: str, end: str
+) -> None:
+    with stage(strategy, ids="abxz", restart=restart) as played:
+        played.play(["hold z.on_stop", *begin, end, *anew, "note x"], check)
+
+        assert states(played)["x"] == "restarting"
+        assert outcome(played.sent[-1][1]) == "no answer"
+        played.play(["free z.on_stop"], check)
+        assert set(states(played).values()) == {"running"}
+        assert outcome(played.sent[-1][1]) == "ok"
+        check_end(played)
 
 
 @WAYS

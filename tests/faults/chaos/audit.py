@@ -23,19 +23,33 @@ SHOWN = 8
 
 
 def come_to_rest(ground: Ground) -> list[str]:
-    """Wait until nothing moves and nothing restarts any more; what did not come to an end."""
+    """Wait until nothing moves and nothing restarts any more; what did not come to an end.
+
+    Bodies come first: none takes an order any more, and ``settle`` waits for whatever an end that was heard sets off.
+    Looked at afterwards, one could have ended since ``settle`` returned, and its supervisor would not know of it.
+    """
     tree, end = ground.tree, time.monotonic() + ANSWER_S
     while True:
+        moving = [f"the order to {path} does not end" for path in obeying(ground)]
         try:
             settle(tree, max(1.0, end - time.monotonic()))
         except TimeoutError as late:
             return [f"it does not come to rest: {late}"]
-        moving = [info.path for info in listed(tree) if info.state == "restarting"]
-        moving += [path for path, life in list(ground.obeying.items()) if not life.is_over]
+        moving += [f"the restart of {info.path} does not end" for info in listed(tree) if info.state == "restarting"]
         if not moving or not tree.is_alive:
             return []
         if time.monotonic() > end:
-            return [f"the restart of {path} does not end" for path in moving]
+            return moving
+
+
+def obeying(ground: Ground) -> list[str]:
+    """Bodies that have taken an order, and of which no supervisor has heard that they ended of it."""
+    children = ground.tree._system.children
+    return [
+        path
+        for path, life in list(ground.obeying.items())
+        if not life.is_over or (path in children and children[path].life is life)
+    ]
 
 
 def listed(tree: Any, path: str = "r") -> list[ChildInfo]:

@@ -69,7 +69,8 @@ class Ground:
     orders: dict[str, deque[str]] = field(default_factory=dict)
     """For bodies."""
     obeying: dict[str, Any] = field(default_factory=dict)
-    """Bodies that have taken an order: the tree is not at rest until they have carried it out, or ended of it."""
+    """Bodies that have taken an order: the tree is not at rest until they have carried it out, or have ended of it and
+    their supervisor has heard of that."""
     lock: Any = field(default_factory=threading.Lock)
     """Guards ``armed``, ``orders`` and ``obeying`` where they must agree."""
     tree: Any = None
