@@ -25,6 +25,8 @@ class Proxy:
         self._is_closed = False
         self._cut_after = b""
         self.was_cut = threading.Event()
+        self.messages = 0
+        """From the client, as they came in; only one thread counts where there is one client."""
 
     def cut_after(self, words: bytes) -> None:
         """Forward the next message that holds these words, and never its answer: the client's side is closed then.
@@ -56,6 +58,7 @@ class Proxy:
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
             while data := client.recv(65536):
+                self.messages += 1
                 cut = bool(self._cut_after) and self._cut_after in data
                 if cut:
                     self._cut_after = b""

@@ -209,7 +209,9 @@ def test_a_server_that_stops_or_crashes_pauses_it_until_it_is_up_again(mode: str
     postgres.drop(url)
 
 
-@pytest.mark.parametrize("words", [b"_pg3_", b"xxxxxxxx", b"COMMIT"], ids=["its first statement", "a row", "commit"])
+@pytest.mark.parametrize(
+    "words", [b"_pg3_", b"xxxxxxxx", b"TaskFinished"], ids=["its first words", "a row", "its last row"]
+)
 def test_a_wire_that_is_cut_in_the_middle_leaves_every_record_there_once(words: bytes, postgres_url: str) -> None:
     with proxied(postgres_url) as proxy, opened(proxy.url) as (store, heard):
         store.create("t", OWNER, submitted("t"))
@@ -241,7 +243,7 @@ def test_what_may_be_committed_cannot_be_taken_back(postgres_url: str) -> None:
     with proxied(postgres_url) as proxy, opened(proxy.url) as (store, heard):
         store.create("before", OWNER, submitted("before"))
         kept(store)
-        proxy.cut_after(b"COMMIT")
+        proxy.cut_after(b"TaskSubmitted")  # the one statement that is a transaction by itself
         store.create("t", OWNER, submitted("t"))
         reply = store.flush()
         assert proxy.was_cut.wait(PATIENCE_S)

@@ -45,7 +45,7 @@ class FakeSession:
         if self.faults:
             self.faults.pop(0)()
         self.in_doubt = False
-        names = [f"{row['stream']} {row['n']}" for row in batch._records]
+        names = [f"{stream} {number}" for stream, number in batch._records]
         if f"{self.poison} 0" in names:
             raise UnwritableError("fake", "never")
         self.batches.append(batch.size)

@@ -238,7 +238,7 @@ class Node:
         if act is None or act.worker != event.worker or act.number != event.act:
             # It may come back to a worker after another one; the last act is always the one that runs.
             act = act_of(self, event.worker, event.act) or Act(event.worker, event.act, seq)
-            acts[:] = [*(each for each in acts if each is not act), act]
+            acts[:] = [*[each for each in acts if each is not act], act]
         act.open, act.attempt, act.undoable = True, event.attempt, event.undoable
         act.part = event.part
 
@@ -298,7 +298,10 @@ class Node:
 
 def act_of(node: Node, worker: str, number: int) -> Act | None:
     """What a worker did for a subtask; None: nothing is known of it."""
-    return next((act for act in node.acts or () if act.worker == worker and act.number == number), None)
+    for act in node.acts or ():
+        if act.worker == worker and act.number == number:
+            return act
+    return None
 
 
 def stand_still(nodes: Iterable[Node], waiting_parts: Collection[str] = ()) -> bool:

@@ -25,6 +25,9 @@ _NUMBERS: Final = itertools.count()
 _UNCOUNTED: Final = frozenset({"later", Kind.REJECTED.value})
 """Ends of attempts that are not counted as attempts."""
 
+_NO_TASK: Final = Task(goal="?")
+"""Until its first record is known."""
+
 
 class TaskState:
     """Where one task stands."""
@@ -33,7 +36,7 @@ class TaskState:
         self.id = id_
         self.born = next(_NUMBERS)  # tasks in the order in which they came
         self.path = ""  # of the supervisor whose orchestrator has it
-        self.task = Task(goal="?")
+        self.task = _NO_TASK
         self.phase = "new"
         """new, planning, running, reviewing, combining, undoing, finished: whose turn it is."""
         self.final: TaskStatus | None = None

@@ -95,6 +95,8 @@ class Usage(Words, frozen=True, kw_only=False):
 
     def __add__(self, other: Usage) -> Usage:
         """The sum. It never raises: a number beyond the largest legal one is that one."""
+        if other is NO_USAGE:
+            return self
         return usage_of(self.tokens + other.tokens, self.cost + other.cost, self.seconds + other.seconds)
 
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, event
 
 from actors import Event
 from actors.clock import unstopped
@@ -33,22 +32,32 @@ from tests.survival.disk import Disk, can_trace, under
 from tests.survival.processes import Notes, Process
 from tests.survival.scene import HELD, PLANS, UNDOING, Scene, require_all
 from trees import Tree
-from trees.store import SqlStore
+from trees.store import SqlStore, session
 
 Begin = Callable[..., Tree]
 
 
 @contextmanager
 def at_commits(*questions: str) -> Iterator[list[tuple[Any, ...]]]:
-    """What the database says to these questions at each commit, in the session that commits."""
+    """What the database says to these questions before each commit, in the session that commits."""
     answers: list[tuple[Any, ...]] = []
 
-    def ask(connection: Connection) -> None:
-        answers.append(tuple(connection.exec_driver_sql(each).scalar() for each in questions))
+    def asking(commit: Callable[..., bool]) -> Callable[..., bool]:
+        def ask(raw: Any, *args: Any) -> bool:
+            is_postgres = hasattr(raw, "pgconn")
+            if is_postgres:
+                raw.autocommit = True
+            answers.append(tuple(raw.execute(each).fetchone()[0] for each in questions))
+            if is_postgres:
+                raw.autocommit = False
+            return commit(raw, *args)
 
-    event.listen(Engine, "commit", ask)
-    yield answers
-    event.remove(Engine, "commit", ask)
+        return ask
+
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("commit_rows", "commit_at_once"):
+            patched.setattr(session, name, asking(getattr(session, name)))
+        yield answers
 
 
 @cell(POWER, SQLITE, says='all with `durability="power"`')

@@ -18,14 +18,15 @@ from collections.abc import Container, Iterable, Iterator
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, bindparam, update
+from sqlalchemy import Connection
 
 from actors.events import Event
 from actors.tasks.errors import StoreError
 from actors.tasks.written import encode_apart, joined
-from trees.store import orders
+from trees.store import statements
 from trees.store.pruning import prune
-from trees.store.schema import PIECE, inserting, large, pieces, records, streams
+from trees.store.schema import PIECE, inserting, pieces
+from trees.store.statements import Statement
 
 LARGE: Final = 8 * 1024
 """Characters of JSON from which on a field is kept apart."""
@@ -156,10 +157,12 @@ class Batch:
         """Those that cannot be written, and why."""
         self._broken = broken
         """Streams of which nothing more is written."""
-        self._streams: list[Row] = []
-        self._records: list[Row] = []
+        self.characters = 0
+        """Of what is in it."""
+        self._streams: dict[str, Row] = {}
+        self._records: dict[tuple[str, int], Row] = {}
+        """By stream and number: one statement may write no row twice."""
         self._large: dict[str, Apart] = {}
-        self._replaced: dict[str, tuple[Row, Row]] = {}
         self.orders: list[int] = []
         """Those that are done."""
         self.removed: str | None = None
@@ -171,7 +174,6 @@ class Batch:
         Raises:
             StoreError: there is no memory for them.
         """
-        characters = 0
         for change in changes:
             self.size += 1
             if change.what is What.REMOVED:
@@ -180,56 +182,54 @@ class Batch:
             if change.stream in self._broken:
                 continue
             try:
-                characters += change.write_down()
+                self.characters += change.write_down()
             except StoreError:
                 raise
             except Exception as error:  # noqa: BLE001 - it is the end of this journal, and of nothing else
                 self.refused.append((change, error))
                 break
             self._add(change)
-            if characters > BATCH_CHARACTERS:
+            if self.characters > BATCH_CHARACTERS:
                 break
 
     def _add(self, change: Change) -> None:
-        stream = change.stream
         match change.what:
             case What.ADDED:
-                self._records.append(self._record(change, change.number))
-            case What.CREATED:
-                self._streams.append(self._stream(change))
-                self._records.append(self._record(change, 0))
-            case What.REPLACED:
-                self._replaced[stream] = (self._stream(change), self._record(change, 0))
+                self._record(change, change.number)
+            case What.CREATED | What.REPLACED:
+                self._stream(change)
+                self._record(change, 0)
             case What.FINISHED | What.REOPENED:
-                self.ends[stream] = change
+                self.ends[change.stream] = change
             case What.ORDER_DONE:
                 self.orders.append(change.number)
 
     def _remove(self, stream: str) -> None:
         """Nothing of it that came before in this batch is written either."""
         self.removed = stream
-        self._streams = [row for row in self._streams if row["id"] != stream]
-        self._records = [row for row in self._records if row["stream"] != stream]
-        self._replaced.pop(stream, None)
+        self._streams.pop(stream, None)
+        self._records = {key: row for key, row in self._records.items() if key[0] != stream}
         self.ends.pop(stream, None)
 
-    def _stream(self, change: Change) -> Row:
-        return {
+    def _stream(self, change: Change) -> None:
+        self._streams[change.stream] = {
             "root": self.root,
             "id": change.stream,
             "owner": change.owner,
             "seq": change.number,
             "finished_at": None,
             "whole": change.whole,
+            "last": None,
         }
 
-    def _record(self, change: Change, number: int) -> Row:
+    def _record(self, change: Change, number: int) -> None:
         assert change.text is not None  # noqa: S101 - filled a moment ago
         kind, body, apart = change.text
         digest = apart.digest if apart is not None else None
         if apart is not None:
             self._large[apart.digest] = apart
-        return {"root": self.root, "stream": change.stream, "n": number, "kind": kind, "body": body, "large": digest}
+        row = {"root": self.root, "stream": change.stream, "n": number, "kind": kind, "body": body, "large": digest}
+        self._records[change.stream, number] = row
 
     def pieces(self) -> Iterator[Row]:
         """The rows that are written before it, each by itself."""
@@ -237,24 +237,30 @@ class Batch:
             for n, body in enumerate(bodies if len(bodies) > 1 else ()):
                 yield {"root": self.root, "hash": digest, "n": n, "body": body}
 
+    def parts(self) -> dict[Statement, list[Row]]:
+        """Its rows, by what writes them, in that order; but for what is to be removed."""
+        ends = [self._end(*each) for each in self.ends.items()]
+        for end in ends:
+            if end["id"] in self._streams:
+                self._streams[end["id"]].update(end)
+        found = {
+            statements.STREAM: list(self._streams.values()),
+            statements.LARGE: [self._sealed(each) for each in self._large.values()],
+            statements.RECORD: list(self._records.values()),
+            statements.END: ends,
+            statements.ORDER: [{"root": self.root, "id": each} for each in self.orders],
+        }
+        return {statement: rows for statement, rows in found.items() if rows}
+
     def write(self, connection: Connection) -> None:
-        """All of it, within the caller's transaction."""
-        statements = _Statements.of(connection)
+        """All of it, row by row, within the caller's transaction."""
         if self.removed is not None:
             prune(connection, self.root, [self.removed])
-        if self._streams:
-            connection.execute(statements.new_stream, self._streams)
-        if self._large:
-            connection.execute(statements.new_large, [self._sealed(each) for each in self._large.values()])
-        if self._records:
-            connection.execute(statements.record, self._records)
-        if self._replaced:
-            connection.execute(statements.new_stream, [row for row, _ in self._replaced.values()])
-            connection.execute(statements.record, [row for _, row in self._replaced.values()])
-        if self.ends:
-            connection.execute(_END, [self._end(*each) for each in self.ends.items()])
-        if self.orders:
-            orders.done(connection, self.root, self.orders)
+        by_name = connection.dialect.name == "postgresql"
+        cursor = connection.connection.cursor()
+        for statement, rows in self.parts().items():
+            cursor.executemany(statements.by_name(statement) if by_name else statement.each, rows)
+        cursor.close()
 
     def _sealed(self, apart: Apart) -> Row:
         count = len(apart.pieces)
@@ -265,40 +271,9 @@ class Batch:
         over = change.what is What.FINISHED
         kind, body, apart = change.text if change.text is not None else ("", "", None)
         last = f"{kind} {body}" if over and kind and apart is None else None
-        return {"of_root": self.root, "of_id": stream, "at": change.at if over else None, "last_record": last}
+        return {"root": self.root, "id": stream, "finished_at": change.at if over else None, "last": last}
 
 
 def write_piece(connection: Connection, piece: Row) -> None:
     """One of ``Batch.pieces``, within the caller's transaction."""
     connection.execute(inserting(connection, pieces).on_conflict_do_nothing(), piece)
-
-
-_END: Final = (
-    update(streams)
-    .where(streams.c.root == bindparam("of_root"), streams.c.id == bindparam("of_id"))
-    .values(finished_at=bindparam("at"), last=bindparam("last_record"))
-)
-
-
-class _Statements:
-    """Made once for each dialect: SQLAlchemy knows them again and does not compile them anew."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.new_stream = inserting(connection, streams).on_conflict_do_nothing()
-        self.new_large = inserting(connection, large).on_conflict_do_nothing()
-        record = inserting(connection, records)
-        self.record = record.on_conflict_do_update(
-            index_elements=["root", "stream", "n"],
-            set_={name: record.excluded[name] for name in ("kind", "body", "large")},
-        )
-
-    @classmethod
-    def of(cls, connection: Connection) -> _Statements:
-        dialect = connection.dialect.name
-        made = _MADE.get(dialect)
-        if made is None:
-            made = _MADE[dialect] = cls(connection)
-        return made
-
-
-_MADE: Final[dict[str, _Statements]] = {}

@@ -4,6 +4,9 @@ Every transaction looks first whether the token is still the one that this sessi
 written, and never will be (``LeaseLostError``). A connection that has failed is closed, and the next transaction makes
 a new one: on PostgreSQL that takes the guard again, because it went with the old connection.
 
+A batch is written by the driver itself (``trees.store.fenced``): one round trip to PostgreSQL. What is rare or large (a
+removal, pruning, pieces, more than ``AT_ONCE`` characters) goes by SQLAlchemy, in a transaction of several statements.
+
 A value that is kept in pieces is written before the batch that has it, each piece in a transaction of its own; between
 two of them the session waits for a moment, so that others get at the file (the renewal of a lease, orders). Pieces of a
 process that died before their record was written are deleted when the root is opened.
@@ -14,7 +17,7 @@ Used by one thread at a time: by the one that opens a store, then by its writer.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -24,6 +27,7 @@ from actors.reply import Reply
 from actors.tasks.errors import LeaseLostError, StoreBusyError, StoreError
 from trees.store import orders
 from trees.store.engine import Database, let_go
+from trees.store.fenced import commit_at_once, commit_rows, was_refused
 from trees.store.guard import FileGuard, end_session, session_id, take_in_session, this_process
 from trees.store.pruning import drop_loose_pieces, give_back, prune
 from trees.store.rows import Batch, write_piece
@@ -32,6 +36,8 @@ from trees.store.versions import prepare
 
 GAP_S: Final = 0.01
 """Between two pieces, at least."""
+AT_ONCE: Final = 1024 * 1024
+"""Characters of a batch that go to PostgreSQL in one statement; one that has more goes row by row."""
 
 
 class Session:
@@ -111,7 +117,10 @@ class Session:
 
     def _require_token(self, connection: Connection) -> None:
         if present_token(connection, self._root) != self.token:
-            raise LeaseLostError(self._database.name, self._root, holder_of(connection, self._root))
+            self._lose(connection)
+
+    def _lose(self, connection: Connection) -> NoReturn:
+        raise LeaseLostError(self._database.name, self._root, holder_of(connection, self._root))
 
     # -- transactions --------------------------------------------------------------------------------------
 
@@ -127,7 +136,10 @@ class Session:
             began = monotonic()
             self._transact(lambda connection, piece=piece: write_piece(connection, piece))  # type: ignore[misc]
             Reply().wait(max(GAP_S, monotonic() - began))  # so others have the file for half of the time
-        self._transact(batch.write)
+        if batch.removed is not None or (self._file_guard is None and batch.characters > AT_ONCE):
+            self._transact(batch.write)
+        else:
+            self._commit(batch)
 
     def prune(self, names: Sequence[str]) -> None:
         """Delete these streams; raises what ``write`` raises."""
@@ -166,6 +178,28 @@ class Session:
         except BaseException:
             self._drop()
             raise
+
+    def _commit(self, batch: Batch) -> None:
+        """A batch in one step, without the layers of SQLAlchemy: almost all that is written comes this way."""
+        commit = commit_rows if self._file_guard is not None else commit_at_once
+        was_in_doubt = self.in_doubt
+        try:
+            with self._database.errors():
+                connection = self._connected()
+                raw = connection.connection.driver_connection
+                if commit(raw, self._root, self.token, batch.parts(), self._is_in_doubt):
+                    self.in_doubt = False
+                else:
+                    self.in_doubt = was_in_doubt
+                    self._lose(connection)
+        except BaseException as error:
+            if was_refused(error.__cause__ or error):
+                self.in_doubt = was_in_doubt
+            self._drop()
+            raise
+
+    def _is_in_doubt(self) -> None:
+        self.in_doubt = True
 
     def _connected(self) -> Connection:
         if self._connection is None:
