@@ -18,6 +18,8 @@ declare both with ``trees`` and start the tree in your own program. What you may
 11. A worker that cannot be stopped in time is abandoned: replaced, named in the dump, its late reply dropped.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from actors.child import ChildInfo
 from actors.child_state import ChildCounts, LastExit
 from actors.clock import Clock, SystemClock
@@ -72,44 +74,46 @@ from actors.here import ref, sleep, stopping
 from actors.messages import carry
 from actors.ref import Ref
 from actors.reply import Reply
-from actors.tasks.context import Context
-from actors.tasks.events import (
-    BreakerClosed,
-    BreakerHalfOpened,
-    BreakerOpened,
-    Compensated,
-    Compensating,
-    CompensationRetrying,
-    EscalationAnswered,
-    EscalationExpired,
-    EscalationRaised,
-    Planned,
-    PlanRefused,
-    Reviewed,
-    SubtaskCancelled,
-    SubtaskDelegated,
-    SubtaskEvent,
-    SubtaskFailed,
-    SubtaskPreempted,
-    SubtaskProgressed,
-    SubtaskQueued,
-    SubtaskRetrying,
-    SubtaskSkipped,
-    SubtaskStarted,
-    SubtaskSucceeded,
-    Synthesized,
-    TaskEnding,
-    TaskEvent,
-    TaskFinished,
-    TaskJoined,
-    TaskPaused,
-    TaskResumed,
-    TaskSubmitted,
-    UsageTold,
-)
-from actors.tasks.outcome import Done
-from actors.tasks.task import Usage
 from actors.worker import Worker
+
+if TYPE_CHECKING:
+    from actors.tasks.public import (
+        BreakerClosed,
+        BreakerHalfOpened,
+        BreakerOpened,
+        Compensated,
+        Compensating,
+        CompensationRetrying,
+        Context,
+        Done,
+        EscalationAnswered,
+        EscalationExpired,
+        EscalationRaised,
+        Planned,
+        PlanRefused,
+        Reviewed,
+        SubtaskCancelled,
+        SubtaskDelegated,
+        SubtaskEvent,
+        SubtaskFailed,
+        SubtaskPreempted,
+        SubtaskProgressed,
+        SubtaskQueued,
+        SubtaskRetrying,
+        SubtaskSkipped,
+        SubtaskStarted,
+        SubtaskSucceeded,
+        Synthesized,
+        TaskEnding,
+        TaskEvent,
+        TaskFinished,
+        TaskJoined,
+        TaskPaused,
+        TaskResumed,
+        TaskSubmitted,
+        Usage,
+        UsageTold,
+    )
 
 __all__ = [
     "ActorStoppedError",
@@ -203,3 +207,13 @@ __all__ = [
     "sleep",
     "stopping",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Find a name of ``actors.tasks``, which is loaded when the first of them is asked for: the runtime needs none."""
+    if name not in __all__:
+        raise AttributeError(f"module 'actors' has no attribute {name!r}")
+    from actors.tasks import public  # noqa: PLC0415 - see above
+
+    found = globals()[name] = getattr(public, name)
+    return found
