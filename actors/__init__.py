@@ -25,7 +25,6 @@ from actors.child_state import ChildCounts, LastExit
 from actors.clock import Clock, SystemClock
 from actors.errors import (
     ActorsError,
-    ActorStoppedError,
     BlockingAskError,
     ChildError,
     ConfigError,
@@ -37,14 +36,11 @@ from actors.errors import (
     Later,
     MailboxFullError,
     MessageError,
-    ParkedError,
     Problem,
     RecursionDetectedError,
     Rejected,
-    ReplyTimeoutError,
     RestartLimitError,
     StartError,
-    TreeDownError,
     UnknownPathError,
     WorkerCrashedError,
 )
@@ -71,6 +67,7 @@ from actors.events import (
     TreeStopped,
 )
 from actors.here import ref, sleep, stopping
+from actors.message_errors import ActorStoppedError, ParkedError, ReplyTimeoutError, TreeDownError
 from actors.messages import carry
 from actors.ref import Ref
 from actors.reply import Reply
@@ -213,7 +210,10 @@ def __getattr__(name: str) -> Any:
     """Find a name of ``actors.tasks``, which is loaded when the first of them is asked for: the runtime needs none."""
     if name not in __all__:
         raise AttributeError(f"module 'actors' has no attribute {name!r}")
-    from actors.tasks import public  # noqa: PLC0415 - see above
+    try:
+        from actors.tasks import public  # noqa: PLC0415 - see above
+    except ModuleNotFoundError as error:
+        raise AttributeError(f"'actors.{name}' is a part of actors.tasks, which is not there") from error
 
     found = globals()[name] = getattr(public, name)
     return found

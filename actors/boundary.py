@@ -25,7 +25,6 @@ from itertools import islice
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from actors.dispatch import soon
 from actors.errors import Ignore, Signal, for_asker
 from actors.frames import clear_own
 from actors.life import Ending, Exit, Phase, Up
@@ -34,6 +33,7 @@ from actors.messages import CURRENT, Current, Home, Hook, leaves
 from actors.orders import OrderedLife
 from actors.reply import Reply
 from actors.spec import Reason, Where
+from actors.thread_state import soon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,16 +14,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from actors.callables import type_name
-from actors.errors import (
-    ActorsError,
-    ActorStoppedError,
-    MailboxFullError,
-    ParkedError,
-    RestartLimitError,
-    TreeDownError,
-)
+from actors.errors import ActorsError, MailboxFullError, RestartLimitError
 from actors.events import DeadLetter, Event
 from actors.mailbox import Mailbox, Refusal
+from actors.message_errors import ActorStoppedError, ParkedError, TreeDownError
 from actors.messages import Internal
 from actors.supervisor_mailbox import SupervisorBox
 

@@ -19,17 +19,14 @@
       RestartLimitError      the operator
 
 Fields go to ``super().__init__`` and the text is made in ``__str__``: so errors pickle, and tests compare
-fields. No error ever shows a payload, only types, sizes and paths. Two of them are also Pykka's own errors, so
-that code written for Pykka (``except pykka.Timeout``) keeps working; this is the only reason why Pykka is
-imported here.
+fields. No error ever shows a payload, only types, sizes and paths. Those that are also Pykka's own errors stand in
+``actors.message_errors``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
-
-import pykka
 
 ChildErrorCode: TypeAlias = Literal[
     "already_started", "already_present", "running", "restarting", "not_found", "max_children"
@@ -125,47 +122,6 @@ class ChildError(ActorsError):
 
 class MessageError(ActorsError):
     """A message got no reply, and why."""
-
-
-class ReplyTimeoutError(MessageError, pykka.Timeout):
-    """No reply in time. The worker may still be at it; its late reply is dropped.
-
-    You get this for a target that is up or restarting. For one that is down you get ``ActorStoppedError`` at once.
-    """
-
-    def __init__(self, path: str, asker: str | None, timeout_s: float, waiting: int) -> None:
-        super().__init__(path, asker, timeout_s, waiting)
-        self.path = path
-        self.asker = asker
-        self.timeout_s = timeout_s
-        self.waiting = waiting
-
-    def __str__(self) -> str:
-        who = f" from {self.asker!r}" if self.asker else ""
-        return (
-            f"{self.path}: no reply to ask{who} in {self.timeout_s:.3g} s; {self.waiting} messages waiting in its "
-            "mailbox. The worker may still finish; give the ask a longer timeout, or the worker a pool."
-        )
-
-
-class ActorStoppedError(MessageError, pykka.ActorDeadError):
-    """The target is not running and will not come back by itself, or it ended while it had the message."""
-
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(path, why)
-        self.path = path
-        self.why = why
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.why}."
-
-
-class ParkedError(ActorStoppedError):
-    """The target crashed more often than its own limit allows and was parked. restart_child revives it."""
-
-
-class TreeDownError(ActorStoppedError):
-    """The whole tree is down. ``__cause__`` says why, where nobody had asked for that (``RestartLimitError`` ...)."""
 
 
 class UnknownPathError(MessageError):

@@ -29,11 +29,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actors.callables import type_name
-from actors.dispatch import soon
-from actors.errors import ActorStoppedError
 from actors.frames import Frames
+from actors.message_errors import ActorStoppedError
 from actors.reply import Reply
 from actors.spec import ChildSpec, Reason
+from actors.thread_state import soon
 
 if TYPE_CHECKING:
     from actors.dispatch.wakeup import Wakeup

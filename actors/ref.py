@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 import pykka
 
 from actors.clock import monotonic
-from actors.dispatch import HERE
 from actors.errors import UnknownPathError
 from actors.inbox import Refusal, Room
 from actors.mailbox import Mailbox
@@ -35,6 +34,7 @@ from actors.problems import require_seconds
 from actors.proxy import Proxy
 from actors.reply import Reply, require_thread
 from actors.spec import Reason
+from actors.thread_state import HERE
 from actors.wait_graph import enter, enter_new, leave, redirect
 
 if TYPE_CHECKING:

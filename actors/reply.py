@@ -35,14 +35,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 import pykka
 
 from actors.clock import monotonic
-from actors.dispatch import HERE
 from actors.dispatch.arrival import Arrival
 from actors.dispatch.disposal import UserCallback
-from actors.dispatch.thread import in_background
-from actors.errors import BlockingAskError, ReplyTimeoutError
+from actors.errors import BlockingAskError
 from actors.frames import border
+from actors.message_errors import ReplyTimeoutError
 from actors.messages import own
 from actors.problems import require_seconds
+from actors.thread_state import HERE, in_background
 from actors.wait_graph import enter, leave
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Protocol
 
-from actors import events
+from actors import event_log, events
 from actors.base import register_root
 from actors.bus import Bus
 from actors.child import Child, Standing
@@ -28,7 +28,7 @@ from actors.dispatch import Dispatcher
 from actors.dispatch.disposal import UserCallback, disposal_on
 from actors.dispatch.loop import Loop
 from actors.dispatch.pool import Pool
-from actors.dispatch.thread import Threads, after_fork, in_background
+from actors.dispatch.thread import Threads
 from actors.dispatch.timers import Timers
 from actors.errors import (
     ActorsError,
@@ -49,6 +49,7 @@ from actors.spec import ChildSpec, Reason, Where
 from actors.supervision import SupervisorLife
 from actors.supervisor import Supervisor
 from actors.supervisor_mailbox import SupervisorBox
+from actors.thread_state import after_fork, in_background
 
 CLOSE_S = 1.0
 """How long the end of a tree waits for its own threads and for slow subscribers."""
@@ -93,7 +94,7 @@ class System(DeadLetterOffice, Reports):
         seed: int | None = None,
         max_threads: int = 4096,
         max_hops: int = 64,
-        log_errors: events.ErrorsInLog = "text",
+        log_errors: event_log.ErrorsInLog = "text",
     ) -> None:
         name = self.root_path = spec.id
         self.clock: Clock = clock if clock is not None else SystemClock()
@@ -127,7 +128,7 @@ class System(DeadLetterOffice, Reports):
         box = self.boxes[name] = SupervisorBox(name, Refusal.DOWN)  # it is never started again
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
         self._unregister: Callable[[], None] = lambda: None
-        self.bus.subscribe(partial(events.log, errors=log_errors), lasting=True)
+        self.bus.subscribe(partial(event_log.log, errors=log_errors), lasting=True)
         self.services: dict[str, Service] = {}
         """What others have attached to this tree, by name, and are told of its life."""
         _LIVING.add(self)

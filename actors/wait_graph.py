@@ -24,9 +24,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, cast
 
-from actors.dispatch.thread import after_fork
 from actors.errors import RecursionDetectedError
 from actors.messages import CURRENT, own
+from actors.thread_state import after_fork
 
 if TYPE_CHECKING:
     from actors.messages import Address, Current

@@ -12,7 +12,8 @@ from loguru import logger
 
 from actors import ChildExited, DeadLetter, Event, EventsLost, RestartLimitError, SubscriberDropped, Worker
 from actors.bus import BACKLOG_WEIGHT, Bus, Subscription, weight_of
-from actors.events import InternalError, RequestFailed, describe
+from actors.event_log import describe
+from actors.events import InternalError, RequestFailed
 from actors.testing import settle
 from tests.hardening import Gate, eventually
 from trees import SupervisorSpec, WorkerSpec, start

@@ -6,15 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.errors import (
-    ActorStoppedError,
-    Escalated,
-    Failed,
-    Later,
-    RecursionDetectedError,
-    Rejected,
-    WorkerCrashedError,
-)
+from actors.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected, WorkerCrashedError
+from actors.message_errors import ActorStoppedError
 from actors.tasks.attempt import Attempt, AttemptEnded
 from actors.tasks.classify import NEUTRAL, classify
 from actors.tasks.errors import AttemptTimeoutError, BudgetExceededError, SubtaskFailedError, TeamFailedError

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from actors.clock import unstopped
-from actors.errors import ActorsError, StartError, TreeDownError
+from actors.errors import ActorsError, StartError
+from actors.message_errors import TreeDownError
 from actors.reply import Reply
 from actors.system import System
 from actors.tasks.errors import LeaseLostError, StoreError

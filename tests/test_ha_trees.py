@@ -13,7 +13,7 @@ import pytest
 
 from actors import ConfigError, StartError
 from actors.clock import unstopped
-from actors.errors import TreeDownError
+from actors.message_errors import TreeDownError
 from actors.testing import Hang
 from tests.crew import LONG_S, Record
 from tests.databases import Cluster

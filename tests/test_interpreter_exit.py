@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from actors import dispatch
+from actors import thread_state
 from tests.hardening import python
 
 STUBBORN = """
@@ -73,9 +73,9 @@ def test_what_runs_while_the_interpreter_ends_does_not_keep_it(code: str) -> Non
 def test_no_thread_is_started_while_the_interpreter_ends() -> None:
     thread = threading.Thread(target=print)
     with (
-        mock.patch.object(dispatch.sys, "is_finalizing", return_value=True),
+        mock.patch.object(thread_state.sys, "is_finalizing", return_value=True),
         pytest.raises(RuntimeError, match="interpreter"),
     ):
-        dispatch.start_thread(thread)
+        thread_state.start_thread(thread)
 
     assert thread.ident is None

@@ -35,7 +35,7 @@ DOORS = (
         {
             "actors/base.py": "our actors are Pykka actors; the one place that touches Pykka's internals",
             "actors/dispatch/": "a stock Pykka actor keeps a thread, and Pykka's loop, of its own",
-            "actors/errors.py": "ReplyTimeoutError and ActorStoppedError are Pykka's errors too",
+            "actors/message_errors.py": "ReplyTimeoutError and ActorStoppedError are Pykka's errors too",
             "actors/proxy.py": "a proxy keeps to the rules of Pykka's: traversable, proxy_field, proxy_method",
             "actors/ref.py": "a Ref is a Pykka ActorRef",
             "actors/reply.py": "a reply is a Pykka Future",
@@ -53,6 +53,7 @@ DOORS = (
             "actors/inbox.py": "the lock of a mailbox, or of a pool and its members",
             "actors/mailbox.py": "on which thread a run is",
             "actors/ref.py": "the async ways to tell and ask",
+            "actors/thread_state.py": "what a thread is, and the one place that starts one",
             "actors/reply.py": "waits in a thread, and in any event loop",
             "actors/wait_graph.py": "the first wait of a request, where two of its threads begin one at once",
             "actors/dead_letters.py": "the lock of the books",
@@ -89,7 +90,7 @@ DOORS = (
     Door(
         frozenset({"loguru"}),
         {
-            "actors/events.py": "one subscriber of the event stream writes the log",
+            "actors/event_log.py": "one subscriber of the event stream writes the log",
             "trees/command/live.py": "log lines go above the live view",
         },
     ),

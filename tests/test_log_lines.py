@@ -12,7 +12,7 @@ from loguru import logger
 
 from actors import Context, Escalated, Worker
 from actors.clock import local
-from actors.events import ErrorsInLog
+from actors.event_log import ErrorsInLog
 from actors.testing import settle
 from trees import (
     Breaker,

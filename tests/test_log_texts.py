@@ -21,7 +21,8 @@ import actors.tasks.store_events
 import trees.ha.roles
 from actors import Escalated, Failed, Problem, Worker
 from actors.error_text import described
-from actors.events import ErrorsInLog, Event, describe
+from actors.event_log import ErrorsInLog, describe
+from actors.events import Event
 from actors.tasks.errors import StoreError
 from actors.testing import settle
 from tests.attempts import LONG_S

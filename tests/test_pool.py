@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.dispatch import blocking
 from actors.dispatch import pool as pool_module
 from actors.dispatch.pool import BASE, Pool
+from actors.thread_state import blocking
 from tests.hardening import LONG_S, Gate, eventually, threads_named
 
 

@@ -26,9 +26,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from actors.dispatch.thread import after_fork
 from actors.errors import ActorsError
 from actors.problems import PlacedError
+from actors.thread_state import after_fork
 from trees.dump import Format
 
 PATIENCE_S = 2.0

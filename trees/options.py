@@ -11,7 +11,7 @@ from pydantic import Field, InstanceOf, PlainValidator
 
 from actors import fields
 from actors.clock import Clock
-from actors.events import ErrorsInLog
+from actors.event_log import ErrorsInLog
 from actors.problems import kind, refusal
 from actors.tasks.journal import Store
 from actors.words import Words

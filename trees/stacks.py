@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-from actors.dispatch.thread import stack_of
 from actors.life import Life
+from actors.thread_state import stack_of
 
 _DEEPEST = 200
 

@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import Any, Final, get_args
 
 from actors.clock import Clock
-from actors.dispatch.thread import in_background
 from actors.errors import ActorsError
-from actors.events import ErrorsInLog
+from actors.event_log import ErrorsInLog
 from actors.reply import Reply, require_thread
 from actors.system import System
 from actors.tasks.ground import attach
 from actors.tasks.journal import Store
+from actors.thread_state import in_background
 from trees.build import build
 from trees.check import require_root
 from trees.config import SupervisorSpec

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from actors.clock import monotonic
-from actors.errors import ReplyTimeoutError
+from actors.message_errors import ReplyTimeoutError
 from actors.reply import Reply, require_thread
 from actors.tasks.errors import StoreError
 from actors.tasks.events import TaskSubmitted

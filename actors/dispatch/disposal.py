@@ -27,9 +27,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from actors.dispatch import blocking
 from actors.dispatch.wakeup import SingleJob
 from actors.frames import Frames
+from actors.thread_state import blocking
 
 if TYPE_CHECKING:
     from actors.dispatch.pool import Pool

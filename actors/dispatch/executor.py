@@ -23,7 +23,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from actors.dispatch import start_thread
+from actors.thread_state import start_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -24,11 +24,11 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from actors.clock import monotonic
-from actors.dispatch import HERE, in_turn, start_thread
 from actors.dispatch.disposal import Disposal, let_go
 from actors.dispatch.executor import DaemonExecutor
 from actors.dispatch.wakeup import Turnstile
 from actors.reply import Reply
+from actors.thread_state import HERE, in_turn, start_thread
 
 if TYPE_CHECKING:
     from actors.boundary import WorkerLife

@@ -42,9 +42,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from actors.clock import cpu_s, monotonic
-from actors.dispatch import HERE, start_thread
 from actors.dispatch.pool_thread import PoolThread
 from actors.dispatch.wakeup import Turnstile, Wakeup
+from actors.thread_state import HERE, start_thread
 
 BASE = 8
 """Threads that are not blocked, up to which the pool grows at once."""

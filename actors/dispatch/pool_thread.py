@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from actors.dispatch import HERE
 from actors.dispatch.wakeup import Wakeup
+from actors.thread_state import HERE
 
 if TYPE_CHECKING:
     from actors.dispatch.pool import Pool

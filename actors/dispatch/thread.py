@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
-import sys
 import threading
-import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from actors.dispatch import start_thread
 from actors.dispatch.disposal import let_go
 from actors.dispatch.wakeup import Wakeup
+from actors.thread_state import start_thread
 
 if TYPE_CHECKING:
     from actors.boundary import WorkerLife
@@ -56,23 +53,3 @@ class Threads:
         finally:
             remains, life.remains = life.remains, None
             let_go(remains or [])
-
-
-def stack_of(ident: int) -> str:
-    """The stack of the thread with this identity, innermost call last; empty when it has ended."""
-    frame = sys._current_frames().get(ident)  # noqa: SLF001 - the documented way to a thread's stack
-    return "".join(traceback.format_stack(frame)) if frame is not None else ""
-
-
-def after_fork(callback: Callable[[], None]) -> None:
-    """Have ``callback`` called in the child of every fork: there its tree has no threads, and its store no writer."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=callback)
-
-
-def in_background(name: str, function: Callable[[], object]) -> None:
-    """Run a short errand on a daemon thread of its own; here and now where the machine gives no more threads."""
-    try:
-        start_thread(threading.Thread(target=function, name=name, daemon=True))
-    except RuntimeError:
-        function()

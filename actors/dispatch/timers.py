@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 
 from actors.clock import Clock
-from actors.dispatch import start_thread
+from actors.thread_state import start_thread
 
 LONGEST_S = 86_400.0
 """One wait of its thread: the platform refuses those that are too long, and a timer may be as far off as it likes."""

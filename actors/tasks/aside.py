@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from actors.boundary import WorkerLife
-from actors.errors import ActorStoppedError, for_asker
+from actors.errors import for_asker
 from actors.life import Ended
 from actors.mailbox import Mailbox, Refusal
+from actors.message_errors import ActorStoppedError
 from actors.messages import CURRENT, Current
 from actors.reply import Reply
 from actors.spec import ChildSpec, Where, WorkerRecipe

@@ -12,8 +12,9 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from actors.errors import ActorStoppedError, Escalated, Failed, Later, RecursionDetectedError, Rejected
+from actors.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected
 from actors.fields import MAX_SECONDS
+from actors.message_errors import ActorStoppedError
 from actors.tasks.attempt_end import LOST, STOP
 from actors.tasks.errors import (
     AttemptLostError,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actors.errors import ReplyTimeoutError
+from actors.message_errors import ReplyTimeoutError
 from actors.problems import require_seconds
 from actors.reply import require_thread
 from actors.tasks.errors import LeaseLostError, SubtaskFailedError

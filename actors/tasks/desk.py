@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from actors.dispatch.disposal import UserCallback
-from actors.errors import ActorStoppedError, RecursionDetectedError
+from actors.errors import RecursionDetectedError
 from actors.mailbox import Mailbox, Refusal
+from actors.message_errors import ActorStoppedError
 from actors.messages import CURRENT
 from actors.reply import Reply
 from actors.tasks.effects import Effects

@@ -16,9 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.boundary import WorkerLife
-from actors.errors import ActorStoppedError, for_asker
+from actors.errors import for_asker
 from actors.life import Ended
 from actors.mailbox import Mailbox, Refusal
+from actors.message_errors import ActorStoppedError
 from actors.messages import CURRENT, Current, Origin
 from actors.reply import Reply
 from actors.spec import ChildSpec, Where, WorkerRecipe

@@ -16,7 +16,7 @@ from typing import Annotated, get_args
 import typer
 
 from actors.errors import ActorsError, ConfigError
-from actors.events import ErrorsInLog
+from actors.event_log import ErrorsInLog
 from trees.check import require_valid
 from trees.command import tasks
 from trees.command.resuming import DEFAULT, MEMORY, NothingToResumeError, keeping

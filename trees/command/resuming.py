@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from actors.errors import TreeDownError
+from actors.message_errors import TreeDownError
 from actors.tasks.errors import TaskError
 from trees.config import SupervisorSpec
 from trees.handle import TaskHandle

@@ -12,15 +12,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TextIO
 
-from actors.dispatch.thread import in_background
 from actors.errors import ActorsError, RestartLimitError
+from actors.event_log import ErrorsInLog
 from actors.events import (
     ChildAbandoned,
     ChildExited,
     ChildParked,
     ChildRestarting,
     ChildStopAbnormal,
-    ErrorsInLog,
     Event,
     SupervisorGaveUp,
 )
@@ -36,6 +35,7 @@ from actors.tasks.events import (
     TaskFinished,
 )
 from actors.tasks.store_events import JournalDamaged, StorePaused, StoreResumed, TaskStranded
+from actors.thread_state import in_background
 from trees.command.live import LiveView
 from trees.command.resuming import Keeping, announce, finish
 from trees.command.target import Program

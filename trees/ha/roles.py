@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from actors.errors import ActorStoppedError
 from actors.events import Event
+from actors.message_errors import ActorStoppedError
 from actors.reply import require_thread
 from trees.snapshot import Role
 

@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from actors.clock import Clock, SystemClock, monotonic
-from actors.dispatch.thread import after_fork
 from actors.events import Event
 from actors.reply import Reply
 from actors.tasks.errors import StoreError
 from actors.tasks.journal import Standing
 from actors.tasks.naming import whole_of
+from actors.thread_state import after_fork
 from trees.store import journals
 from trees.store.engine import Database, Durability
 from trees.store.hearing import Hearing

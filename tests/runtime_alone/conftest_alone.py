@@ -1,0 +1,21 @@
+"""What holds for every test in the copy: nothing is left behind, and there are no tasks."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from actors.testing import no_stray_actors
+
+__all__ = ["no_stray_actors"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(no_stray_actors: None) -> None:
+    """Every test is checked for stray trees, actors and threads."""
+
+
+def pytest_configure() -> None:
+    """Be sure that this is the copy."""
+    assert importlib.util.find_spec("actors.tasks") is None

@@ -1,0 +1,111 @@
+"""The runtime knows no tasks: ``actors`` passes the supervision tests in a copy in which ``actors/tasks`` is deleted.
+
+By default a few tests of each kind run there; with ``REGROW_WHOLE_RUNTIME=1``, which ``.ci/run`` sets, all of them.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+WHOLE = os.environ.get("REGROW_WHOLE_RUNTIME") == "1"
+FEW = (
+    "test_semantics_auto_shutdown.py",
+    "test_semantics_exits.py",
+    "test_semantics_limit.py",
+    "test_semantics_parking.py",
+    "test_semantics_stopped.py",
+)
+"""Fast, and every kind of restart, exit and limit is in them."""
+MANY = (
+    *(path.name for path in sorted(ROOT.glob("tests/test_semantics_*.py"))),
+    "test_bus.py",
+    "test_crash_or_failure.py",
+    "test_dead_letters.py",
+    "test_hazards_endings.py",
+    "test_hazards_futures.py",
+    "test_hazards_life.py",
+    "test_hazards_messages.py",
+    "test_interrupted_puts.py",
+    "test_life_races.py",
+    "test_limit.py",
+    "test_mailbox.py",
+    "test_mailbox_interleavings.py",
+    "test_message_races.py",
+    "test_messages.py",
+    "test_narrow_moments.py",
+    "test_own_ends.py",
+    "test_pool.py",
+    "test_pool_queue.py",
+    "test_pool_wakes.py",
+    "test_proxy.py",
+    "test_reply.py",
+    "test_requests_over.py",
+    "test_strategy.py",
+    "test_timers.py",
+    "test_traps_actors.py",
+    "test_traps_pool.py",
+    "test_wait_graph.py",
+    "ownership",
+    "random_walks",
+)
+"""Whatever has to do with supervisors, workers and their messages, and not with tasks."""
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    """A copy of the runtime and of the tests, without tasks and with a host that needs none."""
+    shutil.copytree(ROOT / "actors", tmp_path / "actors", ignore=shutil.ignore_patterns("tasks", "__pycache__"))
+    shutil.copytree(ROOT / "tests" / "runtime_alone" / "trees", tmp_path / "trees")
+    tests = tmp_path / "tests"
+    shutil.copytree(ROOT / "tests", tests, ignore=shutil.ignore_patterns("__pycache__", "conftest.py"))
+    shutil.copy(ROOT / "tests" / "runtime_alone" / "conftest_alone.py", tests / "conftest.py")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def _run(alone: Path, *arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    # The copy before this folder, also where that is installed in place.
+    program = f"import sys; sys.path.insert(0, {str(alone)!r}); {arguments[0]}"
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments[1:]],
+        cwd=alone,
+        env={**os.environ, "PYTHONPATH": str(alone)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=timeout_s,
+    )
+
+
+@pytest.mark.timeout(1800 if WHOLE else 120)
+def test_the_runtime_passes_the_supervision_tests_without_its_tasks(alone: Path) -> None:
+    tests = [f"tests/{name}" for name in (MANY if WHOLE else FEW)]
+    run = "import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    done = _run(alone, run, "-q", "-p", "no:cacheprovider", *tests, timeout_s=1700 if WHOLE else 110)
+
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout
+
+
+def test_every_module_of_the_runtime_is_imported_without_the_tasks(alone: Path) -> None:
+    """One by one, each of them first: so none needs another that was there by chance."""
+    walk = (
+        "import importlib, pkgutil, actors\n"
+        "assert actors.__file__.startswith(sys.path[0]), actors.__file__\n"
+        "names = [each.name for each in pkgutil.walk_packages(actors.__path__, 'actors.')]\n"
+        "assert len(names) > 40 and not any(name.startswith('actors.tasks') for name in names), names\n"
+        "for name in names: importlib.import_module(name)\n"
+        "assert not any(name.startswith('actors.tasks') for name in sys.modules)\n"
+        "assert not hasattr(actors, 'no_such_name')\n"
+        "try: actors.Done\n"
+        "except AttributeError as error: assert 'actors.tasks' in str(error)\n"
+        "else: raise AssertionError('there are tasks')\n"
+    )
+    done = _run(alone, f"exec({walk!r})", timeout_s=60)
+
+    assert done.returncode == 0, done.stderr[-2000:]
