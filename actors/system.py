@@ -14,9 +14,9 @@ import random
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from actors import event_log, events
 from actors.base import register_root
@@ -45,6 +45,7 @@ from actors.poolbox import PoolBox
 from actors.ref import Ref
 from actors.reply import Reply, require_thread
 from actors.reports import Reports
+from actors.services import Service
 from actors.spec import ChildSpec, Reason, Where
 from actors.supervision import SupervisorLife
 from actors.supervisor import Supervisor
@@ -57,25 +58,6 @@ GRACE_S = 2.0
 """How long a tree that cannot go on has for an end in order."""
 EXIT_S = 3.0
 """How long the end of the interpreter waits for a tree that nobody has stopped."""
-
-
-class Service(Protocol):
-    """What somebody attaches to a tree: it is told of the tree's life, and the tree knows nothing else of it."""
-
-    def is_up(self) -> None:
-        """The whole tree has come up. On a supervisor's thread: short, and it never blocks."""
-
-    def close(self) -> None:
-        """Nothing of the tree runs any more. On a supervisor's thread: short, and it never blocks."""
-
-    def end(self) -> None:
-        """All is closed; those who wait for the end of the tree hear of it next."""
-
-    def is_moving(self) -> bool:
-        """Whether something of it will go on by itself, soon."""
-
-    def busy(self) -> Iterable[tuple[str, Reply]]:
-        """What of it is under way that no mailbox of the tree knows of, and when that is over."""
 
 
 class System(DeadLetterOffice, Reports):
