@@ -8,17 +8,15 @@ held, but a finalizer may run there and come here again, so it is re-entrant.
 
 from __future__ import annotations
 
-import atexit
 import difflib
 import random
 import threading
-import weakref
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from actors import event_log, events
+from actors import event_log, events, living, wait_graph
 from actors.base import register_root
 from actors.bus import Bus
 from actors.child import Child, Standing
@@ -56,8 +54,6 @@ CLOSE_S = 1.0
 """How long the end of a tree waits for its own threads and for slow subscribers."""
 GRACE_S = 2.0
 """How long a tree that cannot go on has for an end in order."""
-EXIT_S = 3.0
-"""How long the end of the interpreter waits for a tree that nobody has stopped."""
 
 
 class System(DeadLetterOffice, Reports):
@@ -113,7 +109,8 @@ class System(DeadLetterOffice, Reports):
         self.bus.subscribe(partial(event_log.log, errors=log_errors), lasting=True)
         self.services: dict[str, Service] = {}
         """What others have attached to this tree, by name, and are told of its life."""
-        _LIVING.add(self)
+        after_fork(self)
+        living.add(self)
 
     def __repr__(self) -> str:
         return f"<System {self.root_path}>"
@@ -227,7 +224,7 @@ class System(DeadLetterOffice, Reports):
         for service in self.services.values():
             service.end()
         self.pool.close(CLOSE_S)
-        _LIVING.discard(self)
+        living.discard(self)
         if isinstance(exit_.error, StartError):
             self.started.fail(exit_.error)
         elif self.cause is not None and self.cause is not exit_.error:
@@ -238,6 +235,7 @@ class System(DeadLetterOffice, Reports):
 
     def forked(self) -> None:
         """In the child of a fork: none of the threads is here, so the tree is down."""
+        wait_graph.forked()
         self._books = threading.RLock()
         self.is_down = True
         self.bus.silence()
@@ -382,20 +380,3 @@ class System(DeadLetterOffice, Reports):
 
 
 _LOOK = 2000
-_LIVING: weakref.WeakSet[System] = weakref.WeakSet()
-
-
-def _forked() -> None:
-    for system in list(_LIVING):
-        system.forked()
-
-
-def _leave() -> None:
-    """The interpreter ends and nobody has stopped these trees: give their on_stop hooks a moment."""
-    ends = [system.stop() for system in list(_LIVING) if not system.is_down]
-    for end in ends:
-        end.wait(EXIT_S)
-
-
-after_fork(_forked)
-atexit.register(_leave)

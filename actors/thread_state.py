@@ -7,9 +7,11 @@ import os
 import sys
 import threading
 import traceback
+import weakref
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final
+from typing import Final, Protocol
 
 
 class _Here(threading.local):
@@ -66,10 +68,32 @@ def stack_of(ident: int) -> str:
     return "".join(traceback.format_stack(frame)) if frame is not None else ""
 
 
-def after_fork(callback: Callable[[], None]) -> None:
-    """Have ``callback`` called in the child of every fork: there its tree has no threads, and its store no writer."""
+class Forkable(Protocol):
+    """What must know that it was copied into the child of a fork: there it has no threads."""
+
+    def forked(self) -> None:
+        """This is the child."""
+
+
+def after_fork(thing: Forkable) -> None:
+    """Have ``thing.forked()`` called in the child of every fork from now on, as long as somebody holds it."""
+    _HEAR_OF_FORKS.add(thing)
+    try:
+        _UNHOOKED.pop()
+    except IndexError:
+        return  # the interpreter calls us already
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=callback)
+        os.register_at_fork(after_in_child=_forked)
+
+
+_HEAR_OF_FORKS: Final[weakref.WeakSet[Forkable]] = weakref.WeakSet()
+_UNHOOKED: Final[deque[None]] = deque((None,))
+"""Holds one item until there is something to hear of forks: nothing is hooked in by an import."""
+
+
+def _forked() -> None:
+    for thing in list(_HEAR_OF_FORKS):
+        thing.forked()
 
 
 def in_background(name: str, function: Callable[[], object]) -> None:

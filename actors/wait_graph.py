@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, cast
 
 from actors.errors import RecursionDetectedError
 from actors.messages import CURRENT, own
-from actors.thread_state import after_fork
 
 if TYPE_CHECKING:
     from actors.messages import Address, Current
@@ -35,13 +34,10 @@ if TYPE_CHECKING:
 _FIRST: threading.Lock = threading.Lock()
 
 
-def _forked() -> None:
+def forked() -> None:
     """In the child of a fork nobody gives it back where another thread had it."""
     global _FIRST  # noqa: PLW0603 - a new lock: the old one may be held for ever
     _FIRST = threading.Lock()
-
-
-after_fork(_forked)
 
 
 def enter(reply: Reply) -> Current | None:

@@ -19,7 +19,6 @@ import stat
 import struct
 import tempfile
 import threading
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -39,7 +38,6 @@ _LONGEST_ID = 32
 _KNOCK_S = 0.5
 
 _numbers = itertools.count()
-_open: weakref.WeakSet[Console] = weakref.WeakSet()
 
 
 class ConsoleError(PlacedError):
@@ -146,7 +144,7 @@ class Console:
             hint = "Point XDG_RUNTIME_DIR to a folder of your own with a short path."
             raise ConsoleError(str(self.path), f"cannot be opened ({error.strerror or error})", hint) from error
         atexit.register(self._unlink)
-        _open.add(self)
+        after_fork(self)
 
     def serve(self, show: Callable[[Request], str]) -> None:
         """Answer with what ``show(request)`` returns, or with the text of what it raises, until closed."""
@@ -251,13 +249,6 @@ def _answer(line: bytes, show: Callable[[Request], str]) -> Answer:
     except Exception as error:  # noqa: BLE001 - the console outlives whatever a dump meets
         return Answer(error=f"the dump failed with {type(error).__name__}. Please report it.")
 
-
-def _forked() -> None:
-    for console in list(_open):
-        console.forked()
-
-
-after_fork(_forked)
 
 # -- the side of the caller --------------------------------------------------------------------------------
 

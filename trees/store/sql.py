@@ -13,7 +13,6 @@ only the writer's own lock is taken, in ``Writer.put`` and ``withdraw``; nothing
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Sequence
 from typing import Final
 
@@ -120,7 +119,7 @@ class SqlStore(Hearing):
             if isinstance(error, RuntimeError):
                 raise StoreError(self._database.name, f"no thread could be started ({error})") from error
             raise
-        _OPEN.add(self)
+        after_fork(self)
 
     def _load(self) -> None:
         with self._database.reading() as connection:
@@ -344,14 +343,3 @@ class SqlStore(Hearing):
         self._lock = threading.Lock()
         self._session.forked()
         self._database.forked()
-
-
-_OPEN: Final[weakref.WeakSet[SqlStore]] = weakref.WeakSet()
-
-
-def _forked() -> None:
-    for store in list(_OPEN):
-        store.forked()
-
-
-after_fork(_forked)
