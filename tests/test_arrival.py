@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.dispatch.arrival import FORGOTTEN, Arrival
-from actors.errors import ReplyTimeoutError
+from actors.message_errors import ReplyTimeoutError
 from actors.reply import Reply
 
 WAIT_S = 20.0

@@ -31,7 +31,7 @@ from threading import get_ident, local
 from typing import Any, Final
 
 from actors.clock import monotonic
-from actors.dispatch import in_turn
+from actors.thread_state import in_turn
 
 FORGOTTEN = 100
 """So many waits that are over may stand among the times, at least, before they are swept out."""

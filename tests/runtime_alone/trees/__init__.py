@@ -10,9 +10,10 @@ from actors import ChildError, Event, Ref, UnknownPathError
 from actors.calls import DeleteChild, RestartChild, StartChild, TerminateChild
 from actors.child import ChildInfo
 from actors.child_state import ChildCounts
-from actors.mailbox import Refusal, SupervisorBox
+from actors.mailbox import Refusal
 from actors.ref import ref_of
 from actors.reply import Reply, require_thread
+from actors.supervisor_mailbox import SupervisorBox
 from actors.system import System
 from trees.build import build
 from trees.config import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
