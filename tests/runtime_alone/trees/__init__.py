@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -11,12 +12,15 @@ from actors.calls import DeleteChild, RestartChild, StartChild, TerminateChild
 from actors.child import ChildInfo
 from actors.child_state import ChildCounts
 from actors.mailbox import Refusal
+from actors.poolbox import PoolBox
 from actors.ref import ref_of
 from actors.reply import Reply, require_thread
 from actors.supervisor_mailbox import SupervisorBox
 from actors.system import System
 from trees.build import build
 from trees.config import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
+
+_WORST_FIRST = ("parked", "stopped", "restarting", "running")
 
 __all__ = ["Backoff", "Mailbox", "Spec", "SupervisorSpec", "Tree", "WorkerSpec", "start"]
 
@@ -45,9 +49,14 @@ class Tree:
 
     def child(self, path: str) -> ChildInfo:
         child = self._system.children.get(path)
-        if child is None:
+        if child is not None:
+            return child.info(self._system)
+        box = self._system.boxes.get(path)
+        if not isinstance(box, PoolBox):
             raise UnknownPathError(path, self._system.near(path))
-        return child.info(self._system)
+        members = [self._system.children[member.path].info(self._system) for member in list(box.members)]
+        worst = min(members, key=lambda member: _WORST_FIRST.index(member.state))
+        return dataclasses.replace(worst, id=path.rpartition("/")[2], path=path, ref=Ref(self._system, box))
 
     def which_children(self, path: str) -> list[ChildInfo]:
         return [child.info(self._system) for child in self._children(path)]

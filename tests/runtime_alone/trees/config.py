@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeAlias
 
 from actors.spec import Backoff
 
@@ -17,8 +17,16 @@ class Mailbox:
     overflow: str = "block"
 
 
+class Copied:
+    """What can be copied with other words."""
+
+    def model_copy(self, update: Mapping[str, Any]) -> Self:
+        """A copy with these fields changed."""
+        return replace(self, **update)  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, kw_only=True)
-class WorkerSpec:
+class WorkerSpec(Copied):
     """One worker, or a pool of them."""
 
     id: str
@@ -42,7 +50,7 @@ class WorkerSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupervisorSpec:
+class SupervisorSpec(Copied):
     """A supervisor and its children, in start order."""
 
     id: str
