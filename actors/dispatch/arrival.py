@@ -78,14 +78,30 @@ class Landing:
 
     def _land(self) -> None:
         self._turn += 1  # first: what is appended from now on calls again
-        arrived = self._arrived
         try:
-            for _ in range(len(arrived)):
-                arrived.popleft().go_on()
+            self.land()
         finally:
-            if arrived and self._called != self._turn:  # a task has ended the loop with a SystemExit
-                self._called = self._turn
-                self.loop.call_soon(self._land, context=self._context)
+            self._call_again()  # a task may have ended the loop with a SystemExit
+
+    def land(self) -> None:
+        """Let the tasks go on whose answers are there."""
+        arrived = self._arrived
+        for _ in range(len(arrived)):
+            arrived.popleft().go_on()
+
+    def expect(self) -> None:
+        """On the loop: until ``leave`` nobody need call it, because who calls this looks with ``land``."""
+        self._called = self._turn
+
+    def leave(self) -> None:
+        """On the loop: from now on who brings calls it again."""
+        self._turn += 1
+        self._call_again()
+
+    def _call_again(self) -> None:
+        if self._arrived and self._called != self._turn:
+            self.loop.call_soon(self._land, context=self._context)
+            self._called = self._turn
 
     # -- times ---------------------------------------------------------------------------------------------
 
@@ -128,16 +144,21 @@ class _Here(local):
 _HERE: Final = _Here()
 
 
+def landing_of(loop: asyncio.AbstractEventLoop) -> Landing:
+    """That of the loop which runs on this thread."""
+    landing = _HERE.landing
+    if landing is None or landing.loop is not loop:
+        landing = _HERE.landing = Landing(loop)
+    return landing
+
+
 class Arrival(asyncio.Future[None]):
     """One task's wait for one answer: a future that only this task waits for, and the callback of the reply."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(loop=loop)
-        landing = _HERE.landing
-        if landing is None or landing.loop is not loop:
-            landing = _HERE.landing = Landing(loop)
-        self._landing = landing
+        self._landing = landing_of(loop)
         self._go_on: Callable[[Any], object] | None = None
         self._in: contextvars.Context | None = None
         self.waits = True

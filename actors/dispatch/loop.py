@@ -3,12 +3,18 @@
 A life that has something to do becomes one task, which ends when there is nothing left to do: an idle async worker
 costs no task. While a handler awaits, other lives run. Waking many lives costs one wake-up of the loop.
 
+The task makes its first step at once (``begin``), and what that sets off among the lives of this loop happens in the
+same turn (``_run_ready``): an answer goes to the task that awaits it, a message to the life that is to handle it. So an
+ask between two of them needs no turn of the loop, which costs as much as their handlers. After ``TURN_S`` everything
+else has its turn: timers, what was read, other callbacks.
+
 A watchdog thread asks the loop for a sign of life while it has work; a handler that holds the loop up longer than
 ``BLOCK_S`` is reported with the stack it stands in.
 
 There is no lock that a ``schedule`` waits for: it may come from a finalizer that the garbage collector runs anywhere.
 It appends to ``_ready``, has the loop call ``_run_ready``, and only then notes for which turn that was done; the loop
-begins a turn before it looks. So a life that was appended is either found in this turn, or called for in the next.
+begins a turn before it looks, for the last time. So a life that was appended is either found in this turn, or called
+for in the next.
 The thread is started by one caller at a time (``_starting``), and nobody waits for that: who comes meanwhile leaves its
 life in ``_ready``, for the one who is there.
 """
@@ -16,14 +22,16 @@ life in ``_ready``, for the one who is there.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from actors.clock import monotonic
+from actors.dispatch.arrival import landing_of
 from actors.dispatch.disposal import Disposal, let_go
 from actors.dispatch.executor import DaemonExecutor
 from actors.dispatch.wakeup import Turnstile
@@ -35,6 +43,8 @@ if TYPE_CHECKING:
 
 BLOCK_S = 0.25
 """How long a handler may hold up the loop before it is reported."""
+TURN_S = 0.0005
+"""How long lives may set off each other before other callbacks of the loop, and what it reads, get their turn."""
 
 
 class Loop:
@@ -111,12 +121,22 @@ class Loop:
             return
 
     def _run_ready(self) -> None:
-        self._turn += 1  # first: what is appended from now on calls again
+        landing, end = landing_of(asyncio.get_running_loop()), monotonic() + TURN_S
+        self._called = self._turn  # what is appended from now on is found here
+        landing.expect()
         HERE.in_turn = True
         try:
-            for life in self._take_ready():
-                self._run_safely(life, self._run)
+            while self._ready:
+                for life in self._take_ready():
+                    self._run_safely(life, self._run)
+                landing.land()
+                if monotonic() > end:
+                    break
         finally:
+            self._turn += 1  # from now on it calls again
+            if self._ready:
+                self._wake_up()
+            landing.leave()
             HERE.in_turn = False
 
     @staticmethod
@@ -144,16 +164,25 @@ class Loop:
         work = life.next_work()
         if work is None:
             return
-        loop = asyncio.get_running_loop()
         context = life.context_for_run()
-        task = loop.create_task(life.drive(work), name=life.mailbox.path, context=context)
+        task, step = begin(life.drive(work), life.mailbox.path, context)
         life.task = task
         self._tasks.add(task)  # the loop itself holds tasks only weakly
         if not self._busy.is_set():
             self._busy.set()
-        task.add_done_callback(lambda task: self._done(life, task))
+        context.run(step)
+        if not task.done():
+            task.add_done_callback(lambda task: self._done(life, task))
+        elif self._is_through(life, task) and life.next_work() is not None:
+            life.mailbox.release(life)  # after the others
+            self.schedule(life)
 
     def _done(self, life: WorkerLife, task: asyncio.Task[bool]) -> None:
+        if self._is_through(life, task):
+            self._run_safely(life, self._go_on)
+
+    def _is_through(self, life: WorkerLife, task: asyncio.Task[bool]) -> bool:
+        """Its task has ended; True where the life is held still and is to look for more."""
         self._tasks.discard(task)
         if life.task is task:
             life.task = None
@@ -161,10 +190,11 @@ class Loop:
             # Cancelled between two handlers: the order that came with the cancel is still to be obeyed.
             life.mailbox.release(life)
             self.schedule(life)
-        elif (error := task.exception()) is not None:
+            return False
+        if (error := task.exception()) is not None:
             life.fail_internally(error)
-        elif task.result():
-            self._run_safely(life, self._go_on)
+            return False
+        return task.result()
 
     def let_go(self, things: list[Any]) -> None:
         """Let go of what a life on this loop leaves, between two tasks; here and now once the loop is closed."""
@@ -277,6 +307,34 @@ class Loop:
         frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - the documented way to a thread's stack
         stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
         self._blocked(task.get_name() if task is not None else None, blocked_s, stack)
+
+
+def begin(
+    coroutine: Coroutine[Any, Any, bool], name: str, context: contextvars.Context
+) -> tuple[asyncio.Task[bool], Callable[[], object]]:
+    """Make a task, and what makes its first step: the caller runs that in the context, and not the loop a turn later.
+
+    A task has its loop call its first step soon. That call is caught here; nobody else has this context.
+    """
+    loop: Any = asyncio.get_running_loop()
+    call_soon, steps = loop.call_soon, []
+
+    def catch(callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> Any:
+        if context is not own or args:
+            return call_soon(callback, *args, context=context)  # of a finalizer that runs just now
+        return steps.append(callback)
+
+    own = context
+    loop.call_soon = catch
+    try:
+        task = asyncio.Task(coroutine, loop=loop, name=name, context=context)
+    finally:
+        del loop.call_soon
+    return task, steps[0] if steps else _nothing
+
+
+def _nothing() -> None:
+    """A loop that is none of asyncio's may make the first step itself."""
 
 
 async def _settle() -> None:
