@@ -317,7 +317,8 @@ def begin(
     A task has its loop call its first step soon. That call is caught here; nobody else has this context.
     """
     loop: Any = asyncio.get_running_loop()
-    call_soon, steps = loop.call_soon, []
+    call_soon = loop.call_soon
+    steps: list[Callable[..., object]] = []
 
     def catch(callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> Any:
         if context is not own or args:
