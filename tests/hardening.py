@@ -173,6 +173,16 @@ def eventually(condition: Callable[[], Any], what: str = "it") -> Any:
     return result
 
 
+def counted(count: Callable[[], int], wanted: int, what: str) -> None:
+    """Wait until so many are done: as long as it takes, on a slow machine too, but never where nothing gets on."""
+    pause, end, before = threading.Event(), monotonic() + LONG_S, -1
+    while (now := count()) < wanted:
+        if now != before:
+            end, before = monotonic() + LONG_S, now
+        assert monotonic() < end, f"{what}: {now} of {wanted}, and no more came for {LONG_S:g} s"
+        pause.wait(0.05)
+
+
 def life_of(tree: Tree, path: str) -> Any:
     """The present life at a path."""
     return tree._system.children[path].life
