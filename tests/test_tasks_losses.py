@@ -8,60 +8,18 @@ from typing import Any
 import pytest
 
 from actors.tasks import events
-from tests.resuming import NotingStore, records, report_of
+from tests.deadly import Deadly
+from tests.resuming import NotingStore, records
 from trees import Escalate, Failover, Retry, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 WAIT_S = 20.0
 
 
-class Deadly:
-    """A process dies as soon as a poison is begun: what had been recorded by then is all that is left."""
-
-    def __init__(self, spec: Any) -> None:
-        self.spec = spec
-        self.store = NotingStore()
-        self.deaths = 0
-        self.begun: list[str] = []
-
-    def run(self, most: int) -> Any:
-        """Processes, one after the other, until the task has ended; its report, or None after so many deaths."""
-        for _ in range(most):
-            died, cut = threading.Event(), list[Any]()
-            store = self.store
-
-            def execute(task: Any, context: Any) -> str:
-                self.begun.append(task.id)
-                if task.id.startswith("poison"):
-                    with _LOCK:
-                        if not died.is_set():  # noqa: B023
-                            cut.extend(store.changes)  # noqa: B023
-                            died.set()  # noqa: B023
-                    return "never kept"
-                if task.id.startswith("slow"):
-                    died.wait(0.15)  # noqa: B023
-                return "done"
-
-            with start(self.spec(execute), store=store) as tree:
-                handle = tree.submit(Task("go", id="t"))
-                ended = threading.Event()
-                handle._done.add_done_callback(ended.set)
-                while not died.is_set() and not ended.is_set() and not handle.escalations:
-                    threading.Event().wait(0.005)
-                if not died.is_set():
-                    return report_of(tree, "t") if ended.is_set() else handle.escalations
-            self.deaths += 1
-            self.store = NotingStore(cut)
-        return None
-
-
-_LOCK = threading.Lock()
-
-
 def spec_of(ids: list[str], ladder: list[Any], **more: Any) -> Any:
     plan = StaticPlan([Subtask(id_, worker="w", required=False) for id_ in ids])
 
-    def spec(execute: Any) -> SupervisorSpec:
-        worker = WorkerSpec(id="w", execute=execute, breaker=None, pool=8)
+    def spec(deadly: Deadly) -> SupervisorSpec:
+        worker = WorkerSpec(id="w", execute=deadly.execute, breaker=None, pool=8)
         return SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=ladder, **more), children=[worker])
 
     return spec
@@ -72,7 +30,7 @@ def test_after_so_many_losses_it_has_failed_and_its_ladder_goes_on(max_losses: i
     ladder = [Retry(max_attempts=tries, initial_s=0.0, max_s=0.0)]
     deadly = Deadly(spec_of(["poison"], ladder, max_losses=max_losses))
 
-    report = deadly.run(20)
+    report = deadly.run_one(20)
 
     assert deadly.deaths == max_losses * tries
     assert report.failed["poison"].startswith("AttemptLostError")
@@ -82,7 +40,7 @@ def test_after_so_many_losses_it_has_failed_and_its_ladder_goes_on(max_losses: i
 def test_a_person_is_asked_where_the_ladder_says_so() -> None:
     deadly = Deadly(spec_of(["poison"], [Failover(), Escalate()]))
 
-    (question,) = deadly.run(20)
+    (question,) = deadly.run_one(20)
 
     assert deadly.deaths == 3
     assert "3 processes" in question.error
@@ -95,7 +53,7 @@ def test_those_that_ran_beside_it_get_through_whatever_their_order(order: str, p
     ids.insert({"first": 0, "middle": 3, "last": 6}[order], "poison")
     deadly = Deadly(spec_of(ids, [], max_parallel=parallel))
 
-    report = deadly.run(30)
+    report = deadly.run_one(30)
 
     assert report is not None
     assert set(report.failed) == {"poison"}
@@ -107,7 +65,7 @@ def test_two_of_them_are_found_one_after_the_other() -> None:
     ids = ["slow0", "poison0", "slow1", "poison1", "slow2"]
     deadly = Deadly(spec_of(ids, [Retry(2, initial_s=0.0, max_s=0.0)]))
 
-    report = deadly.run(30)
+    report = deadly.run_one(30)
 
     assert set(report.failed) >= {"poison0", "poison1"}
     assert "slow0" in report.results or "slow1" in report.results

@@ -32,6 +32,7 @@ from actors.tasks.state import TaskState
 from actors.tasks.task import Subtask, Usage, same_instruction
 
 if TYPE_CHECKING:
+    from actors.life import Life
     from actors.tasks.attempt import Attempt
     from actors.tasks.executable import Catalogue, ExecutableInfo
     from actors.tasks.ground import Ground
@@ -92,6 +93,8 @@ class Desk:
         self.effects = Effects(ground.system, self._broke)
         self.resumed = Reply()
         """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""
+        self.closing: Life | None = None
+        """The incarnation that is being stopped with all that is beside it: the order to stop overtakes ``Closing``."""
         self._numbers = itertools.count(1)
 
     def __repr__(self) -> str:

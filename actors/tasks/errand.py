@@ -6,7 +6,8 @@ supervisor but the attempt that it is for: it is never restarted, because whethe
 decision.
 
 It is a coroutine on the event loop. What is sync in it is called aside (``actors.tasks.aside``), and so is all that is
-made of what comes back. As many run at once as its desk has slots for (``actors.tasks.slots``).
+made of what comes back. As many run at once as its desk has slots for (``actors.tasks.slots``), and when one of them
+begins is decided in ``actors.tasks.turns``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from actors.worker import BodyWorker
 if TYPE_CHECKING:
     from actors.tasks.attempt import Attempt
     from actors.tasks.ground import Desk, Ground
-    from actors.tasks.orchestrator import Orchestrator
 
 GRACE_S = 0.5
 """How long cancelled code may take to end before it is left to itself."""
@@ -42,9 +42,7 @@ class Errand:
     def __init__(self, ground: Ground, attempt: Attempt, call: Callable[[Any, Any], Any], *, is_async: bool) -> None:
         self._ground = ground
         self._attempt = attempt
-        self.begun = False
-        self.when_begun: Callable[[], None] | None = None
-        """Called when it begins: its time counts from there."""
+        self._begun = False
         code = call if is_async else _off_loop(call)
         recipe = WorkerRecipe(
             make=lambda _: BodyWorker(self._run, (code,), {}),
@@ -61,19 +59,20 @@ class Errand:
         self.life = WorkerLife(ground.system, ChildSpec(id=attempt.role, recipe=recipe), box, self)
         attempt.errand = self
 
-    def start(self) -> None:
-        """Begin, once."""
-        if not self._ground.may_start() or not self._attempt.give_once():
-            return
+    def has_slot(self, begin: Callable[[], object]) -> bool:
+        """Whether it has a slot, or gets one at once; else ``begin`` is called when it does."""
         self._ground.errands.add(self)
-        if self._attempt.desk.slots.enter(self, self._begin):
-            self._begin()
+        return self._attempt.desk.slots.enter(self, begin)
 
-    def _begin(self) -> None:
-        self.begun = True
-        if self.when_begun is not None:
-            self.when_begun()
-        self.life.start()
+    def start(self) -> bool:
+        """Begin, once, where it has a slot; whether it has begun, now or before."""
+        attempt = self._attempt
+        if attempt.done:
+            self.kill()
+        elif self._ground.may_start() and attempt.give_once():
+            self._begun = True
+            self.life.start()
+        return self._begun and not attempt.done
 
     def kill(self) -> None:
         """End it: what is async is cancelled, a thread is left to itself."""
@@ -100,6 +99,7 @@ class Errand:
         return True
 
     def _over(self) -> None:
+        """It is over, or was never begun."""
         self._ground.errands.discard(self)
         self._ground.system.loop.call(partial(self._attempt.desk.slots.leave, self))
         self._attempt.fail(ActorStoppedError(self._attempt.path, "was ended"))
@@ -122,23 +122,6 @@ class Errand:
         finally:
             current.end()
         self._attempt.complete(result)
-
-
-def begin(to: Orchestrator, attempt: Attempt) -> None:
-    """Have the errand of an attempt begin as soon as there is a slot, and end when its time is up."""
-    errand, limit = attempt.errand, to.settings.step_timeout_s
-    if attempt.done:
-        to.desk.post(attempt)  # its outcome may have come while there was no mailbox for it
-    elif errand is not None:
-
-        def watch() -> None:
-            if limit is not None:
-                attempt.timer = to.at(to.time() + limit, lambda: to.launching.end(attempt, "timeout"))
-
-        errand.when_begun = watch
-        if errand.begun:
-            watch()
-        to.act(errand.start)
 
 
 def _off_loop(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Coroutine[Any, Any, Any]]:

@@ -183,13 +183,16 @@ class AttemptTimeoutError(TaskError, TimeoutError):
 class AttemptLostError(TaskError):
     """An attempt whose process ended with it, as often as is allowed: perhaps because of it."""
 
-    def __init__(self, subtask: str, losses: int) -> None:
-        super().__init__(subtask, losses)
+    def __init__(self, subtask: str, losses: int, what: str = "subtask") -> None:
+        super().__init__(subtask, losses, what)
         self.subtask = subtask
+        """Its id; of a step of the task: plan, review or combine."""
         self.losses = losses
+        self.what = what
+        """subtask, step, or undo of subtask."""
 
     def __str__(self) -> str:
-        return f"subtask {self.subtask!r}: {self.losses} processes one after the other have ended while it ran"
+        return f"{self.what} {self.subtask!r}: {self.losses} processes one after the other have ended while it ran"
 
 
 class EscalationError(TaskError):

@@ -10,42 +10,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from actors.errors import Problem
-from actors.events import LOGGED_ERROR, LOGGED_TIME, UNLOGGED, Event
+from actors.events import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
 from actors.tasks.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.naming import OLD_IDS
-from actors.tasks.task import NO_USAGE, Plan, Subtask, Task, TaskStatus, Usage
+from actors.tasks.step_events import Planned, PlanRefused, Reviewed, StepPutBack, StepStarted, Synthesized
+from actors.tasks.task import NO_USAGE, Subtask, Task, TaskStatus, Usage
+from actors.tasks.task_event import SubtaskEvent, TaskEvent
 
-__all__ = ["BreakerChanged", "BreakerClosed", "BreakerHalfOpened", "BreakerOpened"]
+__all__ = [
+    "BreakerChanged",
+    "BreakerClosed",
+    "BreakerHalfOpened",
+    "BreakerOpened",
+    "PlanRefused",
+    "Planned",
+    "Reviewed",
+    "StepPutBack",
+    "StepStarted",
+    "SubtaskEvent",
+    "Synthesized",
+    "TaskEvent",
+]
 """Records of the stores, too, and told by the same names as those that are declared here."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskEvent(Event):
-    """Something that happened to a task of the supervisor at ``path``."""
-
-    large: ClassVar[str] = ""
-    """The one field that may be large: a store keeps it apart."""
-
-    task: str  # its id
-    at: float = field(metadata=UNLOGGED)
-
-    @property
-    def task_id(self) -> str:
-        """The same, by the name that a report has for it."""
-        return self.task
-
-
-@dataclass(frozen=True, slots=True)
-class SubtaskEvent(TaskEvent):
-    """Something that happened to one subtask."""
-
-    subtask: str
-
-    @property
-    def has_question(self) -> bool:
-        """Where a person was asked, or has said no, question or answer stands in the place of an error."""
-        return getattr(self, "kind", "") in {"escalated", "unanswered", "denied"}
 
 
 # -- the task ------------------------------------------------------------------------------------------------
@@ -76,29 +62,6 @@ class TaskJoined(TaskEvent):
 
     chain: tuple[str, ...]
     lineage: tuple[str, ...] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRefused(TaskEvent):
-    """A planner failed, or made a plan that does not fit; it is told what is wrong."""
-
-    level: ClassVar[str] = "WARNING"
-    number: int
-    problems: tuple[Problem, ...] = field(metadata=LOGGED_ERROR)
-    needed: tuple[str, ...] | None = field(default=None, metadata=LOGGED_ERROR)
-    """What nobody can do, where that is what is wrong."""
-    known: tuple[str, ...] = field(default=(), metadata=UNLOGGED)
-    usage: Usage = NO_USAGE  # of the step; the same below
-
-
-@dataclass(frozen=True, slots=True)
-class Planned(TaskEvent):
-    """This is the plan."""
-
-    large: ClassVar[str] = "plan"
-    plan: Plan = field(repr=False)
-    warnings: tuple[str, ...] = field(default=(), metadata=LOGGED_ERROR)
-    usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,32 +291,7 @@ class EscalationExpired(SubtaskEvent):
     escalation: str
 
 
-# -- quality -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Reviewed(TaskEvent):
-    """A reviewer has spoken, or failed: then ``error`` says how."""
-
-    large: ClassVar[str] = "rerun"
-    iteration: int
-    passed: bool
-    rerun: dict[str, str] = field(repr=False)
-    """Subtasks that run again, with their feedback."""
-    best_effort: bool = False
-    """It has not passed, and is taken as it is."""
-    error: str = field(default="", metadata=LOGGED_ERROR)
-    usage: Usage = NO_USAGE
-
-
-@dataclass(frozen=True, slots=True)
-class Synthesized(TaskEvent):
-    """The output; where the synthesizer failed, the results as they are, and ``error`` says how it failed."""
-
-    large: ClassVar[str] = "output"
-    output: Any = field(repr=False)
-    error: str = field(default="", metadata=LOGGED_ERROR)
-    usage: Usage = NO_USAGE
+# -- compensation --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,6 +156,7 @@ class Giving:
     def _wait_for(self, node: Node, attempt: Attempt, entry: Entry | None) -> None:
         to = self._to
         to.launching.hold(attempt, node)
+        to.suspects.passes(node.losses, attempt)
         if entry is not None:
             entry.occupy(attempt)
             self._resume_limits(node, attempt, entry)

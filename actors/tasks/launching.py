@@ -7,6 +7,7 @@ middle of a step meanwhile, so cancelling one is exact.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.supervision import ReplaceChild
@@ -20,7 +21,6 @@ from actors.tasks.schedule import LaneKey, ReadyQueue
 from actors.tasks.selection import lane_of, nobody, put_off, serve
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
-from actors.tasks.suspects import Suspects
 from actors.tasks.task import NO_USAGE, SubtaskStatus, Usage
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ class Launching:
         """Of those, how many wait for something that they asked for: they hold no slot."""
         self._priorities: set[int] = set()
         """Of all tasks so far: where there is only one, nothing gives way to anything."""
-        self._suspects = Suspects(orchestrator.settings.max_losses)
         self._giving_way: set[str] = set()
         """Attempts that are being preempted."""
 
@@ -90,15 +89,15 @@ class Launching:
 
     def is_put_off(self, node: Node) -> bool:
         """Whether it could run, and waits for another one that has perhaps killed processes, too."""
-        return self._suspects.has(node)
+        return self._to.suspects.has(node)
 
     # -- starting ------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
         """Start whatever can be started now."""
         queue, most = self.queue, self._to.settings.max_parallel
-        for state, node in self._suspects.released():
-            self.requeue(state, node)
+        suspects = self._to.suspects
+        suspects.release()
         while len(self.running) - self.waiting < most and self._to.delegating.returns():
             pass
         while queue.size:
@@ -111,7 +110,7 @@ class Launching:
                 return
             (state, node), served = found
             self._to.task = state.id
-            if self._suspects.must_wait(state, node):
+            if node.losses and suspects.must_wait(node.losses, node, partial(self.requeue, state, node)):
                 continue
             if isinstance(served, Failure):
                 self._to.trying.failed(state, node, nobody(state, node, self._to), None)
@@ -130,7 +129,7 @@ class Launching:
         to.record(state, event)
         attempt = to.giving.make(state, node, entry)
         self.hold(attempt, node)
-        self._suspects.started(node, attempt)
+        to.suspects.passes(node.losses, attempt)
         if entry.breaker is not None:
             attempt.token = entry.breaker.begin(now)
             if entry.breaker.state == "half_open":
@@ -147,11 +146,13 @@ class Launching:
 
     def end(self, attempt: Attempt, why: str, *, at_once: bool = False) -> None:
         """Have an attempt end: taken back, cancelled, or given up with its worker's incarnation."""
-        if attempt.done or attempt.withdraw(why):
+        if attempt.done:
             return
+        is_withdrawn = attempt.withdraw(why)
         if attempt.errand is not None:
             attempt.ended_by = attempt.ended_by or why
-            attempt.errand.kill()
+            attempt.errand.kill()  # also one that waits for a slot, or has one
+        if is_withdrawn or attempt.errand is not None:
             return
         entry = self._to.staff.get(attempt.worker)
         if entry is not None and entry.is_team:

@@ -45,6 +45,9 @@ class Liaison:
         """All is about to be stopped."""
         orchestrator = self._supervisor.roster.children.get(ORCHESTRATOR)
         if orchestrator is not None and orchestrator.life is not None:
+            desk = self._supervisor.system.tasks.desks.get(self._supervisor.path)
+            if desk is not None:
+                desk.closing = orchestrator.life
             self._tell(Closing(orchestrator.life))
 
     def _tell(self, message: Any) -> None:

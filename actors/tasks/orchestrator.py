@@ -28,7 +28,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.base import Hardened
-from actors.events import Event
 from actors.mailbox import Refusal
 from actors.tasks import events, writable
 from actors.tasks.attempt import Attempt
@@ -65,9 +64,11 @@ from actors.tasks.people import People
 from actors.tasks.staff import Staff
 from actors.tasks.state import TaskState
 from actors.tasks.store_events import JournalDamaged
+from actors.tasks.suspects import Suspects
 from actors.tasks.task import TaskStatus
 from actors.tasks.teamwork import PARTINGS, Teamwork
 from actors.tasks.trying import Trying
+from actors.tasks.turns import STOPPED, Turns
 from actors.tasks.undoing import Undoing
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class Orchestrator(Hardened):
         self.desk = self.ground.desk(self.path, settings)
         self.states: dict[str, TaskState] = {}
         self.staff = Staff()
+        self.suspects = Suspects(settings.max_losses)
+        self.turns = Turns(self)
         self.launching = Launching(self)
         self.giving = Giving(self)
         self.undoing = Undoing(self)
@@ -112,8 +115,7 @@ class Orchestrator(Hardened):
         self.begun = False  # it has taken up its tasks, and hears of them
         self.closing = False
         self._effects: list[Effect] = []
-        self.task: str | None = None
-        """The task that the present message is about, as far as that is known."""
+        self.task: str | None = None  # that the present message is about, as far as that is known
         self._order: object = None  # the one that is being carried out
         self._recorded: events.TaskEvent | None = None  # the last event that was about to be recorded
 
@@ -136,12 +138,15 @@ class Orchestrator(Hardened):
 
     def on_stop(self) -> None:
         """Record what has succeeded and was not heard of yet: the order to stop overtakes it."""
+        self.closing = self.closing or self.desk.closing is self.life
         for attempt in list(self.ground.attempts.values()) if self.begun else ():
             # Where all is being stopped, what was stopped says so in the journal: its process did not die with it.
             if attempt.desk is self.desk and (attempt.succeeded or (attempt.done and self.closing)):
                 self._outcome(attempt)
             elif attempt.desk is self.desk:
                 self.course.count(attempt)
+        for state in self.states.values() if self.begun and self.closing else ():
+            self.turns.put_back(state, STOPPED)
         self._flush()
 
     def _staffed(self, staffed: Staffed) -> None:
@@ -367,10 +372,6 @@ class Orchestrator(Hardened):
         """Have something done at a time, in seconds since 1970, unless this incarnation is over by then."""
         message = Due(self.life, then, self.task)
         return self.system.timers.call_at(due - self.ground.epoch, lambda: self.desk.post(message))
-
-    def publish(self, event: Event) -> None:
-        """Tell of something that is not kept."""
-        self.system.publish(event)
 
     def _flush(self) -> None:
         effects, self._effects = self._effects, []

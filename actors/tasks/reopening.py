@@ -29,6 +29,7 @@ def reopen(state: TaskState, event: events.TaskReopened) -> None:
     if state.final is None:
         return
     state.final = state.ending = state.refusal = state.output = None
+    state.step, state.step_losses = "", 0
     state.paused = state.reviewed = state.combined = state.best_effort = False
     state.refusals = state.iterations = 0
     state.submitted_at, state.finished_at = event.at, 0.0

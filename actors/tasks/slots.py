@@ -18,14 +18,19 @@ class Slots:
     def __init__(self, most: int) -> None:
         self._most = most
         self._busy: set[Any] = set()
-        self._waiting: dict[Any, Callable[[], None]] = {}
+        self._waiting: dict[Any, Callable[[], object]] = {}
 
     def __repr__(self) -> str:
         return f"<Slots {len(self._busy)}/{self._most}, {len(self._waiting)} wait>"
 
-    def enter(self, who: Any, begin: Callable[[], None]) -> bool:
-        """True where there is a slot at once, which is taken; else ``begin`` is called when there is one."""
-        if len(self._busy) < self._most:
+    def enter(self, who: Any, begin: Callable[[], object]) -> bool:
+        """True where it has a slot, or there is one, which is taken; else ``begin`` is called when it gets one.
+
+        Whoever waits already keeps its place, and what was to be called before is not.
+        """
+        if who in self._busy:
+            return True
+        if who not in self._waiting and len(self._busy) < self._most:
             self._busy.add(who)
             return True
         self._waiting[who] = begin

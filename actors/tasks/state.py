@@ -16,9 +16,10 @@ from typing import Any, Final
 
 from actors.tasks import events
 from actors.tasks.naming import OLD_IDS
-from actors.tasks.node import LOST, UNBEGUN, Escalation, Node, act_of, stand_still
+from actors.tasks.node import LOST, UNBEGUN, Escalation, Node, stand_still
 from actors.tasks.outcome import UNKNOWN, Kind
-from actors.tasks.reopening import reopen, revise
+from actors.tasks.reopening import reopen
+from actors.tasks.step_folding import APPLY_STEPS, step_over
 from actors.tasks.task import NO_USAGE, Plan, SubtaskStatus, Task, TaskStatus, Usage
 
 _NUMBERS: Final = itertools.count()
@@ -76,6 +77,10 @@ class TaskState:
         self.compensated: list[str] = []
         self.undo_errors: dict[str, str] = {}
         self.undoing: str | None = None  # whose undo is under way
+        self.step = ""
+        """The step that was begun, and of whose end there is no record: plan, review, combine or undo; else empty."""
+        self.step_losses = 0
+        """Processes that have ended one after the other with the present step, or undo."""
         self.delegations = 0
 
     def __repr__(self) -> str:
@@ -123,10 +128,12 @@ class TaskState:
     def _refused(self, event: events.PlanRefused) -> None:
         self.refusals, self.refusal = event.number, event
         self.usage += event.usage
+        step_over(self)
 
     def _planned(self, event: events.Planned) -> None:
         self.plan, self.warnings, self.planned_at = event.plan, event.warnings, event.at
         self.usage += event.usage
+        step_over(self)
         self.phase = "running"
         nodes = self.nodes = {spec.id: Node(spec) for spec in event.plan.subtasks}
         dependants: dict[str, list[Node]] = {}
@@ -150,6 +157,7 @@ class TaskState:
 
     def _is_ending(self, event: events.TaskEnding) -> None:
         self.ending, self.final = event, None
+        step_over(self)
         if event.parent is not None:
             self.parent, self.reported = event.parent, self.usage
         if self.phase != "planning":
@@ -294,6 +302,7 @@ class TaskState:
         node.escalation, node.answered = escalation, None
         if event.undoing:
             node.undo_error = event.error
+            step_over(self)
             return
         self._attempt_over(node, event)
         node.made = max(node.made, node.attempt)
@@ -321,55 +330,6 @@ class TaskState:
         if escalation is not None:
             self.nodes[escalation.subtask].escalation = None
 
-    # -- quality -------------------------------------------------------------------------------------------
-
-    def _was_reviewed(self, event: events.Reviewed) -> None:
-        self.iterations = event.iteration
-        self.best_effort |= event.best_effort
-        self.usage += event.usage
-        if event.error:
-            self.notes.append(f"reviewer: {event.error}")
-        self.reviewed = not event.rerun
-        if event.rerun:
-            revise(self, event.rerun)
-        self.phase = "running"
-
-    def _synthesized(self, event: events.Synthesized) -> None:
-        self.output, self.combined = event.output, True
-        self.usage += event.usage
-        if event.error:
-            self.notes.append(f"synthesizer: {event.error}")
-            self.best_effort = True
-
-    # -- compensation --------------------------------------------------------------------------------------
-
-    def _compensating(self, event: events.Compensating) -> None:
-        node = self.nodes[event.subtask]
-        self.phase = "undoing"
-        node.undo_attempt, node.due, node.answered = event.attempt, None, None
-        node.compensating = act_of(node, event.worker, event.act)
-        self.undoing = node.id
-
-    def _undo_retrying(self, event: events.CompensationRetrying) -> None:
-        node = self.nodes[event.subtask]
-        node.undo_attempt, node.due = event.attempt, event.due
-
-    def _compensated(self, event: events.Compensated) -> None:
-        node = self.nodes[event.subtask]
-        act = act_of(node, event.worker, event.act)
-        if act is not None:
-            act.undone, act.stands = not event.error, bool(event.error)
-        self.undoing = None
-        node.compensating, node.undo_attempt, node.due, node.answered = None, 0, None, None
-        if event.error:
-            self.undo_errors[node.id] = event.error
-            return
-        if not event.nothing and not any(act.needs_undo for act in node.acts or ()):
-            if node.status is SubtaskStatus.SUCCEEDED:  # else it stays what it is: the report says how it failed
-                node.status = SubtaskStatus.COMPENSATED
-            if node.id not in self.compensated and node.id not in self.undo_errors:
-                self.compensated.append(node.id)
-
 
 _APPLY: Final[dict[type[events.TaskEvent], Callable[[TaskState, Any], None]]] = {
     events.TaskSubmitted: TaskState._submitted,  # noqa: SLF001 - its own
@@ -394,9 +354,5 @@ _APPLY: Final[dict[type[events.TaskEvent], Callable[[TaskState, Any], None]]] = 
     events.EscalationRaised: TaskState._raised,  # noqa: SLF001
     events.EscalationAnswered: TaskState._answered,  # noqa: SLF001
     events.EscalationExpired: TaskState._expired,  # noqa: SLF001
-    events.Reviewed: TaskState._was_reviewed,  # noqa: SLF001
-    events.Synthesized: TaskState._synthesized,  # noqa: SLF001
-    events.Compensating: TaskState._compensating,  # noqa: SLF001
-    events.CompensationRetrying: TaskState._undo_retrying,  # noqa: SLF001
-    events.Compensated: TaskState._compensated,  # noqa: SLF001
+    **APPLY_STEPS,
 }

@@ -19,8 +19,8 @@ from actors.tasks.aside import aside
 from actors.tasks.attempt import Attempt
 from actors.tasks.check import check_plan, is_quick, resolved_plan
 from actors.tasks.context import Context
-from actors.tasks.errand import Errand, begin
-from actors.tasks.errors import AttemptTimeoutError, NoCapableWorkerError
+from actors.tasks.errand import Errand
+from actors.tasks.errors import AttemptLostError, AttemptTimeoutError, NoCapableWorkerError
 from actors.tasks.outcome import Failure, text_of
 from actors.tasks.planner import ModelPlanner, as_plan, is_inline
 from actors.tasks.policy import Verdict
@@ -30,6 +30,7 @@ from actors.tasks.state import TaskState
 from actors.tasks.synthesis import ModelSynthesizer, json_form
 from actors.tasks.synthesis import is_inline as is_inline_synthesis
 from actors.tasks.task import NO_USAGE, Plan, Subtask, SubtaskStatus, TaskStatus, Usage
+from actors.tasks.turns import ENDED, STOPPED
 from actors.tasks.written import from_json, to_json
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Steps:
         task = state.task.model_copy(update={"id": state.id}) if state.task.id is None else state.task
         is_pure = is_inline(planner, task, catalogue)
         problems = [str(problem) for problem in refusal.problems] if refusal is not None else []
-        hopeless = refusal is not None and refusal.needed is not None and is_pure
+        hopeless = refusal is not None and (refusal.is_last or (refusal.needed is not None and is_pure))
         if hopeless or state.refusals >= to.settings.max_plan_attempts:
             self._course.end(state, TaskStatus.FAILED, "plan", "; ".join(problems))
             return
@@ -124,9 +125,12 @@ class Steps:
         needed: tuple[str, ...] | None = None,
         known: tuple[str, ...] = (),
         usage: Usage = NO_USAGE,
+        *,
+        is_last: bool = False,
     ) -> None:
         to, number = self._to, state.refusals + 1
-        to.record(state, events.PlanRefused(to.path, state.id, to.time(), number, problems, needed, known, usage))
+        said = (problems, needed, known, usage, is_last)
+        to.record(state, events.PlanRefused(to.path, state.id, to.time(), number, *said))
         self._go_on(state)
 
     # -- reviewing -----------------------------------------------------------------------------------------
@@ -202,6 +206,11 @@ class Steps:
         to = self._to
         key = f"{state.id}/{role}#{number}"
         attempt = to.ground.attempts.get(key)
+        if attempt is None and state.step:
+            lost = to.turns.lost(state, "step", role)  # only a process that is gone leaves one behind
+            if lost is not None:
+                self._failed(state, role, lost, text_of(lost), NO_USAGE)
+                return
         if attempt is None:
             path = f"{to.path}/{role}"
             spec = Subtask(id=role, instruction=state.task.goal)
@@ -218,7 +227,7 @@ class Steps:
             code, is_async_ = _with_own(call, args)
             Errand(to.ground, attempt, code, is_async=is_async_)
         self._running[state.id] = attempt
-        begin(to, attempt)
+        to.turns.want(state, attempt, lambda: events.StepStarted(to.path, state.id, to.time(), role, number))
 
     def end(self, state: TaskState) -> None:
         """Nobody wants its step any more."""
@@ -266,16 +275,29 @@ class Steps:
             is_failure = isinstance(said, Failure)
             error, text = (said.error, said.told) if is_failure else (attempt.error, text_of(attempt.error))
         else:
-            self._course.count(attempt)
-            self._to.ground.forget(attempt)  # it was ended for reasons of others: once more
-            self._course.advance(state)
+            self._once_more(attempt, state)
             return
-        if role == "plan":
-            self._refuse(state, error, text, attempt.take_used())
+        self._failed(state, role, error, text, attempt.take_used())
+
+    def _once_more(self, attempt: Attempt, state: TaskState) -> None:
+        """One was ended for reasons of others."""
+        to = self._to
+        self._course.count(attempt)
+        to.turns.put_back(state, STOPPED if to.closing else ENDED)
+        to.ground.forget(attempt)
+        if not to.closing:
+            self._course.advance(state)
+
+    def _failed(self, state: TaskState, role: str, error: BaseException, text: str, usage: Usage) -> None:
+        if isinstance(error, AttemptLostError) and role == "plan":
+            hint = "Find out what it does to them: no memory left, a fault in compiled code. Then submit it again."
+            self._refused(state, (Problem(f"task {state.id}", str(error), hint),), is_last=True)
+        elif role == "plan":
+            self._refuse(state, error, text, usage)
         elif role == "review":
-            self._review_failed(state, text, attempt.take_used())
+            self._review_failed(state, text, usage)
         else:
-            self._combine_failed(state, text, attempt.take_used())
+            self._combine_failed(state, text, usage)
 
 
 class Checked(NamedTuple):

@@ -1,4 +1,4 @@
-"""Subtasks that perhaps kill their process: those on their last chance run one at a time.
+"""Code that perhaps kills its process, of subtasks, steps and undos: what is on its last chance runs one at a time.
 
 Several attempts were under way when a process died, again and again: one of them is the culprit, and the next loss
 would be the last of each. Nobody can tell which. So of these one at a time is started: if the process dies again, it
@@ -14,12 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.tasks.node import Node
-from actors.tasks.state import TaskState
-from actors.tasks.task import SubtaskStatus
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from actors.tasks.attempt import Attempt
 
@@ -30,30 +26,30 @@ class Suspects:
     def __init__(self, max_losses: int) -> None:
         self._last_chance = max(1, max_losses - 1)
         self._running: Attempt | None = None
-        self._put_off: dict[int, tuple[TaskState, Node]] = {}
-        """By identity of the node."""
+        self._put_off: dict[object, Callable[[], None]] = {}
 
-    def must_wait(self, state: TaskState, node: Node) -> bool:
-        """Whether a subtask whose turn it is has to wait for another suspect; if so it is kept here."""
-        if node.losses < self._last_chance or not self._one_runs():
+    def must_wait(self, losses: int, who: object, again: Callable[[], None]) -> bool:
+        """Whether one whose turn it is has to wait for another suspect; then ``again`` is called when it need not."""
+        if losses < self._last_chance or self._running is who or not self._one_runs():
             return False
-        self._put_off[id(node)] = (state, node)
+        self._put_off[who] = again
         return True
 
-    def started(self, node: Node, attempt: Attempt) -> None:
-        """An attempt begins."""
-        if node.losses >= self._last_chance:
+    def passes(self, losses: int, attempt: Attempt) -> None:
+        """One that need not wait is about to begin."""
+        if losses >= self._last_chance:
             self._running = attempt
 
-    def released(self) -> Iterator[tuple[TaskState, Node]]:
-        """Those who wait no longer, because none runs now."""
+    def release(self) -> None:
+        """Have those look again that wait, where none runs now: the first of them goes on, the others wait for it."""
         if self._put_off and not self._one_runs():
             put_off, self._put_off = self._put_off, {}
-            yield from (each for each in put_off.values() if each[1].status is SubtaskStatus.QUEUED)
+            for again in put_off.values():
+                again()
 
-    def has(self, node: Node) -> bool:
+    def has(self, who: object) -> bool:
         """Whether it waits here."""
-        return id(node) in self._put_off
+        return who in self._put_off
 
     def _one_runs(self) -> bool:
         running = self._running

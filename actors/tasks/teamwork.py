@@ -130,7 +130,7 @@ class Teamwork:
             self._finished_before(state)
         elif to.store.create(id_, to.path, event):
             state = to.states[id_] = folded(id_, [event])
-            to.publish(event)
+            to.system.publish(event)
             if to.begun:
                 to.course.begin(state)
 

@@ -19,7 +19,7 @@ from actors.tasks import events, ladder
 from actors.tasks.attempt import STOP, Attempt, AttemptEnded
 from actors.tasks.classify import NEUTRAL, classify
 from actors.tasks.context import Context
-from actors.tasks.errand import Errand, begin
+from actors.tasks.errand import Errand
 from actors.tasks.errors import AttemptTimeoutError, NoCapableWorkerError, StoreError
 from actors.tasks.folding import folded
 from actors.tasks.node import Act, Node, part_of
@@ -27,6 +27,7 @@ from actors.tasks.outcome import Done, Failure, Kind
 from actors.tasks.policy import Escalate, Retry
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
+from actors.tasks.turns import ENDED, STOPPED
 
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
@@ -121,11 +122,6 @@ class Undoing:
 
     # -- one act -------------------------------------------------------------------------------------------
 
-    def _begin(self, state: TaskState, node: Node, act: Act, number: int) -> None:
-        to = self._to
-        to.record(state, events.Compensating(to.path, state.id, to.time(), node.id, act.worker, act.number, number))
-        self._call(state, node, act, number)
-
     def _go_on(self, state: TaskState, node: Node) -> None:
         """Of a new incarnation: one was under way, or waited for its time."""
         act = node.compensating
@@ -134,7 +130,7 @@ class Undoing:
         if node.due is not None:
             self._wait_for(state, node, act, node.due)
         else:
-            self._call(state, node, act, node.undo_attempt)
+            self._begin(state, node, act, node.undo_attempt)
 
     def _wait_for(self, state: TaskState, node: Node, act: Act, due: float) -> None:
         """Call it again when its time has come."""
@@ -149,33 +145,44 @@ class Undoing:
         else:
             self._to.at(due, again)
 
-    def _call(self, state: TaskState, node: Node, act: Act, number: int) -> None:
-        to = self._to
-        how = self._how(state, node, act)
+    def _begin(self, state: TaskState, node: Node, act: Act, number: int) -> None:
+        """Have it called when its turn has come; or go on with a call that another incarnation had begun."""
+        to, how = self._to, self._how(state, node, act)
+
+        def start() -> events.Compensating:
+            return events.Compensating(to.path, state.id, to.time(), node.id, act.worker, act.number, number)
+
         key = f"{state.id}/{node.id}#{act.number}.{act.worker}~undo.{number}"
         attempt = to.ground.attempts.get(key)
-        if attempt is not None:
-            self._live[state.id] = attempt
-            if attempt.done or attempt.errand is not None:
-                begin(to, attempt)
-            elif isinstance(how, Entry):
-                self._limit(attempt)
-                to.act(self._give, attempt, how)
+        if attempt is None:
+            failure = self._hindered(state, node, how)
+            if failure is not None:
+                if state.undoing is None or node.undo_attempt != number:
+                    to.record(state, start())
+                self._fails(state, node, failure)
+                return
+            attempt = to.ground.attempts[key] = self._attempt(state, node, act, number, key)
+            if isinstance(how, Entry):
+                attempt.worker, attempt.path = how.id, how.path
             else:
-                attempt.fail(AttemptEnded(STOP))  # whoever had it is gone
-            return
-        if how is None or isinstance(how, str):
-            self._fails(state, node, Failure(Kind.NOBODY, NoCapableWorkerError(state.id, (how or "its undo",), ())))
-            return
-        attempt = self._attempt(state, node, act, number, key)
-        to.ground.attempts[key] = self._live[state.id] = attempt
-        if isinstance(how, Entry):
-            attempt.worker, attempt.path = how.id, how.path
-            self._limit(attempt)
-            to.act(self._give, attempt, how)
+                code: Any = how
+                Errand(to.ground, attempt, partial(_undo, code, node.id), is_async=is_async(code))
+        self._live[state.id] = attempt
+        if attempt.done or attempt.errand is not None:
+            to.turns.want(state, attempt, start)
+        elif isinstance(how, Entry):
+            to.turns.want(state, attempt, start, partial(self._give, entry=how))
         else:
-            Errand(to.ground, attempt, partial(_undo, how, node.id), is_async=is_async(how))
-            begin(to, attempt)
+            attempt.fail(AttemptEnded(STOP))  # whoever had it is gone
+
+    def _hindered(self, state: TaskState, node: Node, how: object) -> Failure | None:
+        """Why it is not called: nobody can do it, or it has perhaps killed its process once too often."""
+        if how is None or isinstance(how, str):
+            return Failure(Kind.NOBODY, NoCapableWorkerError(state.id, (how or "its undo",), ()))
+        if not state.step or (isinstance(how, Entry) and how.is_team):
+            return None
+        lost = self._to.turns.lost(state, "undo of subtask", node.id)
+        return Failure(Kind.LOST, lost) if lost is not None else None
 
     def _limit(self, attempt: Attempt) -> None:
         """As long as a step, from when it has begun: it may have to wait for a worker that has something else to do."""
@@ -201,6 +208,7 @@ class Undoing:
         return attempt
 
     def _give(self, attempt: Attempt, entry: Entry) -> None:
+        self._limit(attempt)
         if entry.is_team:
             self._to.giving.give(attempt, entry, None)
             return
@@ -229,6 +237,7 @@ class Undoing:
         if isinstance(outcome, Done):
             self._done(state, node, act, nothing=isinstance(attempt.undone, list) and not attempt.undone)
         elif outcome is NEUTRAL:
+            self._to.turns.put_back(state, STOPPED if self._to.closing else ENDED)
             self._to.ground.forget(attempt)
             self._to.at(self._to.time() + NEUTRAL_S, lambda: self.advance(state))
         elif isinstance(outcome, Failure):

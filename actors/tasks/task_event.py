@@ -1,0 +1,36 @@
+"""What every event of a task has; the kinds are in ``actors.tasks.events``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from actors.events import UNLOGGED, Event
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent(Event):
+    """Something that happened to a task of the supervisor at ``path``."""
+
+    large: ClassVar[str] = ""
+    """The one field that may be large: a store keeps it apart."""
+
+    task: str  # its id
+    at: float = field(metadata=UNLOGGED)
+
+    @property
+    def task_id(self) -> str:
+        """The same, by the name that a report has for it."""
+        return self.task
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskEvent(TaskEvent):
+    """Something that happened to one subtask."""
+
+    subtask: str
+
+    @property
+    def has_question(self) -> bool:
+        """Where a person was asked, or has said no, question or answer stands in the place of an error."""
+        return getattr(self, "kind", "") in {"escalated", "unanswered", "denied"}
