@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.child import Child, Standing
 from actors.mailbox import Mailbox
-from actors.tasks.ground import ORCHESTRATOR
+from actors.tasks.ground import ORCHESTRATOR, ground_of
 from actors.tasks.hears import Closing, Staffed, WorkerChanged
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Liaison:
         """All is about to be stopped."""
         orchestrator = self._supervisor.roster.children.get(ORCHESTRATOR)
         if orchestrator is not None and orchestrator.life is not None:
-            desk = self._supervisor.system.tasks.desks.get(self._supervisor.path)
+            desk = ground_of(self._supervisor.system).desks.get(self._supervisor.path)
             if desk is not None:
                 desk.closing = orchestrator.life
             self._tell(Closing(orchestrator.life))

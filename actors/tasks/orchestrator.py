@@ -336,9 +336,6 @@ class Orchestrator(Hardened):
         self.task = message.task
         raise message.error
 
-    def _do(self, message: Do) -> None:
-        message.act()
-
     def _afterwards(self, message: Afterwards) -> None:
         self.act(message.act)
 
@@ -386,7 +383,7 @@ _HEARS: Final[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
     Responded: Orchestrator._responded,  # noqa: SLF001
     Due: Orchestrator._due,  # noqa: SLF001
     Broke: Orchestrator._broke,  # noqa: SLF001
-    Do: Orchestrator._do,  # noqa: SLF001
+    Do: lambda _, message: message.act(),
     Afterwards: Orchestrator._afterwards,  # noqa: SLF001
     Delegate: lambda to, message: to.delegating.delegate(message),
     Used: lambda to, message: to.course.count(message.attempt),

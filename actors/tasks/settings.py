@@ -74,7 +74,7 @@ class Tasks(Words, frozen=True):
     max_preemptions: fields.Count = 3
     """How often one subtask is interrupted for something more urgent."""
     max_losses: Annotated[int, Field(ge=1)] = 3
-    """Processes that may die, one after the other, under one attempt, step or undo, before it has failed as ``lost``."""
+    """Processes that may die, one after the other, under an attempt, step or undo before it has failed as ``lost``."""
     max_abandoned: Annotated[int, Field(ge=1)] = 8
     """Stuck threads that one worker may leave behind at a time. One more parks it."""
     step_timeout_s: fields.StartTimeout = 300.0
