@@ -22,7 +22,7 @@ from actors.messages import Internal
 from actors.supervisor_mailbox import SupervisorBox
 
 if TYPE_CHECKING:
-    from actors.dispatch.disposal import Disposal
+    from actors.leftovers import Leftovers
     from actors.messages import Envelope
     from actors.supervisor import Supervisor
 
@@ -44,7 +44,7 @@ class DeadLetterOffice:
     is_down: bool
     cause: ActorsError | None
     supervisors: dict[str, Supervisor]
-    disposal: Disposal
+    leftovers: Leftovers
 
     def __init__(self) -> None:
         self._books = threading.RLock()
@@ -89,11 +89,8 @@ class DeadLetterOffice:
             del self.supervisors[path]
 
     def answer(self, box: Mailbox, left: list[Envelope], refusal: Refusal) -> None:
-        """Refuse what a mailbox that was closed still held."""
-        for envelope in left:
-            self.refused(box.path, box, envelope, refusal)
-        if left:
-            self.disposal.put(left)  # this is a supervisor's thread, and a message may have a finalizer
+        """Refuse what a mailbox that was closed still held, now or soon; see ``Leftovers``."""
+        self.leftovers.answer(box, left, refusal)
 
     def overflowed(self, box: Mailbox | None, envelope: Envelope) -> None:
         """A message had to go for a newer one."""

@@ -36,6 +36,7 @@ from actors.errors import (
     StartError,
     UnknownPathError,
 )
+from actors.leftovers import Leftovers
 from actors.life import Ended, Exit, Life, Up
 from actors.mailbox import Mailbox, Refusal
 from actors.messages import CURRENT, Address, Current, own
@@ -81,6 +82,7 @@ class System(DeadLetterOffice, Reports):
         self.max_hops = max_hops
         self.pool = Pool(name, max_threads, near_cap=self.near_cap, failed=self.internal_error)
         self.disposal = disposal_on(self.pool)  # lets go of what may have finalizers of users
+        self.leftovers = Leftovers(self.pool, self.refused, self.disposal)
         self.bus = Bus(self.pool, name)
         self.loop = Loop(f"{name}-loop", blocked=self.loop_blocked, failed=self.internal_error)
         self.timers = Timers(f"{name}-timers", self.clock, failed=self.internal_error)
@@ -204,8 +206,13 @@ class System(DeadLetterOffice, Reports):
                 self.answer(box, box.close(Refusal.DOWN), Refusal.DOWN)
         for service in self.services.values():
             service.close()
+        in_background(f"{self.root_path}-close", lambda: self._stopped(exit_))
+
+    def _stopped(self, exit_: Exit) -> None:
+        """Nothing runs any more; there may be much to answer."""
+        self.leftovers.finish()
         self.publish(events.TreeStopped(self.root_path, self.cause is not None))
-        in_background(f"{self.root_path}-close", lambda: self._close(exit_))
+        self._close(exit_)
 
     def _close(self, exit_: Exit) -> None:
         """Let go of every thread, then tell who waits."""

@@ -74,6 +74,7 @@ def _round_trip(system: System, end: float) -> None:
 
 
 def _flush(system: System, end: float) -> None:
+    _wait(system.leftovers.when_done(), system.root_path, end)
     if not system.bus.flush(max(0.0, end - monotonic())):
         message = f"{system.root_path}: its events were not delivered in time"
         raise TimeoutError(message)
