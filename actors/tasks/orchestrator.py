@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from actors import collector
 from actors.base import Hardened
 from actors.mailbox import Refusal
 from actors.tasks import events, writable
@@ -112,8 +113,7 @@ class Orchestrator(Hardened):
         self.delegating: Delegating = Delegating(self)
         self.teamwork: Teamwork = Teamwork(self)
         self.staffed = False  # it knows its workers
-        self.begun = False  # it has taken up its tasks, and hears of them
-        self.closing = False
+        self.begun = self.closing = False  # begun: it has taken up its tasks, and hears of them
         self._effects: list[Effect] = []
         self.task: str | None = None  # that the present message is about, as far as that is known
         self._order: object = None  # the one that is being carried out
@@ -121,6 +121,7 @@ class Orchestrator(Hardened):
 
     # -- beginning -----------------------------------------------------------------------------------------
 
+    @collector.paused()
     def on_start(self) -> None:
         """Fold every journal that is not finished."""
         for id_ in self.store.streams(self.path):
@@ -163,6 +164,7 @@ class Orchestrator(Hardened):
         else:
             started.when_done(lambda: self.desk.post(begin))
 
+    @collector.paused()
     def _begin(self, begin: Begin) -> None:
         """The whole tree is up: now work can begin, or go on."""
         if begin.life is not self.life:

@@ -148,8 +148,19 @@ _DEPTH: Final = 50
 """Of what is taken apart: what lies deeper is made text by one call."""
 
 
+_SCAN: Final[Callable[[str, int], tuple[Any, int]]] = vars(json.JSONDecoder())["scan_once"]
+"""What ``json.loads`` calls after it has looked for spaces around."""
+
+
 def from_json(text: str) -> Any:
     """What was written."""
+    value, end = None, -1
+    try:
+        value, end = _SCAN(text, 0)
+    except (StopIteration, TypeError, ValueError):
+        end = -1  # the slow way says what is wrong, or reads it
+    if end == len(text):  # nothing stands around it, as we write it
+        return value
     try:
         return json.loads(text)
     except json.JSONDecodeError:
@@ -224,10 +235,22 @@ class _Form:
         self.defaults = [(each.name, each.default) for each in fields(cls)]
         """What is like its default is not written."""
         self._readers = {each.name: _reader(hints[each.name]) for each in fields(cls)}
+        self._makers = [(name, read) for name, read in self._readers.items() if not _only_checks(read)]
+        """Those that make something else of a value."""
+        self._known: set[tuple[object, ...]] = set()
+        """Names and types of all values, as they came before: where the type decides, they are right."""
 
     def build(self, data: dict[str, Any]) -> Any:
+        shape = (*data, *map(type, data.values()))
+        if shape in self._known:
+            for name, read in self._makers:
+                if name in data:
+                    data[name] = read(data[name])
+            return self._cls(**data)
         readers = self._readers
-        return self._cls(**{name: readers[name](value) for name, value in data.items()})
+        made = self._cls(**{name: readers[name](value) for name, value in data.items()})
+        self._known.add(shape)
+        return made
 
 
 _FORMS: Final[dict[type[Any], _Form]] = {}
@@ -248,6 +271,8 @@ def _reader(hint: Any) -> Reader:  # noqa: PLR0911 - a table
     if origin in {Union, types.UnionType}:
         (other,) = [part for part in parts if part is not type(None)]
         read = _reader(other)
+        if isinstance(read, functools.partial):
+            return functools.partial(_of, (*_kinds_of(read), type(None)))
         return lambda value: None if value is None else read(value)
     if origin is tuple:
         each = _reader(parts[0])
@@ -264,6 +289,16 @@ def _reader(hint: Any) -> Reader:  # noqa: PLR0911 - a table
     if is_dataclass(kind):
         return lambda value: _form(kind).build(value)
     return functools.partial(_of, kind)
+
+
+def _only_checks(read: Reader) -> bool:
+    """Whether it gives back the value itself, or refuses it because of its type."""
+    return read is _as_it_is or isinstance(read, functools.partial)
+
+
+def _kinds_of(read: functools.partial[Any]) -> tuple[type[Any], ...]:
+    wanted = read.args[0]
+    return wanted if isinstance(wanted, tuple) else (wanted,)
 
 
 def _as_it_is(value: object) -> object:

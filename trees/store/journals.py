@@ -10,10 +10,12 @@ each is read, and no record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BindParameter, Connection, and_, bindparam, select
+from sqlalchemy import BindParameter, Connection, Select, and_, bindparam, select
 
 from actors.events import Event
 from actors.tasks.errors import StoreError
@@ -95,25 +97,32 @@ def last(connection: Connection, root: str, stream: str) -> Event | None:
     """The last record of a stream; None where it has none, or that is damaged."""
     rows = connection.execute(_LAST, {"root": root, "stream": stream}).all()
     try:
-        return next(iter(_decoded(connection, root, stream, rows, rows[0].n)), None) if rows else None
+        return next(iter(_decoded(connection, root, stream, rows, rows[0][1])), None) if rows else None
     except StoreError:
         return None
 
 
 def unfinished(connection: Connection, root: str) -> Iterator[Unfinished]:
     """All streams that are not finished, in the order of their creation."""
-    found = connection.execute(_UNFINISHED, {"root": root}).all()
+    found = _plain(connection, _UNFINISHED, {"root": root})
     for at in range(0, len(found), _AT_ONCE):
         group = found[at : at + _AT_ONCE]
-        rows = connection.execute(_MANY, {"root": root, "names": [row.id for row in group]}).all()
-        texts = dict(_grouped(rows))
-        for row in group:
-            yield Unfinished(*row, _read_or_damage(connection, root, row.id, texts.get(row.id, [])))
+        rows = _plain(connection, _MANY, {"root": root, "names": [id_ for id_, *_ in group]})
+        texts = {stream: list(of) for stream, of in groupby(rows, itemgetter(0))}
+        for id_, owner, seq, whole in group:
+            yield Unfinished(id_, owner, seq, whole, _read_or_damage(connection, root, id_, texts.get(id_, [])))
 
 
-def finished(connection: Connection, root: str) -> Iterable[Any]:
-    """One row for each stream that is finished, the first that finished first."""
-    return connection.execute(_FINISHED, {"root": root})
+def finished(connection: Connection, root: str) -> Sequence[tuple[Any, ...]]:
+    """One row for each stream that is finished, the first that finished first: id, owner, seq, whole, when, last."""
+    return _plain(connection, _FINISHED, {"root": root})
+
+
+def _plain(connection: Connection, query: Select[Any], given: dict[str, Any]) -> Sequence[tuple[Any, ...]]:
+    """What the driver itself gives: for many rows, SQLAlchemy's own would cost more than what is done with them."""
+    cursor: Any = connection.execute(query, given).cursor
+    rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def _read_or_damage(connection: Connection, root: str, stream: str, rows: Sequence[Any]) -> list[Event] | StoreError:
@@ -125,39 +134,27 @@ def _read_or_damage(connection: Connection, root: str, stream: str, rows: Sequen
         return error
 
 
-def _grouped(rows: Iterable[Any]) -> Iterator[tuple[str, list[Any]]]:
-    group: list[Any] = []
-    for row in rows:
-        if group and group[0].stream != row.stream:
-            yield group[0].stream, group
-            group = []
-        group.append(row)
-    if group:
-        yield group[0].stream, group
-
-
 def _decoded(connection: Connection, root: str, stream: str, rows: Sequence[Any], start: int) -> list[Event]:
     for expected, row in enumerate(rows, start):
-        if row.n != expected:
+        if row[1] != expected:
             raise _damaged(stream, f"lacks record {expected}")
     try:
-        return [decode(row.kind, row.body, _apart(connection, root, row)) for row in rows]
+        return [decode(row[2], row[3], None if row[4] is None else _apart(connection, root, row)) for row in rows]
     except StoreError as error:
         raise StoreError(f"journal of {stream!r}", error.what) from None
 
 
-def _apart(connection: Connection, root: str, row: Any) -> str | None:
-    """What is kept apart of a record; None: nothing."""
-    if row.large is None:
-        return None
-    if row.apart is None:
-        raise _damaged(row.stream, f"lacks the value of record {row.n}")
-    if row.pieces is None:
-        apart: str = row.apart
-        return apart
-    found = connection.execute(_PIECES, {"root": root, "hash": row.large}).scalars().all()
-    if len(found) != row.pieces:
-        raise _damaged(row.stream, f"lacks a piece of the value of record {row.n}")
+def _apart(connection: Connection, root: str, row: Sequence[Any]) -> str:
+    """What is kept apart of a record."""
+    stream, n, _, _, digest, apart, count = row
+    if apart is None:
+        raise _damaged(stream, f"lacks the value of record {n}")
+    if count is None:
+        whole: str = apart
+        return whole
+    found = connection.execute(_PIECES, {"root": root, "hash": digest}).scalars().all()
+    if len(found) != count:
+        raise _damaged(stream, f"lacks a piece of the value of record {n}")
     return "".join(found)
 
 

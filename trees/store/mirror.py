@@ -17,7 +17,7 @@ from itertools import islice
 from actors.events import Event
 from actors.tasks.errors import StoreError
 from actors.tasks.journal import Standing
-from actors.tasks.naming import whole_of
+from actors.tasks.naming import MARK, whole_of
 from actors.tasks.written import decode
 from trees.store.keep import Keep
 
@@ -196,6 +196,8 @@ class Mirror:
 
     def _join(self, stream: str, whole: str | None) -> None:
         """Remember what it is a part of."""
+        if whole is None and MARK not in stream:
+            return
         whole = whole if whole is not None else whole_of(stream)
         if whole is not None and self.knows(whole):
             self._wholes[stream] = whole

@@ -40,9 +40,9 @@ class Loaded:
         return max([wall, *(time for time in self.times if time <= wall + MOST_AHEAD_S)])
 
 
-def load(connection: Connection, root: str, mirror: Mirror) -> Loaded:
-    """Fill the mirror of a root."""
-    loaded, wholes = Loaded(), list[tuple[str, str]]()
+def load(connection: Connection, root: str) -> tuple[Mirror, Loaded]:
+    """What there is of a root."""
+    mirror, loaded, wholes = Mirror(), Loaded(), list[tuple[str, str]]()
     for found in journals.unfinished(connection, root):
         loaded.count(found.seq)
         if isinstance(found.records, StoreError):
@@ -70,4 +70,4 @@ def load(connection: Connection, root: str, mirror: Mirror) -> Loaded:
             mirror.journals[stream] = journals.read(connection, root, stream)
         except StoreError as error:
             loaded.damaged.append(JournalDamaged(mirror.ends[stream].owner, stream, error))
-    return loaded
+    return mirror, loaded

@@ -16,6 +16,9 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
+from sqlalchemy import Connection
+
+from actors import collector
 from actors.clock import Clock, SystemClock, monotonic
 from actors.events import Event
 from actors.reply import Reply
@@ -29,7 +32,7 @@ from trees.store.hearing import Hearing
 from trees.store.keep import Keep
 from trees.store.looking import KeptTask, Looking, all_tasks
 from trees.store.mirror import End, Mirror
-from trees.store.opening import load
+from trees.store.opening import Loaded, load
 from trees.store.rows import Batch, Change, What
 from trees.store.session import Session
 from trees.store.writer import CLOSE_S, Writer
@@ -122,9 +125,12 @@ class SqlStore(Hearing):
         after_fork(self)
 
     def _load(self) -> None:
-        with self._database.reading() as connection:
+        def read(connection: Connection) -> tuple[float, Mirror, Loaded]:
             wall = self._clock.wall() if self._clock.manual else self._database.now(connection)
-            loaded = load(connection, self._root, self._mirror)
+            return wall, *load(connection, self._root)
+
+        with collector.paused():
+            wall, self._mirror, loaded = self._database.read_much(read)
         self._numbers, self._damaged = loaded.numbers, loaded.damaged
         if not self._clock.manual:
             self._epoch = loaded.begins(wall) - self._clock.now()
