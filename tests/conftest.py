@@ -13,9 +13,31 @@ from loguru import logger
 from actors.tasks.orchestrator import Orchestrator
 from actors.testing import no_stray_actors
 from tests.databases import postgres, postgres_url, sqlite_url, store_url
+from tests.lanes import (
+    pytest_cmdline_main,
+    pytest_collection_modifyitems,
+    pytest_configure_node,
+    pytest_sessionfinish,
+    pytest_sessionstart,
+    pytest_terminal_summary,
+    pytest_xdist_make_scheduler,
+)
 from tests.waiting import stranded
 
-__all__ = ["no_stray_actors", "postgres", "postgres_url", "sqlite_url", "store_url"]
+__all__ = [
+    "no_stray_actors",
+    "postgres",
+    "postgres_url",
+    "pytest_cmdline_main",
+    "pytest_collection_modifyitems",
+    "pytest_configure_node",
+    "pytest_sessionfinish",
+    "pytest_sessionstart",
+    "pytest_terminal_summary",
+    "pytest_xdist_make_scheduler",
+    "sqlite_url",
+    "store_url",
+]
 
 
 @pytest.fixture(autouse=True)

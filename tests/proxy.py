@@ -1,4 +1,8 @@
-"""A wire between a store and its server that can be cut at the worst moment."""
+"""A wire between a store and its server that can be cut, or fall silent, at the worst moment.
+
+One lock guards the list of sockets and whether new ones are refused. Sockets are shut down when a wire is cut, and
+closed at the end, when no thread uses them: so no thread reads from a number that meanwhile belongs to another file.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit, urlunsplit
 
+_BYTES = 65536
+
 
 class Proxy:
-    """Forwards what comes to a port of its own to a server, until it is cut."""
+    """Forwards what comes to a port of its own to a server, until it is cut or falls silent."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -19,14 +25,23 @@ class Proxy:
         self._server = (parts.hostname, parts.port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = urlunsplit(parts._replace(netloc=f"{parts.username}@127.0.0.1:{self._listener.getsockname()[1]}"))
+        """URL of the server, by way of this proxy."""
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
-        self._threads: list[threading.Thread] = []
-        self._is_closed = False
+        self._refuses = False
+        self._flows = threading.Event()
+        self._flows.set()
         self._cut_after = b""
         self.was_cut = threading.Event()
         self.messages = 0
         """From the client, as they came in; only one thread counts where there is one client."""
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
+
+    def _start(self, target: Callable[..., None], *sockets: socket.socket) -> None:
+        thread = threading.Thread(target=target, args=sockets, name=f"proxy {self._listener.getsockname()[1]}")
+        self._threads.append(thread)
+        thread.start()
 
     def cut_after(self, words: bytes) -> None:
         """Forward the next message that holds these words, and never its answer: the client's side is closed then.
@@ -35,30 +50,69 @@ class Proxy:
         """
         self._cut_after = words
 
-    def accept(self) -> None:
-        """The thread that takes new connections."""
+    def cut(self) -> None:
+        """End every connection, and refuse new ones."""
+        with self._lock:
+            self._refuses = True
+            self._end_all()
+
+    def silence(self) -> None:
+        """Accept whatever comes, also new connections, and pass on nothing."""
+        self._flows.clear()
+
+    def restore(self) -> None:
+        """Forward again. Connections that fell silent are ended: who waited for one hears that."""
+        with self._lock:
+            self._refuses = False
+            if not self._flows.is_set():
+                self._end_all()
+        self._flows.set()
+
+    def close(self) -> None:
+        """Cut everything, and wait for its threads."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join()  # nobody is accepted any more
+        self._listener.close()
+        self.cut()
+        self._flows.set()
+        for thread in self._threads:
+            thread.join()
+        for each in self._sockets:
+            each.close()
+
+    def _end_all(self) -> None:
+        for each in self._sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
         while True:
             try:
                 client, _ = self._listener.accept()
             except OSError:
-                return
-            server = socket.create_connection(self._server)
+                return  # it was closed
+            server = None if self._refuses else self._reached()
             with self._lock:
+                if self._refuses or server is None:
+                    client.close()
+                    if server is not None:
+                        server.close()
+                    continue
                 self._sockets += [client, server]
-                if self._is_closed:
-                    return
-                self._start(self._forward, client, server)
-                self._start(self._answer, server, client)
+            self._start(self._forward, client, server)
+            self._start(self._answer, server, client)
 
-    def _start(self, target: Callable[..., None], *sockets: socket.socket) -> None:
-        thread = threading.Thread(target=target, args=sockets)
-        self._threads.append(thread)
-        thread.start()
+    def _reached(self) -> socket.socket | None:
+        try:
+            return socket.create_connection(self._server)
+        except OSError:
+            return None  # the server is down, and its client hears that as it would without a proxy
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
-            while data := client.recv(65536):
+            while data := client.recv(_BYTES):
                 self.messages += 1
+                self._flows.wait()
                 cut = bool(self._cut_after) and self._cut_after in data
                 if cut:
                     self._cut_after = b""
@@ -71,33 +125,17 @@ class Proxy:
 
     def _answer(self, server: socket.socket, client: socket.socket) -> None:
         with suppress(OSError):
-            while data := server.recv(65536):
+            while data := server.recv(_BYTES):
+                self._flows.wait()
                 client.sendall(data)
             client.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Cut everything, and wait for its threads."""
-        with self._lock:
-            self._is_closed = True
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for each in self._sockets:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
-        for each in self._sockets:
-            each.close()
 
 
 @contextmanager
 def proxied(url: str) -> Iterator[Proxy]:
-    """A proxy for the server of this URL."""
+    """Yield a proxy for the server of this URL."""
     proxy = Proxy(url)
-    accepting = threading.Thread(target=proxy.accept)
-    accepting.start()
     try:
         yield proxy
     finally:
         proxy.close()
-        accepting.join()

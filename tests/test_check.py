@@ -348,6 +348,7 @@ def test_arguments_that_fit_or_cannot_be_judged_pass(given: dict[str, Any]) -> N
 # -- size ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.serial
 @pytest.mark.slow
 def test_a_hundred_thousand_workers_are_checked_in_a_few_seconds() -> None:
     tree = shop(*(WorkerSpec(id=f"w{n}", actor=Plain, args=("a",)) for n in range(100_000)))

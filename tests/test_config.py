@@ -334,6 +334,7 @@ def test_every_field_is_explained_below_it() -> None:
             assert re.search(rf'^    {name}: .*\n    """', source, re.MULTILINE), (cls, name)
 
 
+@pytest.mark.serial
 @pytest.mark.slow
 def test_a_hundred_thousand_workers_are_declared_in_seconds_and_adopted_at_once() -> None:
     began = time.thread_time()

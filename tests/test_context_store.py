@@ -265,6 +265,7 @@ def test_a_put_far_from_the_limit_makes_no_queue() -> None:
     assert store._queue is None
 
 
+@pytest.mark.serial
 def test_thousands_of_subtasks_at_the_limit_cost_about_the_same_each() -> None:
     def seconds(subtasks: int) -> float:
         def run() -> None:

@@ -97,6 +97,7 @@ def test_a_worker_fits_every_level_that_there_is() -> None:
     assert [len(check_depth(worker("lint"), level, "shop/web/react")) for level in (2, 3, 4)] == [0, 0, 1]
 
 
+@pytest.mark.serial
 @pytest.mark.slow
 def test_a_wide_tree_of_three_levels_costs_in_proportion_to_its_specs() -> None:
     began = time.thread_time()

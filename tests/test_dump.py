@@ -342,6 +342,7 @@ def test_restoring_leaves_alone_a_handler_that_somebody_else_installed_since() -
 # -- a hundred thousand ------------------------------------------------------------------------------------
 
 
+@pytest.mark.serial
 @pytest.mark.slow
 def test_a_pool_of_a_hundred_thousand_is_dumped_folded_in_under_a_second() -> None:
     with running(shop(WorkerSpec(id="parse", handle=str, pool=100_000))) as tree:
@@ -352,6 +353,7 @@ def test_a_pool_of_a_hundred_thousand_is_dumped_folded_in_under_a_second() -> No
     assert took_s < 1.0
 
 
+@pytest.mark.serial
 @pytest.mark.slow
 def test_a_hundred_thousand_separate_children_are_dumped_in_a_few_seconds() -> None:
     with running(shop(*(WorkerSpec(id=f"w{number}", handle=str) for number in range(100_000)))) as tree:

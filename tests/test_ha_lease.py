@@ -21,6 +21,8 @@ from trees.store import open_store
 from trees.store.engine import Database
 from trees.store.lease import LeaseRow, session_of
 
+pytestmark = pytest.mark.serial
+
 LEASE_S = 30.0
 WAIT_S = 0.3
 MakeRow = Callable[..., LeaseRow]

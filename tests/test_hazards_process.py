@@ -89,6 +89,7 @@ def test_ctrl_c_in_the_main_thread_ends_the_program_and_the_tree() -> None:
     assert "KeyboardInterrupt" in done.stderr
 
 
+@pytest.mark.serial
 def test_children_stay_out_of_the_registry_so_it_costs_the_same_for_ten_thousand() -> None:
     """Row 13: the experiment took 2.4 s to unregister 16,000, and 0.2 ms to find one of them."""
     with tree_of(worker("w", pool=10_000)) as tree:

@@ -34,6 +34,7 @@ def calm() -> Calm:
         return Calm(*undisturbed(fresh(), Path(folder)))
 
 
+@pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(5))  # on two databases: ten rounds
 def test_nothing_is_lost_and_only_what_was_in_flight_is_done_again(number: int, store_url: str, tmp_path: Path) -> None:

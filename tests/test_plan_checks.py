@@ -371,6 +371,7 @@ def test_a_check_never_raises_and_a_plan_without_problems_can_run(
 # -- cost --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("kind", ["good", "chain", "unknown", "ghosts", "unresolved"])
 def test_a_plan_of_a_thousand_subtasks_is_checked_in_no_time(kind: str) -> None:
     rows = tuple(row(f"worker{n}", f"skill{n % 7}", estimate=3) for n in range(1_000))

@@ -215,6 +215,7 @@ def cost_of_a_take(count: int, order: str, lanes: int) -> tuple[float, float]:
     return Counted.compared / count, asked / count
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("lanes", [1, "each its own"])
 @pytest.mark.parametrize("order", ["up", "down", "alike"])
 def test_a_take_costs_the_same_among_a_hundred_and_among_ten_thousand(order: str, lanes: Any) -> None:

@@ -78,6 +78,8 @@ def crash_the_last_of_a_rest(tree: Tree) -> None:
     assert ref.ask("back?", timeout=LONG_S) == "back?"
 
 
+@pytest.mark.serial
+@pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "strategy"),
@@ -231,6 +233,7 @@ def footprint(tree: Tree, actor: type[Any]) -> Footprint:
     return Footprint(files, len(things), threading.active_count(), sum(type(thing) is actor for thing in things))
 
 
+@pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts file handles where Linux shows them")  # noqa: PTH112
 @pytest.mark.parametrize(("actor", "dispatch"), [(Unique, "pool"), (Unique, "thread"), (AsyncUnique, "loop")])

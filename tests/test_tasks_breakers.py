@@ -8,6 +8,7 @@ from actors import Failed, Later, Rejected
 from actors.events import Event
 from actors.testing import AsyncScriptedExecutable, Crash, Hang, ScriptedExecutable, settle
 from tests.attempts import LONG_S, Shop, no, shop
+from tests.ids import stable
 from trees import (
     Breaker,
     BreakerClosed,
@@ -78,7 +79,7 @@ def test_what_counts(step: object) -> None:
 NEUTRAL = [Failed("no"), Failed("no", retryable=False), Rejected(), Later(1.0), object(), KeyError("it"), "done"]
 
 
-@pytest.mark.parametrize("step", NEUTRAL, ids=repr)
+@pytest.mark.parametrize("step", NEUTRAL, ids=stable)
 def test_what_says_that_the_request_was_at_fault_does_not_count(step: object) -> None:
     _, a = worker("a", step, expected=(LookupError,))
     with shop(ONE, a, on_failure=[]) as it:

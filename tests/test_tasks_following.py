@@ -206,6 +206,7 @@ def test_an_async_reader_may_be_cancelled_while_it_waits_and_goes_on_without_a_g
     assert [type(event) for event in got] == STORY
 
 
+@pytest.mark.serial
 def test_three_hundred_readers_cost_no_thread_and_no_subscriber_each() -> None:
     async def main(tree: Any, handle: Any, hang: Hang) -> tuple[int, int, list[int]]:
         subscribers, threads = len(tree._system.bus._subscriptions), threading.active_count()

@@ -64,6 +64,7 @@ def undone(number: int) -> list[Subtask]:
     return [*apart(number), one("last", worker="bad", depends_on=[f"n{n}" for n in range(number)])]
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("plan", [apart, hub, chain, join, undone], ids=lambda plan: plan.__name__)
 def test_a_subtask_costs_the_same_in_a_plan_of_eight_times_as_many(plan: Callable[[int], list[Subtask]]) -> None:
     def each(number: int) -> float:
@@ -86,6 +87,7 @@ def test_a_subtask_costs_the_same_in_a_plan_of_eight_times_as_many(plan: Callabl
     assert each(MANY) <= MOST_GROWTH * each(FEW)
 
 
+@pytest.mark.serial
 def test_an_answer_costs_the_same_among_eight_times_as_many_open_questions() -> None:
     async def ask(_: Any, context: Any) -> str:
         if context.feedback:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors.testing import FakeModel, Hang, ManualClock, settle
+from tests.ids import stable
 from tests.planned import GOOD, refused, tree_of
 from trees import (
     CapabilityPlanner,
@@ -72,7 +73,7 @@ class PlanningCalledAsync:
         ModelPlanner(FakeModel('{"subtasks": [{"id": "a", "worker": "w"}]}')),
         Tasks().planner,
     ],
-    ids=str,
+    ids=stable,
 )
 def test_whatever_can_plan_plans(planner: Any) -> None:
     with start(tree_of(planner)) as tree:

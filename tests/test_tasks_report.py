@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from actors.tasks.events import Synthesized
 from actors.testing import FakeModel, Hang, ScriptedExecutable
+from tests.ids import stable
 from trees import (
     Done,
     Last,
@@ -85,7 +86,7 @@ async def joined_async(task: Any, results: dict[str, Any]) -> str:
         (lambda task, results: {"n": len(results), "goal": task.goal}, {"n": 5, "goal": "do all"}),
         (ModelSynthesizer(FakeModel("all is done")), "all is done"),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_results_become_one_output(synthesizer: Any, output: Any) -> None:
     with start(reviewed_by(None, synthesizer=synthesizer)) as tree:

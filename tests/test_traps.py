@@ -164,6 +164,7 @@ def test_the_context_of_one_message_does_not_stay_for_the_next() -> None:
 # -- 9, 13: cost -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.parametrize("parallel", [False, True])
 def test_twenty_thousand_children_stop_without_recursion(parallel: bool) -> None:

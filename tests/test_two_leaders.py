@@ -18,6 +18,7 @@ HOWS = [
 ]
 
 
+@pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.parametrize("how", HOWS)
 def test_one_leads_and_the_other_takes_over_and_nothing_is_lost(store_url: str, tmp_path: Path, how: str) -> None:
@@ -29,6 +30,7 @@ def test_one_leads_and_the_other_takes_over_and_nothing_is_lost(store_url: str, 
     assert took <= LEASE_S + 1
 
 
+@pytest.mark.serial
 @pytest.mark.slow
 def test_a_leader_whose_store_falls_silent_is_followed_too(postgres_url: str, tmp_path: Path) -> None:
     seed = secrets.randbelow(10**6)

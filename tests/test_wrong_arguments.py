@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from actors.errors import ConfigError, UnknownPathError
+from tests.ids import stable
 from trees import HA, SupervisorSpec, Tasks, Tree, WorkerSpec, start, start_async
 
 
@@ -108,7 +109,7 @@ def test_a_worker_where_a_supervisor_is_needed_is_called_a_worker_and_not_unknow
 NO_TIMEOUTS = ["5", True, object(), [1]]
 
 
-@pytest.mark.parametrize("timeout", NO_TIMEOUTS, ids=str)
+@pytest.mark.parametrize("timeout", NO_TIMEOUTS, ids=stable)
 def test_what_is_no_timeout_is_refused_and_stops_nothing(timeout: Any) -> None:
     refused = pytest.raises(ValueError, match=r"is no timeout\. Give a number of seconds, 0 or more, or None")
     with start(tree_spec()) as tree:

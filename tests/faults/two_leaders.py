@@ -21,7 +21,6 @@ import argparse
 import contextlib
 import os
 import random
-import re
 import secrets
 import signal
 import sqlite3
@@ -37,7 +36,7 @@ from time import monotonic
 from actors.clock import unstopped
 from tests.faults.candidate import LAYERS, TASK, WIDTH
 from tests.faults.fresh import KINDS, databases
-from tests.faults.proxy import Proxy
+from tests.proxy import Proxy
 from trees import TaskFinished
 from trees.store import SqlStore
 
@@ -148,10 +147,9 @@ class Round:
         """One more candidate, on its own way to the store."""
         url = self.url
         if self.file is None:
-            port = int(re.findall(r":(\d+)/", url)[0])
-            proxy = Proxy(port)
+            proxy = Proxy(url)
             self.proxies.append(proxy)
-            url = url.replace(f":{port}/", f":{proxy.port}/")
+            url = proxy.url
         process = Process(url, self.effects, name, self.lease_s)
         self.processes.append(process)
         return process

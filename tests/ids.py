@@ -1,0 +1,22 @@
+"""Names of the rows of parametrised tests: equal in every process that collects the tests.
+
+pytest-xdist runs a test by its place in the collection and requires that every worker collected the same names. The
+text of a function or of a plain object holds its address in memory, which differs in every process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def stable(value: object) -> str:
+    """Text of a row's value without addresses: ``@pytest.mark.parametrize(..., ids=stable)``."""
+    return _ADDRESS.sub("", str(value))
+
+
+def unstable(ids: Iterable[str]) -> list[str]:
+    """Names among these that hold an address."""
+    return [each for each in ids if _ADDRESS.search(each)]
