@@ -1,6 +1,6 @@
 """The senders' side of a mailbox, or of a pool's: a queue, its bound, and whether it takes messages at all.
 
-A put never waits for a lock of the library while the inbox is open and without bound: it appends, which is one atomic
+A put never waits for a lock of the library while the inbox is open: it appends, which is one atomic
 operation of the list or deque, and then sees to it that somebody looks (``rouse``). So a put may be made anywhere:
 from a finalizer or a weakref callback that the garbage collector runs in the middle of any section of ours, from a
 signal handler that interrupts one, and in the middle of another put.
@@ -10,19 +10,20 @@ signal handler that interrupts one, and in the middle of another put.
 * A put that was overtaken by a ``close`` (open when it looked, closed when it had appended) looks once more: either it
   takes its own message back under the lock and is refused, or whoever closed has found it and answers it.
 
-A bounded put takes the lock, which is re-entrant: the capacity would be exceeded otherwise. ``room`` are messages that
-may be put before the depth has to be looked at again, so most puts look at nothing.
+* A bounded put claims a place in the same step as it appends (``actors.places``), and waits for no lock either. Only
+  where ``drop_oldest`` has to drop one is a lock taken, for a few steps in which no signal handler can run.
 
-Locking: ``lock`` guards every field but ``queue``, to which anybody may append at any time.
+Locking: ``lock`` guards every field but ``queue``, to which anybody may append at any time, and ``places``.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from actors.reply import Reply
+from actors.places import Places, Room
 from actors.spec import UNBOUNDED, Bounds, Overflow
 
 if TYPE_CHECKING:
@@ -52,28 +53,22 @@ class Refusal(StrEnum):
     """A mailbox with drop_oldest had no room for it any more."""
 
 
-class Room(Reply):
-    """A sender's wait for room in a full inbox. Whoever waits calls ``leave`` in the end, however the wait ended."""
-
-    def __init__(self, inbox: Inbox) -> None:
-        super().__init__()
-        self._inbox = inbox
-
-    def leave(self, *, used: bool) -> None:
-        """No longer wait. Room that was offered and is not ``used`` is offered to the next one."""
-        self._inbox.leave(self, used=used)
-
-
 Verdict: TypeAlias = "Refusal | Room | Envelope | None"
 """What became of a message that was put: see ``Inbox.put``."""
+
+
+NOTHING: Final[Iterator[Envelope]] = iter(())
+"""No messages."""
 
 
 class Inbox:
     """A queue of messages with a bound, open or closed."""
 
-    __slots__ = ("bounds", "lock", "path", "plain", "queue", "refusal", "room", "waiters")
+    __slots__ = ("bounds", "lock", "path", "places", "plain", "queue", "refusal")
 
     queue: Any
+    batch: Iterator[Envelope] = NOTHING
+    """Messages that were taken out of the queue, and not begun."""
 
     def __init__(self, path: str, bounds: Bounds = UNBOUNDED, lock: threading.RLock | None = None) -> None:
         self.path = path
@@ -82,10 +77,8 @@ class Inbox:
         self.refusal: Refusal | None = None
         self.plain = bounds.capacity is None
         """True when a put needs no look at anything: open and without bound."""
-        self.room = 0
-        """So many messages may be put before the depth has to be looked at."""
-        self.waiters: dict[Room, None] | None = None
-        """Senders that wait for room, the first one first."""
+        self.places = None if bounds.capacity is None else Places(bounds.capacity)
+        """How many messages may wait; None: any number."""
 
     @property
     def depth(self) -> int:
@@ -108,24 +101,53 @@ class Inbox:
 
     def put_with_care(self, envelope: Envelope) -> Verdict:
         """``put`` where there is a bound, or where it may be closed."""
-        with self.lock:
-            if self.refusal is not None:
-                return self.refusal
-            dropped = None
-            if self.room > 0:
-                self.room -= 1
-            elif self.bounds.capacity is not None:
-                verdict = self._make_room(self.bounds.capacity)
-                if isinstance(verdict, (Refusal, Room)):
-                    return verdict
-                dropped = verdict
+        if self.refusal is not None:
+            return self.refusal
+        places = self.places
+        if places is None:
             self.queue.append(envelope)
+        elif not places.put(self.queue, envelope):
+            verdict = self._overflow(places, envelope)
+            if verdict is not None:
+                return verdict
+        return self.overtaken(envelope)
+
+    def _overflow(self, places: Places, envelope: Envelope) -> Verdict:
+        """No place was free: what the rule of this inbox makes of that; None: the message was appended after all."""
+        self.rouse()  # those who filled it may have been cut short before they did
+        if self.bounds.overflow is Overflow.REJECT:
+            return Refusal.FULL
+        if self.bounds.overflow is Overflow.DROP_OLDEST:
+            return self._replace_oldest(places, envelope)
+        return places.put_or_wait(self.queue, envelope)
+
+    def _replace_oldest(self, places: Places, envelope: Envelope) -> Verdict:
+        """The message that waits the longest goes, and the new one has its place.
+
+        CPython looks for signals at calls, at backward jumps and where a function begins. None of these stands inside
+        the ``with``, so no signal handler runs while this thread has the lock; a test reads the bytecode.
+        """
+        oldest: Envelope | None = None
+        with self.lock:
+            refusal, queue = self.refusal, self.queue
+            if refusal is None:
+                for first in self.batch:
+                    oldest = first
+                    break
+                if oldest is None and queue:
+                    oldest = queue[0]
+                    del queue[0]
+                if oldest is None:
+                    places.beyond += b"\1"  # all that waited is being begun just now
+                queue += (envelope,)
+        if refusal is not None:
+            return refusal
         self.rouse()
-        return dropped
+        return oldest
 
     def overtaken(self, envelope: Envelope) -> Refusal | None:
         """After a message was appended: rouse somebody, or be refused where a ``close`` came in between."""
-        if not self.plain:
+        if self.refusal is not None:
             with self.lock:
                 if self.refusal is not None and self.pull(envelope):
                     return self.refusal
@@ -137,7 +159,8 @@ class Inbox:
         with self.lock:
             if self.refusal is not None:
                 return self.refusal
-            self.room = 0
+            if self.places is not None:
+                self.places.exceed()
             self.queue.append(envelope)
         self.rouse()
         return None
@@ -146,9 +169,8 @@ class Inbox:
         """Take a message out that still waits, because whoever sent it has gone; False when it waits no longer."""
         with self.lock:
             found = self.pull(envelope)
-            room = self.first_waiter() if found else None
-        if room is not None:
-            room.complete()
+        if found and self.places is not None:
+            self.places.tell_next()
         return found
 
     def pull(self, envelope: Envelope) -> bool:
@@ -157,59 +179,18 @@ class Inbox:
         at = next((at for at, each in enumerate(waiting) if each == wanted), None)
         if at is not None:
             del self.queue[at]
+            if self.places is not None:
+                self.places.vacate()
         return at is not None
 
-    # -- the bound -----------------------------------------------------------------------------------------
-
-    def _make_room(self, capacity: int) -> Verdict:
-        """With the lock held: None where there is room after all; or what overflows, by the rule of this inbox."""
-        if self.bounds.overflow is Overflow.BLOCK and self.depth >= capacity:
-            self.recall()  # before the last look: what is taken from now on is taken under the lock, and tells of room
-        free = capacity - self.depth
-        if free > 0:
-            self.room = 0 if self.waiters else free - 1
-            return None
-        if self.bounds.overflow is Overflow.REJECT:
-            return Refusal.FULL
-        if self.bounds.overflow is Overflow.DROP_OLDEST:
-            return self.drop_oldest()
-        room = Room(self)
-        if self.waiters is None:
-            self.waiters = {}
-        self.waiters[room] = None
-        return room
-
-    def drop_oldest(self) -> Envelope | None:
-        """With the lock held: the message that waits the longest; None where it has just been taken."""
-        raise NotImplementedError
-
-    def recall(self) -> None:
-        """With the lock held: somebody may wait for room from now on, so what was handed out ahead comes back."""
-
-    def first_waiter(self) -> Room | None:
-        """With the lock held: the sender to tell of room, no longer waiting; None where nobody waits."""
-        if not self.waiters:
-            return None
-        room = next(iter(self.waiters))
-        del self.waiters[room]
-        if not self.waiters:
-            self.waiters = None
-        return room
-
-    def leave(self, room: Room, *, used: bool) -> None:
-        """See ``Room.leave``."""
-        with self.lock:
-            other = None
-            if self.waiters is not None and room in self.waiters:
-                del self.waiters[room]
-                if not self.waiters:
-                    self.waiters = None
-            elif not used:
-                other = self.first_waiter()
-        if other is not None:
-            other.complete()
-
     # -- closing -------------------------------------------------------------------------------------------
+
+    def vacated(self, count: int) -> list[Room]:
+        """With the lock held: so many messages were drained, and it is closed; the senders to be told of that."""
+        if self.places is None:
+            return []
+        self.places.vacate(count)
+        return self.places.everybody_in_line()
 
     def drain(self) -> list[Envelope]:
         """With the lock held: all that is in the queue, in order. What is appended meanwhile stays there."""

@@ -51,9 +51,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import length_hint
 from threading import get_ident
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from actors.inbox import Inbox, Refusal, Verdict
+from actors.inbox import NOTHING, Inbox, Refusal, Verdict
 from actors.reply import Reply
 from actors.spec import UNBOUNDED, Bounds
 
@@ -61,9 +61,6 @@ if TYPE_CHECKING:
     from actors.life import Life
     from actors.messages import Envelope
     from actors.poolbox import PoolBox
-
-NOTHING: Final[Iterator[Envelope]] = iter(())
-"""No messages."""
 
 
 class Mailbox(Inbox):
@@ -145,16 +142,6 @@ class Mailbox(Inbox):
             life.wake()
             self.roused = turn
 
-    def drop_oldest(self) -> Envelope | None:
-        """With the lock held: the message that waits the longest; None where it has just been taken."""
-        oldest = next(self.batch, None)
-        return self.queue.pop(0) if oldest is None and self.queue else oldest
-
-    def recall(self) -> None:
-        """With the lock held: what was taken ahead comes back, so that each message that is begun makes room."""
-        if self.shared is None:
-            self.queue[:0] = list(self.batch)
-
     # -- the life that handles -----------------------------------------------------------------------------
 
     def attach(self, life: Life, *, idle: bool) -> bool:
@@ -225,6 +212,8 @@ class Mailbox(Inbox):
                 waiter.complete()
         if pool is not None and pool.queue:
             pool.pass_on()
+        if self.places is not None and self.shared is None and batch is not None:
+            return map(self.places.begun, batch)  # so each message that is begun makes room
         return batch
 
     def _next_batch(self, told: list[Reply]) -> Iterator[Envelope] | None:
@@ -236,15 +225,15 @@ class Mailbox(Inbox):
             was_shared, self.shared = self.shared is not None, None
         if pool is not None and pool.queue and (was_shared is False or not self.queue):
             self.shared = pool.queue.popleft()
-            self.batch, room = iter((self.shared,)), pool.first_waiter()
+            self.batch = iter((self.shared,))
+            if pool.places is not None:
+                pool.places.vacate()
+                room = pool.places.first_in_line()
+                told += () if room is None else (room,)
         elif not self.queue:
             return None
-        elif self.waiters:  # one at a time, so that room is told as it comes
-            self.batch, room = iter((self.queue.pop(0),)), self.first_waiter()
         else:
-            self.batch, room = iter(self.drain()), None
-        if room is not None:
-            told.append(room)
+            self.batch = iter(self.drain())
         return self.batch
 
     def _has_work(self) -> bool:
@@ -306,7 +295,8 @@ class Mailbox(Inbox):
                 return origin.refusal
             if origin is self:
                 self.batch = iter([envelope, *self.batch])
-                self.room = 0
+                if self.places is not None:
+                    self.places.take_back()
             else:
                 self._return_shared([envelope])
         origin.rouse()
@@ -335,8 +325,11 @@ class Mailbox(Inbox):
 
     def _return_shared(self, rest: list[Envelope]) -> list[Envelope]:
         """With the lock held: what came from the pool and was not begun waits for the others again, first in line."""
-        if self.pool is not None and rest and rest[0] is self.shared and self.pool.refusal is None:
-            self.pool.return_first(rest.pop(0))
+        if self.pool is not None and rest and rest[0] is self.shared:
+            if self.pool.refusal is None:
+                self.pool.return_first(rest.pop(0))
+            elif self.places is not None:
+                self.places.exceed()  # it stays here, and had its place in the pool
         self.shared = None
         return rest
 
@@ -350,17 +343,16 @@ class Mailbox(Inbox):
         with self.lock:
             was_open, self.refusal = self.refusal is None, refusal
             self.plain = False
-            self.room = 0
             left = [*self._return_shared(list(self.batch)), *self.drain()]
             self.batch = NOTHING
-            told: list[Reply] = [*(self.waiters or ()), *(self.quiet or ())]
-            self.waiters = self.quiet = None
+            told: list[Reply] = [*self.vacated(len(left)), *(self.quiet or ())]
+            self.quiet = None
             if self.pool is not None:
                 self.pool.member_changed(was_open, refusal)
                 if self.pool.refusal is not None:
-                    left += self.pool.drain()
-                    told += self.pool.waiters or ()
-                    self.pool.waiters = None
+                    rest = self.pool.drain()
+                    told += self.pool.vacated(len(rest))
+                    left += rest
         for waiter in told:
             waiter.complete()  # senders put again, and are refused
         self.left()

@@ -88,10 +88,6 @@ class PoolBox(Inbox):
             self.queue.popleft()
         return taken
 
-    def drop_oldest(self) -> Envelope | None:
-        """With the lock held: the message that waits the longest; None where it has just been taken."""
-        return self.queue.popleft() if self.queue else None
-
     @property
     def address(self) -> PoolBox:
         """The node of the wait graph for all members; see ``Mailbox.address``."""
@@ -122,7 +118,8 @@ class PoolBox(Inbox):
     def return_first(self, envelope: Envelope) -> None:
         """A message that was taken and not begun: it is the next one again."""
         self.queue.appendleft(envelope)
-        self.room = 0
+        if self.places is not None:
+            self.places.take_back()
 
     def member_changed(self, was_open: bool, refusal: Refusal | None) -> None:
         """A member was opened or closed."""
@@ -132,7 +129,6 @@ class PoolBox(Inbox):
     def _set(self, refusal: Refusal | None) -> None:
         self.refusal = None if self._open > 0 else refusal
         self.plain = self.refusal is None and self.bounds.capacity is None
-        self.room = 0
 
     # -- its supervisor ------------------------------------------------------------------------------------
 

@@ -26,9 +26,10 @@ import pykka
 
 from actors.clock import monotonic
 from actors.errors import UnknownPathError
-from actors.inbox import Refusal, Room
+from actors.inbox import Refusal
 from actors.mailbox import Mailbox
 from actors.messages import CURRENT, Current, Origin
+from actors.places import Room
 from actors.poolbox import PoolBox
 from actors.problems import require_seconds
 from actors.proxy import Proxy

@@ -248,7 +248,7 @@ class System(DeadLetterOffice, Reports):
         self.bus.silence()
         boxes = list(self.boxes.values())
         for inbox in boxes:  # first all: the members of a pool share its lock
-            inbox.lock, inbox.waiters = threading.RLock(), None
+            inbox.lock, inbox.places = threading.RLock(), None
         for box in boxes:
             if isinstance(box, Mailbox):
                 box.lock = box.lock if box.pool is None else box.pool.lock

@@ -18,16 +18,17 @@ from typing import Any
 
 import pytest
 
-from actors import inbox, mailbox, poolbox, supervisor_mailbox
-from actors.inbox import Inbox, Refusal, Room
+from actors import inbox, mailbox, places, poolbox, supervisor_mailbox
+from actors.inbox import Inbox, Refusal
 from actors.mailbox import Mailbox
+from actors.places import Places, Room
 from actors.poolbox import PoolBox
 from actors.spec import Bounds, Overflow
 from actors.supervisor_mailbox import SupervisorBox
 from tests.interleaving import Lock, Scheduler, Watch, explore
 
 WATCH = Watch(
-    frozenset(str(module.__file__) for module in (inbox, mailbox, poolbox, supervisor_mailbox)),
+    frozenset(str(module.__file__) for module in (inbox, mailbox, places, poolbox, supervisor_mailbox)),
     frozenset(
         [
             "queue",
@@ -39,6 +40,13 @@ WATCH = Watch(
             "free",
             "wake",
             "append",
+            "extend",
+            "refusal",
+            "line",
+            "remove",
+            "_claims",
+            "_free",
+            "beyond",
             "pop",
             "popleft",
             "copy",
@@ -187,7 +195,9 @@ class Scene:
         ids = [id(each) for each in (*self.handled, *self.answered)]
         assert sorted(ids) == sorted(map(id, self.sent)), (self.sent, self.handled, self.answered)
         for box in (*self.boxes, *((self.pool,) if self.pool is not None else ())):
-            assert not box.waiters, "a sender waits for room"
+            assert box.places is None or not box.places.line, "a sender waits for room"
+            if box.places is not None:
+                assert free(box) == box.bounds.capacity, "a place is lost, or there is one too many"
         for life in self.lives:
             assert not life.held or life.box.life is not life
             assert life.box.life is not life or life.box.idle is life
@@ -257,9 +267,9 @@ def ended_and_closed(scheduler: Scheduler) -> Callable[[], None]:
     return scene.check
 
 
-def replaced_meanwhile(scheduler: Scheduler) -> Callable[[], None]:
+def replaced_meanwhile(scheduler: Scheduler, bounds: Bounds = Bounds()) -> Callable[[], None]:  # noqa: B008 - frozen
     """A life is given up while its thread runs, and its successor goes on."""
-    scene = Scene(scheduler)
+    scene = Scene(scheduler, bounds)
     box = scene.boxes[0]
 
     def replace() -> None:
@@ -284,6 +294,36 @@ def full_and_blocking(scheduler: Scheduler) -> Callable[[], None]:
     scene.sender("b", 1)
     scene.runner("run")
     return scene.check
+
+
+def full_and_closed(scheduler: Scheduler) -> Callable[[], None]:
+    """A sender begins to wait for room while the inbox is closed."""
+    scene = Scene(scheduler, Bounds(1, Overflow.BLOCK))
+    scene.send(scene.target, scene.envelope("first", 0))
+    scene.jobs.clear()  # nobody makes room
+    scene.sender("a", 1)
+    scene.act("close", lambda: scene.answered.extend(scene.boxes[0].close(Refusal.STOPPED)))
+    return scene.check
+
+
+def bounded_and_closed(scheduler: Scheduler) -> Callable[[], None]:
+    scene = Scene(scheduler, Bounds(2, Overflow.REJECT))
+    scene.sender("a", 2)
+    scene.act("close", lambda: scene.answered.extend(scene.boxes[0].close(Refusal.STOPPED)))
+    scene.runner("run")
+    return scene.check
+
+
+def bounded_and_replaced(scheduler: Scheduler) -> Callable[[], None]:
+    return replaced_meanwhile(scheduler, Bounds(2, Overflow.REJECT))
+
+
+def full_pool(scheduler: Scheduler) -> Callable[[], None]:
+    scene = Scene(scheduler, Bounds(1, Overflow.BLOCK), pool=2)
+    scene.sender("a", 2)
+    scene.sender("b", 1)
+    scene.runner("one")
+    return lambda: scene.check(order=False)
 
 
 def gives_up_waiting(scheduler: Scheduler) -> Callable[[], None]:
@@ -398,6 +438,14 @@ def calls_while_an_incarnation_is_replaced(scheduler: Scheduler) -> Callable[[],
     return calls_while_an_incarnation_ends(scheduler, successor=True)
 
 
+def free(box: Inbox) -> int:
+    """How many messages an inbox takes before it is full."""
+    claimed = 0
+    while box.places is not None and box.places.put([], None):  # type: ignore[arg-type]
+        claimed += 1
+    return claimed
+
+
 QUICK = [
     (two_senders, 2),
     (closed_meanwhile, 1),
@@ -407,6 +455,10 @@ QUICK = [
     (two_runs, 1),
     (replaced_meanwhile, 1),
     (full_and_blocking, 1),
+    (full_and_closed, 2),
+    (bounded_and_closed, 1),
+    (bounded_and_replaced, 1),
+    (full_pool, 1),
     (gives_up_waiting, 1),
     (pool_of_two, 1),
     (pool_and_one_of_its_members, 1),
@@ -473,8 +525,8 @@ FAULTS: dict[str, Fault] = {
     "swaps the queue out without a lock of the senders": (
         Mailbox,
         "_next_batch",
-        "self.batch, room = iter(self.drain()), None",
-        "self.batch, self.queue, room = iter(self.queue), [], None",
+        "self.batch = iter(self.drain())",
+        "self.batch, self.queue = iter(self.queue), []",
         two_senders,
     ),
     "does not look whether it was closed meanwhile": (
@@ -492,20 +544,48 @@ FAULTS: dict[str, Fault] = {
         replaced_meanwhile,
     ),
     "drops the oldest of an empty queue": (
-        Mailbox,
-        "drop_oldest",
-        "return self.queue.pop(0) if oldest is None and self.queue else oldest",
-        "return self.queue.pop(0) if oldest is None else oldest",
+        Inbox,
+        "_replace_oldest",
+        "if oldest is None and queue:",
+        "if oldest is None:",
+        full_and_dropping,
+    ),
+    "gives a message a place that another has still": (
+        Inbox,
+        "_replace_oldest",
+        "places.beyond +=",
+        "ignored =",
         full_and_dropping,
     ),
     "keeps senders that have gone in the line": (
-        Inbox,
+        Room,
         "leave",
-        "del self.waiters[room]",
+        "self._places.line.remove(self)",
         "pass",
         gives_up_waiting,
     ),
-    "lets a sender that has gone keep its wake-up": (Inbox, "leave", "elif not used:", "elif False:", gives_up_waiting),
+    "lets a sender that has gone keep its wake-up": (Room, "leave", "if not used:", "if False:", gives_up_waiting),
+    "looks at the line before the place is free": (
+        Places,
+        "begun",
+        "self._free.append(1)\n    if self.line:\n        self.tell_next()",
+        "line = list(self.line)\n        self._free.append(1)\n    if line:\n        self.tell_next()",
+        full_and_blocking,
+    ),
+    "tells those in line before there is room, where it is closed": (
+        Inbox,
+        "vacated",
+        "self.places.vacate(count)\n    return self.places.everybody_in_line()",
+        "told = self.places.everybody_in_line()\n    self.places.vacate(count)\n    return told",
+        full_and_closed,
+    ),
+    "keeps the place of a message that was taken out again": (
+        Inbox,
+        "pull",
+        "self.places.vacate()",
+        "pass",
+        bounded_and_closed,
+    ),
     "calls one member and does not pass it on": (
         PoolBox,
         "pass_on",
@@ -528,10 +608,10 @@ FAULTS: dict[str, Fault] = {
         calls_while_an_incarnation_ends,
     ),
     "begins to wait for room that has just come": (
-        Inbox,
-        "_make_room",
-        "self.recall()",
-        "pass",
+        Places,
+        "put_or_wait",
+        "waits = not self.put(queue, envelope)",
+        "waits = True",
         full_and_blocking,
     ),
 }

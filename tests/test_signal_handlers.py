@@ -37,19 +37,21 @@ def a_tree(**fields: Any) -> Tree:
 USES: dict[str, tuple[dict[str, Any], Callable[[Any], object]]] = {
     "tell": ({}, lambda ref: ref.tell(1)),
     "tell to a bounded mailbox": ({"mailbox": Mailbox(capacity=10**6)}, lambda ref: ref.tell(1)),
+    "tell to a full mailbox that rejects": (
+        {"mailbox": Mailbox(capacity=1, overflow="reject")},
+        lambda ref: ref.tell(1),
+    ),
+    "tell to a full mailbox that drops": (
+        {"mailbox": Mailbox(capacity=1, overflow="drop_oldest")},
+        lambda ref: ref.tell(1),
+    ),
     "ask": ({}, lambda ref: ref.ask(1)),
     "ask without waiting": ({}, lambda ref: ref.ask(1, block=False).get()),
 }
 
 
-KNOWN = pytest.mark.xfail(
-    strict=False,
-    reason="A signal in the one append that a bounded put makes under its lock: the stop waits until its timeout.",
-)
-
-
 @pytest.mark.stress
-@pytest.mark.parametrize("use", [pytest.param(use, marks=KNOWN if "bounded" in use else ()) for use in USES])
+@pytest.mark.parametrize("use", USES)
 def test_a_tree_may_be_stopped_by_a_signal_handler_that_interrupts_its_use(
     alarm: Callable[[Callable[[], object]], None], use: str
 ) -> None:
