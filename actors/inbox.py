@@ -134,11 +134,12 @@ class Inbox:
                 for first in self.batch:
                     oldest = first
                     break
-                if oldest is None and queue:
-                    oldest = queue[0]
-                    del queue[0]
-                if oldest is None:
-                    places.beyond += b"\1"  # all that waited is being begun just now
+                else:
+                    if queue:
+                        oldest = queue[0]
+                        del queue[0]
+                    else:
+                        places.beyond += b"\1"  # all that waited is being begun just now
                 queue += (envelope,)
         if refusal is not None:
             return refusal

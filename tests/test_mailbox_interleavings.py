@@ -546,8 +546,8 @@ FAULTS: dict[str, Fault] = {
     "drops the oldest of an empty queue": (
         Inbox,
         "_replace_oldest",
-        "if oldest is None and queue:",
-        "if oldest is None:",
+        "if queue:",
+        "if True:",
         full_and_dropping,
     ),
     "gives a message a place that another has still": (
