@@ -148,7 +148,8 @@ class Inbox:
 
     def overtaken(self, envelope: Envelope) -> Refusal | None:
         """After a message was appended: rouse somebody, or be refused where a ``close`` came in between."""
-        if self.refusal is not None:
+        seen = self.refusal
+        if seen is not None:
             with self.lock:
                 if self.refusal is not None and self.pull(envelope):
                     return self.refusal
