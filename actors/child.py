@@ -16,11 +16,10 @@ from actors.ref import Ref
 from actors.spec import ChildSpec
 
 if TYPE_CHECKING:
-    from actors.dispatch.timers import Timer
     from actors.life import Exit, Life
     from actors.mailbox import Mailbox
     from actors.plan import Plan, StartCall
-    from actors.system import System
+    from actors.ports import Host, Timer
 
 
 class Standing(Enum):
@@ -172,7 +171,7 @@ class Child:
             self.timer.cancel()
             self.timer = self.limit = None
 
-    def info(self, system: System) -> ChildInfo:
+    def info(self, system: Host) -> ChildInfo:
         """What others may see."""
         return ChildInfo(
             id=self.id,

@@ -24,7 +24,6 @@ from actors.supervisor_mailbox import SupervisorBox
 if TYPE_CHECKING:
     from actors.leftovers import Leftovers
     from actors.messages import Envelope
-    from actors.supervisor import Supervisor
 
 _WHY: dict[Refusal, str] = {
     Refusal.STOPPED: "is stopped. restart_child starts it again",
@@ -43,7 +42,6 @@ class DeadLetterOffice:
 
     is_down: bool
     cause: ActorsError | None
-    supervisors: dict[str, Supervisor]
     leftovers: Leftovers
 
     def __init__(self) -> None:
@@ -70,23 +68,6 @@ class DeadLetterOffice:
         if reply is not None:
             reply.expire()
         self.dead_letter(box, body, Refusal.EXPIRED, origin.sender if origin is not None else None)
-
-    def close(self, box: Mailbox, refusal: Refusal) -> None:
-        """A child stays down: answer all that waits in its mailbox, and in those of its subtree."""
-        if isinstance(box, SupervisorBox):
-            self._close_subtree(box.path, refusal)
-        self.answer(box, box.close(refusal), refusal)
-
-    def _close_subtree(self, path: str, refusal: Refusal) -> None:
-        supervisor = self.supervisors.get(path)
-        if supervisor is None:
-            return
-        for child in list(supervisor.roster):
-            if refusal is Refusal.FORGOTTEN:
-                supervisor.roster.strike(child)
-            self.close(child.mailbox, refusal)
-        if refusal is Refusal.FORGOTTEN:
-            del self.supervisors[path]
 
     def answer(self, box: Mailbox, left: list[Envelope], refusal: Refusal) -> None:
         """Refuse what a mailbox that was closed still held, now or soon; see ``Leftovers``."""

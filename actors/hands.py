@@ -24,8 +24,8 @@ from actors.supervision import SupervisorLife
 
 if TYPE_CHECKING:
     from actors.life import Exit, Life
+    from actors.registry import Registry
     from actors.supervisor_mailbox import SupervisorBox
-    from actors.system import System
 
 GRACE_S = 0.5
 """How long a cancelled coroutine may take to end before it is abandoned."""
@@ -43,7 +43,7 @@ class Late:
 class Hands:
     """What one supervisor does to its children."""
 
-    def __init__(self, system: System, box: SupervisorBox, period_s: float) -> None:
+    def __init__(self, system: Registry, box: SupervisorBox, period_s: float) -> None:
         self._system = system
         self._box = box
         self._period_s = period_s

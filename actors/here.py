@@ -9,7 +9,7 @@ from actors.ref import ref_of
 from actors.reply import Reply, require_thread
 
 if TYPE_CHECKING:
-    from actors.life import Life
+    from actors.ports import Runnable
     from actors.ref import Ref
 
 
@@ -45,7 +45,7 @@ def sleep(seconds: float) -> bool:
     return stopping(seconds)
 
 
-def _wait(life: Life, timeout_s: float) -> None:
+def _wait(life: Runnable, timeout_s: float) -> None:
     signal, clock = life.stop_signal(), life.system.clock
     if not clock.manual:
         signal.wait(timeout_s)

@@ -31,15 +31,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from actors.callables import type_name
 from actors.frames import Frames
 from actors.message_errors import ActorStoppedError
+from actors.ports import Host
 from actors.reply import Reply
 from actors.spec import ChildSpec, Reason
-from actors.thread_state import soon
+from actors.thread_state import JobRunner, soon
 
 if TYPE_CHECKING:
+    from actors.dispatch import Dispatcher
+    from actors.dispatch.disposal import Disposal
+    from actors.dispatch.loop import Loop
     from actors.dispatch.wakeup import Wakeup
     from actors.mailbox import Mailbox
     from actors.messages import Envelope, Home
-    from actors.system import System
+    from actors.spec import Where
 
 
 class Owner(Protocol):
@@ -47,6 +51,40 @@ class Owner(Protocol):
 
     def post(self, message: Any, reply: Reply | None = None) -> bool:
         """Take an ``Up``, ``Ending`` or ``Ended``."""
+
+
+class Places(Host, Protocol):
+    """A tree, as a life sees it: where it runs, and where it reports what becomes of it."""
+
+    @property
+    def pool(self) -> JobRunner:
+        """Runs what may block."""
+
+    @property
+    def loop(self) -> Loop:
+        """Runs what is async."""
+
+    @property
+    def disposal(self) -> Disposal:
+        """Lets go of what may have finalizers of users."""
+
+    def dispatcher(self, where: Where) -> Dispatcher:
+        """The place of this kind."""
+
+    def abandoned(self, life: Life) -> None:
+        """A life was left to itself."""
+
+    def came_back(self, life: Life) -> None:
+        """The thread of an abandoned life has returned."""
+
+    def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None:
+        """A handler answered with an error, and lives."""
+
+    def hook_raised(self, path: str, hook: str, error: BaseException) -> None:
+        """A last hook raised on the way out of a crash."""
+
+    def internal_error(self, error: BaseException) -> None:
+        """A bug of ours."""
 
 
 class Phase(IntEnum):
@@ -135,7 +173,7 @@ class Life:
 
     urgent = False
 
-    def __init__(self, system: System, spec: ChildSpec, mailbox: Mailbox, owner: Owner) -> None:
+    def __init__(self, system: Places, spec: ChildSpec, mailbox: Mailbox, owner: Owner) -> None:
         self.system = system
         self.spec = spec
         self.mailbox = mailbox

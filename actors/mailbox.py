@@ -58,9 +58,9 @@ from actors.reply import Reply
 from actors.spec import UNBOUNDED, Bounds
 
 if TYPE_CHECKING:
-    from actors.life import Life
     from actors.messages import Envelope
     from actors.poolbox import PoolBox
+    from actors.ports import Runnable
 
 
 class Mailbox(Inbox):
@@ -88,8 +88,8 @@ class Mailbox(Inbox):
         self.pool = pool
         self.queue = []
         self.batch: Iterator[Envelope] = NOTHING
-        self.life: Life | None = None
-        self.idle: Life | None = None
+        self.life: Runnable | None = None
+        self.idle: Runnable | None = None
         """The attached life when it has nothing to do and must be woken, else None."""
         self.runs = 0
         """How often a life became idle: unchanged means that nothing was handled meanwhile."""
@@ -144,7 +144,7 @@ class Mailbox(Inbox):
 
     # -- the life that handles -----------------------------------------------------------------------------
 
-    def attach(self, life: Life, *, idle: bool) -> bool:
+    def attach(self, life: Runnable, *, idle: bool) -> bool:
         """A new life takes over; True when it is to be woken now, by the caller.
 
         ``idle``: it is up already and has nothing to do but what waits here. Otherwise its start comes first.
@@ -167,7 +167,7 @@ class Mailbox(Inbox):
             if self.pool is not None:
                 self.pool.member_changed(was_open, refusal)
 
-    def hold(self, life: Life) -> bool:
+    def hold(self, life: Runnable) -> bool:
         """Begin a run of this life; False when there is one already, or the life is over: nothing is to be run."""
         with self.lock:
             if self.life is not life or life.held:
@@ -178,12 +178,12 @@ class Mailbox(Inbox):
                 self.pool.part(self)
         return True
 
-    def release(self, life: Life) -> None:
+    def release(self, life: Runnable) -> None:
         """End a run that has left something to do: the life is queued again, and the next run holds it."""
         with self.lock:
             life.held = False
 
-    def take(self, life: Life) -> Iterator[Envelope] | None:
+    def take(self, life: Runnable) -> Iterator[Envelope] | None:
         """What waits, for the run that holds the life.
 
         None: leave; there is nothing and the life is now idle, or it is over. With an order given there is nothing to
@@ -243,7 +243,7 @@ class Mailbox(Inbox):
             or (self.pool is not None and self.pool.queue)
         )
 
-    def _is_idle(self, life: Life) -> None:
+    def _is_idle(self, life: Runnable) -> None:
         self.runs += 1  # before idle: whoever sees it idle then sees a period in which nobody has woken it
         self.idle = life
         if self.pool is not None:
@@ -254,7 +254,7 @@ class Mailbox(Inbox):
         if self.pool is not None:
             self.pool.part(self)
 
-    def take_idleness(self, life: Life) -> bool:
+    def take_idleness(self, life: Runnable) -> bool:
         """With the lock held: True where the life was idle. It is not any more: the caller ends it, or wakes it."""
         idle = self.idle is life
         if idle:
@@ -281,7 +281,7 @@ class Mailbox(Inbox):
             called.wake()  # perhaps for nothing, where another member is called for what waits for the pool
         return quiet
 
-    def give_back(self, life: Life, envelope: Envelope) -> Refusal | None:
+    def give_back(self, life: Runnable, envelope: Envelope) -> Refusal | None:
         """The life had taken this envelope and must not handle it: it goes back to the front.
 
         A ``Refusal``: the mailbox was closed meanwhile, so the caller must answer it.
@@ -302,7 +302,7 @@ class Mailbox(Inbox):
         origin.rouse()
         return None
 
-    def detach(self, life: Life, *, abandon: bool) -> list[Reply]:
+    def detach(self, life: Runnable, *, abandon: bool) -> list[Reply]:
         """With the lock held: the life is over; those who waited for quiet, to be completed by the caller.
 
         ``abandon``: its thread still iterates over the batch. This empties it under its feet, in one step.

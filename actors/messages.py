@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from actors.life import Life
     from actors.mailbox import Mailbox
     from actors.poolbox import PoolBox
+    from actors.ports import Host, Runnable
     from actors.reply import Reply
-    from actors.system import System
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -88,7 +87,7 @@ class Current:
 
     __slots__ = ("_hops", "ended", "failures", "life", "origin", "reply", "waits")
 
-    def __init__(self, life: Life, origin: Origin | None, reply: Reply | None = None) -> None:
+    def __init__(self, life: Runnable, origin: Origin | None, reply: Reply | None = None) -> None:
         self.life = life
         self.origin = origin
         self.reply = reply
@@ -129,7 +128,7 @@ class Current:
         origin = self.origin
         return origin.lineage if origin is not None and self.in_request else ()
 
-    def earlier(self, deadline: float | None, system: System, now: float) -> float | None:
+    def earlier(self, deadline: float | None, system: Host, now: float) -> float | None:
         """The earlier of a deadline on the clock of a tree, and that of this request.
 
         The clock of another tree may say anything: what is left there is what counts here.
@@ -188,7 +187,7 @@ class Hook(Current):
 
     __slots__ = ()
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: Runnable) -> None:
         super().__init__(life, None)
 
     def __enter__(self) -> None:
@@ -208,7 +207,7 @@ class Home(Current):
 
     __slots__ = ("_branch", "_is_body", "_is_shared", "touched")
 
-    def __init__(self, life: Life, *, is_body: bool, is_shared: bool) -> None:
+    def __init__(self, life: Runnable, *, is_body: bool, is_shared: bool) -> None:
         self.life = life
         self.origin = self.reply = self.failures = self.waits = None
         self.ended = False

@@ -10,13 +10,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from actors.life import Exit, Life, Owner, Phase
+from actors.life import Exit, Life, Owner, Phase, Places
 from actors.messages import STOP, Internal
 from actors.spec import ChildSpec, Reason, Where, WorkerRecipe
 
 if TYPE_CHECKING:
     from actors.mailbox import Mailbox
-    from actors.system import System
 
 
 class OrderedLife(Life):
@@ -24,7 +23,7 @@ class OrderedLife(Life):
 
     __slots__ = ("place", "recipe")
 
-    def __init__(self, system: System, spec: ChildSpec, mailbox: Mailbox, owner: Owner) -> None:
+    def __init__(self, system: Places, spec: ChildSpec, mailbox: Mailbox, owner: Owner) -> None:
         super().__init__(system, spec, mailbox, owner)
         assert isinstance(spec.recipe, WorkerRecipe)  # noqa: S101 - ours to get right, not a user's mistake
         self.recipe = spec.recipe

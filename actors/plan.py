@@ -23,8 +23,8 @@ from actors.spec import Restart
 
 if TYPE_CHECKING:
     from actors.child import Child
-    from actors.dispatch.timers import Timer
     from actors.life import Exit
+    from actors.ports import Timer
     from actors.reply import Reply
     from actors.supervisor import Supervisor
 

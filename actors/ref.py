@@ -41,7 +41,7 @@ from actors.wait_graph import enter, enter_new, leave, redirect
 if TYPE_CHECKING:
     from actors.inbox import Verdict
     from actors.messages import Envelope
-    from actors.system import System
+    from actors.ports import Host
 
 FULL_WAIT_S = 5.0
 """How long a sender without a deadline waits for room in a full mailbox."""
@@ -54,7 +54,7 @@ class Ref(pykka.ActorRef[Any]):
     The Ref of a supervisor has only ``path`` and ``stop``: a tell to it is a dead letter, an ask fails at once.
     """
 
-    def __init__(self, system: System, box: Mailbox | PoolBox) -> None:
+    def __init__(self, system: Host, box: Mailbox | PoolBox) -> None:
         # Not pykka.ActorRef.__init__: it would bind this Ref to one actor object.
         self._system = system
         self._box = box
@@ -365,7 +365,7 @@ class Ref(pykka.ActorRef[Any]):
         return next(iter(self._boxes()), None)
 
 
-def ref_of(system: System, path: str) -> Ref:
+def ref_of(system: Host, path: str) -> Ref:
     """The Ref of a path that is listed now.
 
     Raises:

@@ -71,7 +71,9 @@ def require_thread(path: str, instead: str = "await it") -> None:
 class CallbackHost(Protocol):
     """Where callbacks of users run: a tree."""
 
-    root_path: str
+    @property
+    def root_path(self) -> str:
+        """The path of its root."""
 
     def run_apart(self, job: UserCallback) -> None:
         """Run it on a thread on which it may block."""

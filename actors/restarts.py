@@ -102,7 +102,7 @@ class Restarts:
     def park(self, child: Child, restarts: int) -> None:
         """It stays down until somebody restarts it."""
         child.standing = Standing.PARKED
-        self._system.close(child.mailbox, Refusal.PARKED)
+        self._supervisor.close(child, Refusal.PARKED)
         self._system.publish(ChildParked(child.path, restarts))
 
     def _give_up(self, child: Child, exit_: Exit, restarts: int) -> None:

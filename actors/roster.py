@@ -19,13 +19,13 @@ from actors.supervisor_mailbox import SupervisorBox
 
 if TYPE_CHECKING:
     from actors.life import Life
-    from actors.system import System
+    from actors.registry import Registry
 
 
 class Roster:
     """The children of one incarnation of a supervisor."""
 
-    def __init__(self, system: System, path: str) -> None:
+    def __init__(self, system: Registry, path: str) -> None:
         self._system = system
         self.path = path
         self.children: dict[str, Child] = {}

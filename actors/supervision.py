@@ -17,6 +17,7 @@ from actors.spec import Reason
 if TYPE_CHECKING:
     from actors.messages import Envelope
     from actors.plan import Plan
+    from actors.registry import Registry
     from actors.supervisor import Supervisor
     from actors.supervisor_mailbox import SupervisorBox
 
@@ -68,6 +69,7 @@ class SupervisorLife(Life):
     unheard: list[Envelope]
     """What its mailbox still held when it ended."""
     mailbox: SupervisorBox
+    system: Registry
 
     # -- its supervisor ------------------------------------------------------------------------------------
 

@@ -258,7 +258,7 @@ class Supervisor(Hardened):
             self.forget(child)
             return
         if child.standing is not Standing.PARKED:
-            self.system.close(child.mailbox, Refusal.STOPPED)
+            self.close(child, Refusal.STOPPED)
         if self.observer is not None:
             self.observer.changed(child)
 
@@ -267,7 +267,24 @@ class Supervisor(Hardened):
         self.roster.strike(child)
         if self.observer is not None:
             self.observer.forgotten(child)
-        self.system.close(child.mailbox, Refusal.FORGOTTEN)
+        self.close(child, Refusal.FORGOTTEN)
+
+    def close(self, child: Child, refusal: Refusal) -> None:
+        """A child stays down: answer all that waits in its mailbox, and in those of its subtree."""
+        below = self.system.supervisors.get(child.path) if child.spec.is_supervisor else None
+        if below is not None:
+            below.close_all(refusal)
+        box = child.mailbox
+        self.system.answer(box, box.close(refusal), refusal)
+
+    def close_all(self, refusal: Refusal) -> None:
+        """Its own supervisor does not start it again, for now or for good: so its children stay down too."""
+        for child in list(self.roster):
+            if refusal is Refusal.FORGOTTEN:
+                self.roster.strike(child)
+            self.close(child, refusal)
+        if refusal is Refusal.FORGOTTEN:
+            del self.system.supervisors[self.path]
 
     # -- beginning and end ---------------------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ from actors.mailbox import NOTHING, Mailbox
 
 if TYPE_CHECKING:
     from actors.inbox import Verdict
-    from actors.life import Life
     from actors.messages import Envelope
+    from actors.ports import Runnable
     from actors.reply import Reply
 
 
@@ -42,7 +42,7 @@ class SupervisorBox(Mailbox):
         with self.lock:
             super().open(self.absent if self.life is None else refusal)
 
-    def attach(self, life: Life, *, idle: bool) -> bool:
+    def attach(self, life: Runnable, *, idle: bool) -> bool:
         """An incarnation begins: calls are taken."""
         with self.lock:
             to_be_woken = super().attach(life, idle=idle)

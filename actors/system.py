@@ -23,7 +23,7 @@ from actors.child import Child, Standing
 from actors.clock import Clock, SystemClock
 from actors.dead_letters import DeadLetterOffice
 from actors.dispatch import Dispatcher
-from actors.dispatch.disposal import UserCallback, disposal_on
+from actors.dispatch.disposal import disposal_on
 from actors.dispatch.loop import Loop
 from actors.dispatch.pool import Pool
 from actors.dispatch.thread import Threads
@@ -49,7 +49,7 @@ from actors.spec import ChildSpec, Reason, Where
 from actors.supervision import SupervisorLife
 from actors.supervisor import Supervisor
 from actors.supervisor_mailbox import SupervisorBox
-from actors.thread_state import after_fork, in_background
+from actors.thread_state import Job, after_fork, in_background
 
 CLOSE_S = 1.0
 """How long the end of a tree waits for its own threads and for slow subscribers."""
@@ -276,7 +276,7 @@ class System(DeadLetterOffice, Reports):
         supervisor = self.supervisors[life.mailbox.path] = Supervisor(life)
         return supervisor
 
-    def run_apart(self, job: UserCallback) -> None:
+    def run_apart(self, job: Job) -> None:
         """Run a user's callback on the pool, where it may block."""
         if self.pool.closed:
             in_background(f"{self.root_path}-callback", job.run)

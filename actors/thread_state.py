@@ -68,6 +68,24 @@ def stack_of(ident: int) -> str:
     return "".join(traceback.format_stack(frame)) if frame is not None else ""
 
 
+class Job(Protocol):
+    """Anything the pool can run."""
+
+    @property
+    def urgent(self) -> bool:
+        """True for what never blocks and must not wait for what does: supervisors."""
+
+    def run(self) -> bool:
+        """Do some of the work; True when there is more to do and the job is to be queued again."""
+
+
+class JobRunner(Protocol):
+    """Runs jobs: the pool."""
+
+    def submit(self, job: Job) -> None:
+        """Run ``job.run()`` soon. Never blocks."""
+
+
 class Forkable(Protocol):
     """What must know that it was copied into the child of a fork: there it has no threads."""
 

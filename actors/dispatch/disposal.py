@@ -32,7 +32,7 @@ from actors.frames import Frames
 from actors.thread_state import blocking
 
 if TYPE_CHECKING:
-    from actors.dispatch.pool import Pool
+    from actors.thread_state import JobRunner
 
 GATHER_S = 0.01
 """How long things are gathered before a pool thread lets go of them: a crash is not to pay for a second thread."""
@@ -98,6 +98,6 @@ class UserCallback:
         return False
 
 
-def disposal_on(pool: Pool) -> Disposal:
+def disposal_on(pool: JobRunner) -> Disposal:
     """One whose things are let go of by threads of the pool."""
     return Disposal(pool.submit, gather_s=GATHER_S)

@@ -39,12 +39,11 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
 from actors.clock import cpu_s, monotonic
 from actors.dispatch.pool_thread import PoolThread
 from actors.dispatch.wakeup import Turnstile, Wakeup
-from actors.thread_state import HERE, start_thread
+from actors.thread_state import HERE, Job, start_thread
 
 BASE = 8
 """Threads that are not blocked, up to which the pool grows at once."""
@@ -57,17 +56,6 @@ STUCK_S = 0.1
 """How long the end of the pool waits for a thread that is still in user code."""
 NEAR_CAP = 0.8
 """Share of ``max_threads`` at which the pool says that its cap is near."""
-
-
-class Job(Protocol):
-    """Anything the pool can run."""
-
-    @property
-    def urgent(self) -> bool:
-        """True for what never blocks and must not wait for what does: supervisors."""
-
-    def run(self) -> bool:
-        """Do some of the work; True when there is more to do and the job is to be queued again."""
 
 
 class Pool:

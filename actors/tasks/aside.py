@@ -9,7 +9,7 @@ A thread that does not return is then left to itself and stays in the books.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from actors.boundary import WorkerLife
 from actors.errors import for_asker
@@ -62,7 +62,7 @@ class _Aside:
         box = Mailbox(path)
         box.close(Refusal.BODY)
         self.reply = Reply()
-        self.life = WorkerLife(current.life.system, ChildSpec(id="aside", recipe=recipe), box, self)
+        self.life = WorkerLife(cast("WorkerLife", current.life).system, ChildSpec(id="aside", recipe=recipe), box, self)
 
     def _run(self, code: Callable[[], Any]) -> None:
         current = Current(self.life, self._caller.origin)

@@ -25,7 +25,7 @@ Should it die, the task that it worked for at that moment is noted (``task``; ``
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from actors import collector
 from actors.base import Hardened
@@ -75,6 +75,7 @@ from actors.tasks.undoing import Undoing
 if TYPE_CHECKING:
     from actors.dispatch.timers import Timer
     from actors.life import Life
+    from actors.system import System
     from actors.tasks.settings import Tasks
 
 
@@ -93,7 +94,7 @@ class Orchestrator(Hardened):
 
     def __init__(self, life: Life, settings: Tasks) -> None:
         self._regrow_life = self.life = life
-        self.system = life.system
+        self.system = cast("System", life.system)
         self.path = life.mailbox.path.rpartition("/")[0]
         """Of the supervisor: the team."""
         self.settings = settings

@@ -22,11 +22,11 @@ import asyncio
 import builtins
 import itertools
 import threading
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from actors import errors
 from actors.here import sleep
-from actors.life import Phase
+from actors.life import Life, Phase
 from actors.messages import CURRENT
 from actors.reply import Reply
 from actors.worker import Worker
@@ -98,7 +98,7 @@ class Hang:
         self._released.when_done(over.complete)
         current = CURRENT.get()
         if not self.deaf and current is not None:
-            life = current.life
+            life = cast("Life", current.life)
             # In its last hook it was asked to stop already: there it hangs until it is abandoned.
             asked = life.when_over() if life.phase is Phase.ENDING else life.stop_signal()
             asked.when_done(over.complete)
