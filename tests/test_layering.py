@@ -7,11 +7,15 @@ with the reason.
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.rooms import FILES, LEVELS, NOT_PURE, PURE, level_of, room_of
 
 ROOT = Path(__file__).parent.parent
 MAX_FILE_LINES = 400
@@ -99,19 +103,19 @@ DOORS = (
 )
 """One door for each dependency that is hard to test or may be replaced."""
 
-PURE = frozenset(
-    {
-        "actors/limit.py",
-        "actors/spec.py",
-        "actors/strategy.py",
-        "actors/tasks/context_store.py",
-        "actors/tasks/keywords.py",
-        "actors/tasks/sharing.py",
-        "actors/tasks/slots.py",
-        "actors/tasks/tokens.py",
-    }
-)
-"""Files that only decide: nothing behind a door, and of the library only each other."""
+IMPURE = frozenset({"_thread", "asyncio", "concurrent", "loguru", "multiprocessing", "pykka", "queue", "threading"})
+"""What no pure room loads."""
+
+
+def _modules() -> dict[str, str]:
+    names = [
+        path.relative_to(ROOT).as_posix() for package in ("actors", "trees") for path in (ROOT / package).rglob("*.py")
+    ]
+    return {name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): name for name in names}
+
+
+MODULES = _modules()
+"""The file of each module of the library."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,15 @@ class Source:
                 here = self.name.split("/")[: -node.level] if node.level else []
                 module = ".".join([*here, *([node.module] if node.module else [])])
                 yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+    def arrows(self) -> Iterator[tuple[str, int]]:
+        """The files of the library that it imports or names in an annotation, and the line where."""
+        for line, name in self.imports():
+            for module in (name, name.rpartition(".")[0]):
+                target = MODULES.get(module)
+                if target is not None:
+                    yield target, line
+                    break
 
     def stands_in(self, files: dict[str, str]) -> bool:
         """True where the table names this file, or a folder around it."""
@@ -174,19 +187,24 @@ def opens_a_door_of_others(file: Source) -> list[str]:
     ]
 
 
+def knows_a_room_above(file: Source) -> list[str]:
+    """A file knows the rooms below its own, and its own; what stands under ``if TYPE_CHECKING:`` counts as well."""
+    room = room_of(file.name)
+    if room is None:
+        return [f"{file.name}: stands in no room; give it one in tests/rooms.py"]
+    found = []
+    for target, line in file.arrows():
+        other = room_of(target)
+        if other is not None and other != room and level_of(other) >= level_of(room):
+            found.append(f"{file.name}:{line}: of {room}, knows {target}, of {other}")
+    return found
+
+
 def is_not_as_pure_as_it_says(file: Source) -> list[str]:
-    """A pure file imports nothing from behind a door, and nothing of the library but pure files."""
-    if file.name not in PURE:
+    """A file of a pure room loads no threads, no event loop, no Pykka and no log."""
+    if room_of(file.name) not in PURE or file.name in NOT_PURE:
         return []
-    behind_doors = frozenset[str]().union(*(door.modules for door in DOORS))
-    pure_modules = {name.removesuffix(".py").replace("/", ".") for name in PURE}
-
-    def is_impure(name: str) -> bool:
-        if _top(name) in {"actors", "trees"}:
-            return name not in pure_modules and name.rpartition(".")[0] not in pure_modules
-        return _top(name) in behind_doors
-
-    return [f"{file.name}:{line}: imports {name}" for line, name in file.imports(when_run=True) if is_impure(name)]
+    return [f"{file.name}:{line}: imports {name}" for line, name in file.imports(when_run=True) if _top(name) in IMPURE]
 
 
 def draws_from_the_global_random(file: Source) -> list[str]:
@@ -240,9 +258,13 @@ BREACHES: list[tuple[Rule, str, str]] = [
     (opens_a_door_of_others, "actors/limit.py", "from time import monotonic"),
     (opens_a_door_of_others, "actors/limit.py", "if TYPE_CHECKING:\n    x = 1\nelse:\n    import time"),
     (is_not_as_pure_as_it_says, "actors/spec.py", "import asyncio"),
-    (is_not_as_pure_as_it_says, "actors/spec.py", "from actors.mailbox import Mailbox"),
-    (is_not_as_pure_as_it_says, "actors/spec.py", "from . import mailbox"),
-    (is_not_as_pure_as_it_says, "actors/spec.py", "from actors import Worker"),
+    (is_not_as_pure_as_it_says, "actors/words.py", "def f():\n    import pykka"),
+    (knows_a_room_above, "actors/spec.py", "from actors.mailbox import Mailbox"),
+    (knows_a_room_above, "actors/spec.py", "from . import mailbox"),
+    (knows_a_room_above, "actors/spec.py", "from actors import Worker"),
+    (knows_a_room_above, "actors/spec.py", "if TYPE_CHECKING:\n    from actors.tasks.task import Task"),
+    (knows_a_room_above, "actors/tasks/check.py", "from actors.tasks.staff import Staff"),
+    (knows_a_room_above, "actors/new.py", "import math"),
     (draws_from_the_global_random, "actors/system.py", "import random\nrandom.random()"),
     (draws_from_the_global_random, "actors/system.py", "from random import uniform"),
     (is_too_long, "actors/ref.py", "x = 1\n" * MAX_FILE_LINES),
@@ -255,8 +277,10 @@ LEGAL: list[tuple[Rule, str, str]] = [
     (opens_a_door_of_others, "actors/dispatch/loop.py", "import asyncio, pykka"),
     (opens_a_door_of_others, "actors/supervisor.py", "from actors.clock import Clock"),
     (opens_a_door_of_others, "actors/mailbox.py", "if TYPE_CHECKING:\n    from random import Random"),
-    (is_not_as_pure_as_it_says, "actors/strategy.py", "import math\nfrom actors.spec import Strategy"),
-    (is_not_as_pure_as_it_says, "actors/strategy.py", "from actors import spec\nfrom . import limit"),
+    (is_not_as_pure_as_it_says, "actors/strategy.py", "import math\nif TYPE_CHECKING:\n    import asyncio"),
+    (knows_a_room_above, "actors/strategy.py", "import math\nfrom actors.spec import Strategy"),
+    (knows_a_room_above, "actors/strategy.py", "from actors import spec\nfrom . import limit"),
+    (knows_a_room_above, "trees/tree.py", "from actors import Worker\nfrom trees.look import take"),
     (draws_from_the_global_random, "actors/system.py", "import random\nrandom.Random(7).random()"),
     (is_too_long, "actors/ref.py", "x = 1\n" * (MAX_FILE_LINES - 1)),
     (is_too_long, "actors/ref.py", LONG_FUNCTION.replace("    pass\n", "", 1)),
@@ -287,8 +311,159 @@ def test_each_dependency_is_imported_only_by_the_files_of_its_door() -> None:
     _assert_kept(opens_a_door_of_others)
 
 
-def test_pure_files_import_no_threads_no_clock_no_pykka_and_only_pure_files() -> None:
+def test_pure_files_import_no_threads_no_loop_no_pykka_and_no_log() -> None:
     _assert_kept(is_not_as_pure_as_it_says)
+
+
+def test_pure_files_load_nothing_that_does() -> None:
+    """In an interpreter of its own, without the packages' own ``__init__``, which load everything."""
+    names = [name for name in MODULES.values() if room_of(name) in PURE and name not in NOT_PURE]
+    done = subprocess.run(
+        [sys.executable, "-c", LOADS, str(ROOT), *(name.removesuffix(".py").replace("/", ".") for name in names)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert not loaded, f"of {len(names)} pure files some load {sorted(loaded)}"
+    assert len(names) > 20
+
+
+LOADS = """
+import importlib, sys, types
+import pydantic, pydantic_core, traceback, inspect, weakref, email.utils, statistics
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter
+TypeAdapter(BaseModel)
+root, *names = sys.argv[1:]
+sys.path.insert(0, root)
+for package in ("actors", "actors.tasks"):
+    bare = types.ModuleType(package)
+    bare.__path__ = [f"{root}/{package.replace('.', '/')}"]
+    sys.modules[package] = bare
+before = set(sys.modules)
+for name in names:
+    importlib.import_module(name)
+impure = {"asyncio", "loguru", "pykka", "threading", "concurrent.futures", "multiprocessing", "queue"}
+print(*(impure & (set(sys.modules) - before)))
+"""
+"""Prints what impure modules these files load that pydantic and the standard library have not loaded before."""
+
+
+def wrong_arrows() -> Iterator[tuple[str, str]]:
+    """Each file that knows one of a room above its own, and that one."""
+    for file in library():
+        room = room_of(file.name)
+        for target, _ in file.arrows():
+            other = room_of(target)
+            if room is not None and other is not None and other != room and level_of(other) >= level_of(room):
+                yield file.name, target
+
+
+def test_each_file_stands_in_a_room_and_each_room_on_one_level() -> None:
+    homeless = [file.name for file in library() if room_of(file.name) is None]
+    assert not homeless, f"give them a room in tests/rooms.py: {homeless}"
+    rooms = [room for level in LEVELS for room in level]
+    assert sorted(rooms) == sorted(FILES)
+    gone = [
+        f"{room}: {each}"
+        for room, files in FILES.items()
+        for each in files.split()
+        if not (ROOT / room.split("/")[0] / (each if each.endswith("/") else f"{each}.py")).exists()
+    ]
+    assert not gone, gone
+
+
+def test_no_file_of_the_runtime_knows_one_of_a_room_above_its_own() -> None:
+    wrong = [f"{file} -> {target}" for file, target in wrong_arrows() if _is_runtime(file)]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def test_the_arrows_that_still_point_upwards_get_fewer() -> None:
+    """Turn one around and take it off the list: nothing may be added."""
+    now = {f"{file} -> {target}" for file, target in wrong_arrows()}
+    listed = set((ROOT / "tests" / "arrows_to_turn.txt").read_text(encoding="utf-8").split("\n")) - {""}
+    assert not now - listed, "\n".join(["these are new:", *sorted(now - listed)])
+    assert not listed - now, "\n".join(
+        ["these are turned, take them off tests/arrows_to_turn.txt:", *sorted(listed - now)]
+    )
+
+
+def test_no_circle_of_files_leaves_its_room() -> None:
+    """But for the circles that the arrows of the list close."""
+    wrong = set(wrong_arrows())
+    known = {file.name: {each for each, _ in file.arrows() if (file.name, each) not in wrong} for file in library()}
+    for circle in _circles(known):
+        rooms = {room_of(name) for name in circle}
+        assert len(rooms) == 1, f"a circle through {rooms}: {sorted(circle)}"
+
+
+def test_no_private_attribute_is_set_from_outside() -> None:
+    """Or deleted. ``self`` and ``cls`` are inside."""
+    found = [
+        f"{file.name}:{node.lineno}: {ast.unparse(node)}"
+        for file in library()
+        for node in file.nodes()
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, (ast.Store, ast.Del))
+        and re.fullmatch(r"_[^_].*", node.attr)
+        and not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"})
+    ]
+    assert not found, found
+
+
+def test_no_import_hooks_anything_into_the_interpreter() -> None:
+    """Calls of these stand in functions, never at the top of a file."""
+    hooks = {
+        "atexit.register",
+        "os.register_at_fork",
+        "after_fork",
+        "signal.signal",
+        "sys.excepthook",
+        "threading.excepthook",
+    }
+    found = [
+        f"{file.name}:{node.lineno}: {ast.unparse(node)}"
+        for file in library()
+        for statement in ast.parse(file.text).body
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in hooks
+    ]
+    assert not found, found
+
+
+def _is_runtime(name: str) -> bool:
+    return name.startswith("actors/") and not name.startswith("actors/tasks/")
+
+
+def _circles(known: dict[str, set[str]]) -> list[set[str]]:
+    """The groups of files in which each leads to each other (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in known.get(name, ()):
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            at = stack.index(name)
+            found.append(set(stack[at:]))
+            del stack[at:]
+
+    for name in known:
+        if name not in index:
+            visit(name)
+    return [each for each in found if len(each) > 1]
 
 
 def test_randomness_comes_from_a_seeded_random_that_was_passed_in() -> None:

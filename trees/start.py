@@ -154,12 +154,12 @@ class _Launch:
                 log_errors=options.log_errors,
             )
             attach(system, store)
-            tree = Tree(self._spec, system)
+            keeper = None
             if options.ha is None:
                 bind(system, store, self._spec, close=self.waits)
             else:
                 keeper = candidate(options.ha, self._spec, system, store, str(options.store))
-                tree._keeper = keeper  # noqa: SLF001 - its own package
+            tree = Tree(self._spec, system, keeper)
             if self._console is not None:
                 tree._open(self._console)  # noqa: SLF001 - its own package
         except BaseException:

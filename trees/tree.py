@@ -28,6 +28,7 @@ from trees.check_tasks import running
 from trees.config import Spec, SupervisorSpec
 from trees.console import Console
 from trees.dump import Format, render
+from trees.ha.keeper import Keeper
 from trees.look import take
 from trees.signals import SIGUSR1, on_signal
 from trees.snapshot import TreeSnapshot
@@ -42,10 +43,11 @@ class Tree(Tasking):
     unless another exception is under way.
     """
 
-    def __init__(self, spec: SupervisorSpec, system: System) -> None:
+    def __init__(self, spec: SupervisorSpec, system: System, keeper: Keeper | None = None) -> None:
         self.spec = spec
         """The declaration that it was started from."""
         self._system = system
+        self._keeper = keeper
         self._close_console: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
