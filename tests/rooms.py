@@ -53,10 +53,12 @@ FILES: dict[str, str] = {
     "actors/runtime": "system bus event_log reports services living",
     "actors/tasks/model": (
         "tasks/task tasks/policy tasks/outcome tasks/executable tasks/errors tasks/events tasks/breaker_events "
-        "tasks/store_events tasks/naming tasks/attempt_end tasks/writable tasks/sharing"
+        "tasks/store_events tasks/task_event tasks/step_events tasks/naming tasks/attempt_end tasks/writable "
+        "tasks/sharing"
     ),
     "actors/tasks/journal": (
-        "tasks/journal tasks/written tasks/state tasks/node tasks/reopening tasks/folding tasks/report tasks/lease"
+        "tasks/journal tasks/written tasks/state tasks/node tasks/reopening tasks/step_folding tasks/folding "
+        "tasks/report tasks/lease"
     ),
     "actors/tasks/planning": (
         "tasks/settings tasks/planner tasks/keywords tasks/meaning tasks/check tasks/doubts tasks/estimates"
@@ -71,7 +73,8 @@ FILES: dict[str, str] = {
     "actors/tasks/recovery": "tasks/classify tasks/ladder tasks/trying tasks/people tasks/undoing",
     "actors/tasks/orchestration": (
         "tasks/orchestrator tasks/hears tasks/course tasks/steps tasks/launching tasks/giving tasks/teamwork "
-        "tasks/delegating tasks/ground tasks/desk tasks/effects tasks/liaison tasks/feed tasks/guard tasks/recipe"
+        "tasks/delegating tasks/ground tasks/desk tasks/effects tasks/liaison tasks/feed tasks/guard "
+        "tasks/recipe tasks/turns"
     ),
     "actors/tasks": "tasks/__init__ tasks/public",
     "actors": "__init__",

@@ -46,6 +46,7 @@ ELSEWHERE = (
     "start_child_is_checked_in_the_caller",
     "every_mistake_of_a_tree_is_reported",
     "cannot_be_formatted_is_restarted",  # a dump
+    "with_all_members_busy_messages_wait",  # a snapshot
 )
 """Words in the names of tests that look at what the real ``trees`` does: it checks declarations and draws trees."""
 
