@@ -26,10 +26,10 @@ from actors.reply import Reply
 
 if TYPE_CHECKING:
     from actors.dispatch.disposal import Disposal
-    from actors.dispatch.pool import Pool
     from actors.inbox import Refusal
     from actors.mailbox import Mailbox
     from actors.messages import Envelope
+    from actors.thread_state import JobRunner
 
 PART = 256
 """So many messages are answered in one go."""
@@ -49,7 +49,7 @@ class Leftovers:
 
     urgent = True
 
-    def __init__(self, pool: Pool, refuse: Refuse, disposal: Disposal) -> None:
+    def __init__(self, pool: JobRunner, refuse: Refuse, disposal: Disposal) -> None:
         self._refuse = refuse
         self._disposal = disposal
         self._rests: deque[_Rest] = deque()

@@ -40,10 +40,10 @@ NOT_PURE = frozenset({"actors/tasks/journal.py", "actors/tasks/lease.py", "actor
 FILES: dict[str, str] = {
     "actors/model": "spec strategy limit errors clock events child_state",
     "actors/validation": "fields problems words callables error_text",
-    "actors/concurrency": "thread_state frames dispatch/wakeup dispatch/disposal dispatch/arrival",
+    "actors/concurrency": "thread_state collector frames dispatch/wakeup dispatch/disposal dispatch/arrival",
     "actors/messaging": (
         "ports message_errors messages mailbox inbox poolbox supervisor_mailbox reply ref proxy dead_letters here "
-        "wait_graph"
+        "wait_graph leftovers"
     ),
     "actors/execution": (
         "dispatch/__init__ dispatch/pool dispatch/pool_thread dispatch/loop dispatch/thread dispatch/timers "

@@ -6,7 +6,7 @@ workers when it has come up, and of each change afterwards, in order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from actors.child import Child, Standing
 from actors.mailbox import Mailbox
@@ -15,6 +15,7 @@ from actors.tasks.hears import Closing, Staffed, WorkerChanged
 
 if TYPE_CHECKING:
     from actors.supervisor import Supervisor
+    from actors.system import System
 
 
 class Liaison:
@@ -45,7 +46,7 @@ class Liaison:
         """All is about to be stopped."""
         orchestrator = self._supervisor.roster.children.get(ORCHESTRATOR)
         if orchestrator is not None and orchestrator.life is not None:
-            desk = ground_of(self._supervisor.system).desks.get(self._supervisor.path)
+            desk = ground_of(cast("System", self._supervisor.system)).desks.get(self._supervisor.path)
             if desk is not None:
                 desk.closing = orchestrator.life
             self._tell(Closing(orchestrator.life))
