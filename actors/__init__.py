@@ -1,4 +1,4 @@
-"""What runs: workers and supervisors, their messages, and the tools to test them.
+"""The runtime: workers and supervisors, their messages, and the tools to test them.
 
 A worker is a ``Worker`` (or any Pykka actor, or a plain function); a supervisor owns workers and restarts them. You
 declare both with ``trees`` and start the tree in your own program. What you may rely on:

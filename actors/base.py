@@ -65,7 +65,7 @@ class Hardened(_Actor):
 
     @property
     def actor_inbox(self) -> Any:
-        """What a stock ``pykka.ActorRef`` puts envelopes into."""
+        """Inbox that a stock ``pykka.ActorRef`` puts envelopes into."""
         return PykkaInbox(self.actor_ref)
 
     @actor_inbox.setter
@@ -108,7 +108,7 @@ class Hardened(_Actor):
     # -- ours ---------------------------------------------------------------------------------------------------
 
     def _regrow_handler(self) -> Callable[[Any], Any]:
-        """What a message is given to."""
+        """Return the callable that a message is given to."""
         return self._regrow_receive
 
     def _regrow_receive(self, message: Any) -> Any:
@@ -123,7 +123,7 @@ class Hardened(_Actor):
 
 
 class Stock(Hardened):
-    """What goes over a ``pykka.ThreadingActor``: its ``__init__`` sets one attribute more."""
+    """Base laid over a ``pykka.ThreadingActor``, whose ``__init__`` sets one attribute more."""
 
     @property
     def _actor_ref(self) -> Any:
@@ -206,7 +206,7 @@ class StopFlag:
 
 
 class RootRef(pykka.ActorRef[Any]):
-    """What Pykka's registry holds of a tree: so that ``pykka.ActorRegistry.stop_all()`` stops it in order."""
+    """Entry of a tree in Pykka's registry, so that ``pykka.ActorRegistry.stop_all()`` stops it in order."""
 
     def __init__(self, ref: Ref, actor_class: type[Hardened]) -> None:
         # Not pykka.ActorRef.__init__: it would bind this to one actor object.

@@ -105,7 +105,7 @@ class WorkerLife(OrderedLife):
         return True
 
     def next_work(self) -> Iterator[Envelope] | None:
-        """What a run that holds the life is to ``drive``; None when that is nothing, and the run is over.
+        """Return what a run that holds the life is to ``drive``; None where that is nothing, and the run is over.
 
         Not a part of ``drive``: the next run may begin on another thread before this one has left the worker's
         context, and a context cannot be entered twice.
@@ -263,7 +263,7 @@ class WorkerLife(OrderedLife):
         raise TypeError(message)
 
     async def _survives(self, error: BaseException, reply: Reply | None) -> bool:
-        """Whether an exception that left a handler is a failed request only; otherwise the life has crashed."""
+        """True if an exception that left a handler is a failed request only; otherwise the life has crashed."""
         if isinstance(error, asyncio.CancelledError) and self.order is Reason.KILLED:
             self._tell_end(Exit(Reason.KILLED))
             return False
@@ -278,7 +278,7 @@ class WorkerLife(OrderedLife):
         return not self.is_over
 
     def is_failure(self, error: BaseException) -> bool:
-        """Whether an exception that leaves the present handler is a failure of the request, and no crash."""
+        """True if an exception that leaves the present handler is a failure of the request, and no crash."""
         kinds: tuple[type[BaseException], ...] = (Signal, *self.recipe.expected)
         asks = None if self.recipe.crash_on_ask_error else CURRENT.get()
         return isinstance(error, kinds) or all(
@@ -349,7 +349,7 @@ class WorkerLife(OrderedLife):
         return None
 
     def never_ran(self, error: BaseException) -> None:
-        """Its thread could not be started."""
+        """End as crashed: the thread of this life could not be started."""
         self._tell_end(Exit(Reason.CRASHED, error))
 
     def _tell_end(self, exit_: Exit) -> None:

@@ -117,10 +117,10 @@ class Subscription:
         self._over = False
         self._hurry = Reply()
         self._marks: set[Reply] = set()
-        """Somebody waits until these are delivered: then nothing is gathered."""
+        """True while a caller waits until these are delivered: then nothing is gathered."""
         self.name = getattr(callback, "__qualname__", type(callback).__name__)
         self._queue: deque[tuple[Event | Reply, int]] = deque()
-        """What waits, and how much each of it weighs."""
+        """Events that wait, each with its weight."""
         self._load: deque[None] = deque()
         """One item for each unit of weight that waits: a number that is changed in one step of C, as the rest here."""
         self._job = SingleJob(lambda: pool.submit(self))

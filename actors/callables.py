@@ -1,4 +1,4 @@
-"""What can be told of a callable without calling it.
+"""Inspection of callables, without calling them.
 
 Comes in: any object. Goes out: whether calling it gives a coroutine, and its signature. Nothing of the user's is called
 here. This module must never import threads, a clock or Pykka.
@@ -38,11 +38,11 @@ _NAME: Any = vars(type)["__name__"]
 
 
 _SIGNATURES: weakref.WeakKeyDictionary[FunctionType, tuple[CodeType, inspect.Signature]] = weakref.WeakKeyDictionary()
-"""Of plain functions whose signature holds no object that could hold the function: looked up for each child."""
+"""Signatures of plain functions that hold no object which could hold the function: looked up for each child."""
 
 
 def signature_of(call: Callable[..., Any]) -> inspect.Signature | None:
-    """Its signature, or None where it cannot be told."""
+    """Return the signature, or None where it cannot be told."""
     if type(call) is not FunctionType or not _holds_nothing(call):
         return _looked_up(call)
     known = _SIGNATURES.get(call)
@@ -68,7 +68,7 @@ def _looked_up(call: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def binds(signature: inspect.Signature, *args: object, **kwargs: object) -> bool:
-    """Whether a call with these arguments could be made."""
+    """True if a call with these arguments could be made."""
     try:
         signature.bind(*args, **kwargs)
     except TypeError:

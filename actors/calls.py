@@ -108,7 +108,7 @@ def _is_idle(child: Child) -> bool:
 
 
 def _comes_back(child: Child) -> bool:
-    """It is being *re*started; one that starts for the first time counts as started."""
+    """True if it is being *re*started; a child that starts for the first time counts as started."""
     first = isinstance(child.plan, (StartCall, FirstPass))
     return child.is_restarting and not first
 

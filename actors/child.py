@@ -1,4 +1,4 @@
-"""What a supervisor knows of one child, and what others may read of it.
+"""Record that a supervisor keeps of one child, and what others may read of it.
 
 A record belongs to its supervisor: only the supervisor's own message handling writes it. Others read single fields
 without a lock (``info``); each field is replaced as a whole, so a reader sees a state that was true at some moment.
@@ -50,7 +50,7 @@ class ChildInfo:
     restarts: int
     """Automatic restarts that succeeded since its supervisor started."""
     restart: str
-    """Its restart type: permanent, transient or temporary."""
+    """Restart type: permanent, transient or temporary."""
     last_exit: LastExit | None
     """None: no incarnation has ended yet."""
     ref: Ref
@@ -93,7 +93,7 @@ class Child:
         self.standing = Standing.DOWN
         self.life: Life | None = None
         self.plan: Plan | None = None
-        """Its owner, which alone may start and stop it: see ``actors.ownership``."""
+        """Owner, which alone may start and stop it: see ``actors.ownership``."""
         self.joined: list[Plan] | None = None
         """Other plans that wait until its owner has dealt with it."""
         self.added_by: StartCall | None = None
@@ -111,16 +111,16 @@ class Child:
         self.timer: Timer | None = None
         """The time limit of what it is doing now: starting, or ending."""
         self.limit: object = None
-        """What its supervisor will be told when that time is over; anything else that it is told is of an old limit."""
+        """Message that its supervisor gets when that time is over; any other one is of an old limit."""
         self.window: RestartWindow | None = None
-        """Its own restart limit, where it parks."""
+        """Restart limit of its own, where it parks."""
 
     def __repr__(self) -> str:
         return f"<Child {self.path} {self.standing.value}>"
 
     @property
     def path(self) -> str:
-        """Its path in the tree."""
+        """Path in the tree."""
         return self.mailbox.path
 
     @property
@@ -166,13 +166,13 @@ class Child:
         self.last_exit = LastExit(exit_.reason, exit_.detail, now)
 
     def cancel_timer(self) -> None:
-        """Its limit no longer counts."""
+        """Cancel the time limit: it no longer counts."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = self.limit = None
 
     def info(self, system: Host) -> ChildInfo:
-        """What others may see."""
+        """Return what others may see."""
         return ChildInfo(
             id=self.id,
             path=self.path,
@@ -187,7 +187,7 @@ class Child:
 
 
 class ChildObserver(Protocol):
-    """Who is told of the children of a supervisor, by the supervisor itself: short, and it never blocks."""
+    """Observer that a supervisor tells of its children. Each method is short and never blocks."""
 
     def up(self, child: Child) -> None:
         """A child has come up."""

@@ -33,7 +33,7 @@ def local(seconds: float) -> str:
 
 
 class Clock(Protocol):
-    """What a tree needs of time."""
+    """Interface to time that a tree needs."""
 
     @property
     def manual(self) -> bool:

@@ -24,7 +24,7 @@ class _Pause:
     __slots__ = ("__weakref__",)
 
     def forked(self) -> None:
-        """Nobody here will."""
+        """Unsupported here."""
         gc.enable()
 
 

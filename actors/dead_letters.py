@@ -54,7 +54,7 @@ class DeadLetterOffice:
         raise NotImplementedError
 
     def dead_letter(self, box: Mailbox | None, body: Any, reason: Refusal, sender: str | None, path: str = "") -> None:
-        """Nobody will handle this message: count it and say so."""
+        """Count a message that no worker will handle, and publish that."""
         with self._books:
             self.dead_letters[reason] += 1
             if box is not None:
@@ -63,7 +63,7 @@ class DeadLetterOffice:
         self.publish(DeadLetter(where, str(reason), type_name(type(body)), sender))
 
     def expired(self, box: Mailbox, envelope: Envelope) -> None:
-        """Its asker waits no longer, so it is not handled."""
+        """Drop a message whose asker waits no longer."""
         body, reply, origin = envelope
         if reply is not None:
             reply.expire()

@@ -35,7 +35,7 @@ def _is_private(error: BaseException) -> bool:
 
 
 def _related(error: BaseException) -> Iterator[BaseException]:
-    """This error and all that a traceback tells with it, each once."""
+    """Return this error and all that a traceback tells with it, each once."""
     left, seen = [error], set[int]()
     while left and len(seen) < MOST:
         each = left.pop()

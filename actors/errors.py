@@ -47,9 +47,9 @@ class Problem:
     path: str
     """Where: the path of the spec, and the field where there is one (``shop/ledger.restart``)."""
     what: str
-    """What is wrong, with the value's type or number; never a payload."""
+    """Description of the mistake, with the value's type or number; never a payload."""
     hint: str
-    """What to do."""
+    """Remedy: what to do."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}. {self.hint}"
@@ -223,7 +223,7 @@ class WorkerCrashedError(MessageError):
 
 
 def for_asker(path: str, error: BaseException) -> BaseException:
-    """What the asker gets for an error that left the code of the worker at ``path``."""
+    """Return what the asker gets for an error that left the code of the worker at ``path``."""
     if isinstance(error, Exception):
         return error
     wrapped = WorkerCrashedError(path, type(error).__name__)
@@ -261,7 +261,7 @@ class RestartLimitError(ActorsError):
 
 
 class Signal(Exception):  # noqa: N818 - not an error of ours
-    """What a worker raises to say something about the request: the worker lives."""
+    """Base of what a worker raises to say something about the request: the worker lives."""
 
 
 class Failed(Signal):
@@ -301,7 +301,7 @@ class Escalated(Signal):
     """Raised in an attempt: ask a person. Without an ``Escalate`` rung on its ladder it is a failed attempt."""
 
     private_text = True
-    """What people are asked stands in no log line. The same of the errors that tell what has become of it."""
+    """Mark of errors with a question to people, or with what has become of it: it stands in no log line."""
 
     def __init__(self, question: str = "") -> None:
         super().__init__(question)

@@ -14,11 +14,11 @@ from actors.spec import Reason
 SHOWN: Final = "in log lines"
 """How a field is shown there, in its metadata: see ``actors.event_log``."""
 UNLOGGED: Final = {SHOWN: "never"}
-"""Of a field that is for programs."""
+"""Metadata of a field that is for programs."""
 LOGGED_TIME: Final = {SHOWN: "time of day"}
-"""Of a field in seconds since 1970."""
+"""Metadata of a field in seconds since 1970."""
 LOGGED_ERROR: Final = {SHOWN: "error"}
-"""Of a field with the text of an error, also where it is in no repr."""
+"""Metadata of a field with the text of an error, also where it is in no repr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,16 @@ class Event:
     """Something that happened at ``path``."""
 
     level: ClassVar[str] = "TRACE"
-    """Of its log line, where nothing else is said."""
+    """Level of its log line, where no other is given."""
     advice: ClassVar[str] = ""
-    """What a person should do, for the log line: a format of its fields."""
+    """Advice to a person, for the log line: a format of its fields."""
 
     path: str
     """Where: a child's path; the root's for the whole tree."""
 
     @property
     def has_question(self) -> bool:
-        """Whether what it has for an error is a question to a person, which is in no log line."""
+        """True if the error of this event is a question to a person, which is in no log line."""
         return False
 
 
@@ -73,7 +73,7 @@ class ChildExited(Event):
 
     reason: Reason
     incarnation: int
-    """Of the one that ended; of the one that it would have been, for a start that failed."""
+    """Number of the incarnation that ended; for a start that failed, of the one that it would have been."""
     error: BaseException | None
     frames: TracebackType | None
     """Where the error was born. Its own traceback grows with each asker that it is raised in again."""
@@ -82,7 +82,7 @@ class ChildExited(Event):
     lost: int
     """Messages that were being handled and are lost with it: 0 or 1."""
     detail: str = field(default="", metadata=LOGGED_ERROR)
-    """What happened, where there is no error to tell."""
+    """Description of what happened, where there is no error to tell."""
 
 
 @dataclass(frozen=True, slots=True)

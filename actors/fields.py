@@ -1,4 +1,4 @@
-"""What the fields of a declaration accept, where pydantic's own types would accept too much or say too little.
+"""Types of the fields of a declaration, where pydantic's own would accept too much or say too little.
 
 Comes in: whatever a user wrote. Goes out: the value in the form in which a spec keeps it, or a refusal in our words.
 No text shows an argument of a worker. This module must never import the specs themselves.
@@ -19,7 +19,7 @@ MAX_SECONDS = 1e9
 """Thirty years: the longest duration, because the platform's own waits overflow not far beyond it."""
 
 MAX_AMOUNT = 1e300
-"""Of what is only counted and added up: the largest sum, which is a legal amount itself."""
+"""Largest sum of what is only counted and added up; it is a legal amount itself."""
 
 _ID = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -123,7 +123,7 @@ Id: TypeAlias = Annotated[str, Field(pattern=f"^{_ID.pattern}$")]
 """Unique among siblings; the last part of the path."""
 
 TaskId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:~/@-]{1,200}$")]
-"""Of a task. Only ids that the library makes have an @ (``actors.tasks.naming``); a task with one is not taken."""
+"""Id of a task. Only ids that the library makes have an @ (``actors.tasks.naming``); a task with one is refused."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Share: TypeAlias = Annotated[float, _at_least(0, 1)]

@@ -41,7 +41,7 @@ class Late:
 
 
 class Hands:
-    """What one supervisor does to its children."""
+    """Operations of one supervisor on one child at a time."""
 
     def __init__(self, system: Registry, box: SupervisorBox, period_s: float) -> None:
         self._system = system
@@ -63,7 +63,7 @@ class Hands:
 
     @staticmethod
     def open(child: Child) -> None:
-        """It is to be started: what is sent to it waits from now on, also where it was stopped for good before."""
+        """Open the mailbox of a child that is to be started: messages wait from now on."""
         natural = natural_refusal(child.spec)
         if child.mailbox.refusal is not natural:
             child.mailbox.open(natural)
@@ -91,7 +91,7 @@ class Hands:
         return ended
 
     def limit(self, child: Child, seconds: float) -> None:
-        """What it is doing now may take so long."""
+        """Set the time limit of what the child is doing now."""
         child.cancel_timer()
         life = child.life
         if life is None or seconds == math.inf:
@@ -101,12 +101,12 @@ class Hands:
         child.timer = self._system.timers.call_at(self._system.now() + seconds, lambda: box.post(late))
 
     def ends_by_itself(self, child: Child) -> None:
-        """It is on its way out, and nobody here has told it to: one limit, for its handler and its last hook."""
+        """Limit the end of a child that was not ordered to end: one limit, for its handler and its last hook."""
         if child.timer is None:
             self.limit(child, child.spec.shutdown_s or OWN_END_S)
 
     def out_of_time(self, child: Child, late: Late) -> Exit | None:
-        """It took too long: cancel or abandon it; abandon what was cancelled before. Its Exit if it is over now."""
+        """Cancel a child that took too long; abandon it if it was cancelled before. Its Exit if it is over now."""
         life = child.life
         if life is None or child.limit is not late:
             return None  # that limit was lifted, or replaced, after it had run out
@@ -146,7 +146,7 @@ class Hands:
             self._system.publish(ChildStopAbnormal(child.path, exit_.reason, str(exit_)))
 
     def _was_quiet(self, child: Child) -> bool:
-        """Whether it was up so long, whoever ended it, that its next restart is the first of a new row."""
+        """True if it was up so long, whoever ended it, that its next restart is the first of a new row."""
         backoff, since = child.spec.backoff, child.up_since
         quiet_s = backoff.reset_after_s if backoff is not None else self._period_s
         return since is not None and self._system.now() - since >= quiet_s
@@ -157,7 +157,7 @@ def _detail(child: Child, exit_: Exit) -> str:
 
 
 def _expected(child: Child, exit_: Exit) -> bool:
-    """Whether a child that was being stopped ended as it should (OTP: ``normal`` is odd for a permanent one)."""
+    """True if a child that was being stopped ended as it should (OTP: ``normal`` is odd for a permanent one)."""
     if exit_.reason is Reason.SHUTDOWN:
         return True
     if exit_.reason is Reason.KILLED:

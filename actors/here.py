@@ -1,4 +1,4 @@
-"""What a worker's code may ask of the place where it runs: is it to stop, sleep until then, find a colleague."""
+"""Functions for a worker's code: ask if it is to stop, sleep until then, find a colleague."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Refusal(StrEnum):
 
 
 Verdict: TypeAlias = "Refusal | Room | Envelope | None"
-"""What became of a message that was put: see ``Inbox.put``."""
+"""Result of a put: see ``Inbox.put``."""
 
 
 NOTHING: Final[Iterator[Envelope]] = iter(())

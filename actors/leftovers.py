@@ -1,4 +1,4 @@
-"""What a closed mailbox still held is answered in parts, so that a supervisor hears its orders meanwhile.
+"""Answers to what a closed mailbox still held, given in parts, so that a supervisor hears its orders meanwhile.
 
 A child may go down with hundreds of thousands of messages: each is a dead letter, or an ask that is to fail. Its
 supervisor answers the first ``PART`` of them itself, so most often all is answered and counted when a call to the
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from actors.thread_state import JobRunner
 
 PART = 256
-"""So many messages are answered in one go."""
+"""Number of messages that are answered in one go."""
 PATIENCE_S = 0.005
 """How long ``finish`` leaves the work to the run that is at it before it looks again."""
 
 
 class Refuse(Protocol):
-    """What answers one message."""
+    """Function that answers one message."""
 
     def __call__(self, path: str, box: Mailbox, envelope: Envelope, refusal: Refusal) -> None:
-        """Its asker hears why, or it is a dead letter."""
+        """Tell the asker why, or make it a dead letter."""
 
 
 class Leftovers:
@@ -128,7 +128,7 @@ class Leftovers:
 
 
 class _Rest:
-    """What is left of one mailbox."""
+    """Messages left in one mailbox."""
 
     __slots__ = ("answered", "box", "left", "number", "refusal")
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Owner(Protocol):
-    """Who is told of a life: its supervisor's mailbox, or the tree for the root."""
+    """Receiver of the reports of a life: its supervisor's mailbox, or the tree for the root."""
 
     def post(self, message: Any, reply: Reply | None = None) -> bool:
         """Take an ``Up``, ``Ending`` or ``Ended``."""
@@ -103,13 +103,13 @@ class Exit:
 
     reason: Reason
     error: BaseException | None = None
-    """What it died of, if anything. Let go of soon: it holds frames."""
+    """Error that it died of, if any. Let go of soon: it holds frames."""
     what: str = ""
-    """What happened, where there is no error to tell."""
+    """Description of what happened, where there is no error to tell."""
     lost: int = 0
     """Messages that were being handled and are lost with it."""
     ignored: bool = False
-    """It raised ``Ignore`` in on_start."""
+    """True where it raised ``Ignore`` in on_start."""
     frames: TracebackType | None = None
     """Where the error was born: its traceback as it left the worker, before any asker raised it again."""
 
@@ -202,7 +202,7 @@ class Life:
         self._ended: Reply | None = None
         self.task: asyncio.Task[bool] | None = None
         self.remains: list[Any] | None = None
-        """What its own pinned thread is to let go of when it ends."""
+        """Objects that its own pinned thread is to let go of when it ends."""
         self.gate: Wakeup | None = None
 
     def __repr__(self) -> str:
@@ -231,7 +231,7 @@ class Life:
         return self.running_on == get_ident() and asyncio.current_task() is self.task
 
     def _comes_up(self) -> None:
-        """It is up. With the mailbox's lock held, or before it is attached.
+        """Mark the life as up. With the mailbox's lock held, or before it is attached.
 
         Counted here, where it is true first: whoever has an answer of it finds it counted.
         """
@@ -246,7 +246,7 @@ class Life:
         raise NotImplementedError
 
     def stop(self) -> Exit | None:
-        """Its supervisor orders it to end after the message it is handling; its Exit if it ended on the spot."""
+        """Order it, as its supervisor, to end after the message it is handling; its Exit if it ended on the spot."""
         raise NotImplementedError
 
     def kill(self, what: str = "") -> Exit | None:
@@ -254,7 +254,7 @@ class Life:
         raise NotImplementedError
 
     def abandon(self, what: str = "") -> Exit | None:
-        """It was killed and did not end: leave it to itself. Its Exit if it is over now."""
+        """Leave it to itself after a kill that did not end it. Its Exit if it is over now."""
         raise NotImplementedError
 
     def wake(self) -> None:
@@ -268,7 +268,7 @@ class Life:
     # -- asked to end by others ----------------------------------------------------------------------------
 
     def request_stop(self, reason: Reason) -> Reply:
-        """Anybody else asks it to end: itself (NORMAL) or a Ref (SHUTDOWN). Completed when it is over."""
+        """Ask it to end: from itself (NORMAL) or a Ref (SHUTDOWN). Completed when it is over."""
         over = self.when_over()
         if self._order(reason):
             self.wake()
@@ -303,7 +303,7 @@ class Life:
         return self.mailbox.take_idleness(self)
 
     def _end(self, exit_: Exit, *, abandon: bool = False, tell: bool = False) -> Exit | None:
-        """The one test-and-set of the end; None when it was over already. ``tell`` reports it to the owner."""
+        """End it, by one test-and-set; None when it was over already. ``tell`` reports it to the owner."""
         box = self.mailbox
         with box.lock:
             if self.phase is Phase.OVER:

@@ -29,7 +29,7 @@ _UNHOOKED: Final[deque[None]] = deque((None,))
 
 
 def add(tree: LivingTree) -> None:
-    """There is a tree: the end of the interpreter is to stop it, where nobody else has."""
+    """Register a tree: the end of the interpreter is to stop it, unless it was stopped before."""
     LIVING.add(tree)
     try:
         _UNHOOKED.pop()

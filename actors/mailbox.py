@@ -96,9 +96,9 @@ class Mailbox(Inbox):
         self.roused = -1
         """The period of idleness (``runs``) in which it was last woken. Written without the lock, after the fact."""
         self.quiet: list[Reply] | None = None
-        """Those who wait until nothing is being handled."""
+        """Waiters until nothing is being handled."""
         self.at = -1
-        """Its place among the free members of its pool. The pool's."""
+        """Index among the free members of its pool. Written by the pool."""
         self.shared: Envelope | None = None
         """The envelope of ``batch`` that came from the pool, or the last one."""
         self.incarnation = 0
@@ -184,7 +184,7 @@ class Mailbox(Inbox):
             life.held = False
 
     def take(self, life: Runnable) -> Iterator[Envelope] | None:
-        """What waits, for the run that holds the life.
+        """Return what waits, for the run that holds the life.
 
         None: leave; there is nothing and the life is now idle, or it is over. With an order given there is nothing to
         handle, but the run goes on: ``NOTHING``.

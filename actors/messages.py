@@ -1,4 +1,4 @@
-"""What travels: the envelope, where it came from, and the contextvar with the request that is being handled.
+"""Envelope, its origin, and the contextvar with the request that is being handled.
 
 An envelope is a plain tuple, because one is built for every message: ``(body, reply, origin)``. ``origin`` is None
 for a tell from outside any tree, and is built only when a message leaves a handler or carries a deadline.
@@ -34,7 +34,7 @@ STOP: Final = "stop"
 
 
 class Internal:
-    """What the library says to itself. Nobody's message is lost with it, so it never becomes a dead letter.
+    """Message of the library to itself. No user's message is lost with it, so it never becomes a dead letter.
 
     A worker that gets one runs its ``handle``: so work of any kind can be given to a worker, and the runtime need not
     know which kinds there are.
@@ -67,13 +67,13 @@ class Origin:
         self.sender = sender
         """The path of the worker that sent it, or None for code outside the tree."""
         self.chain = chain
-        """Of an attempt: who waits for its task, the first asker first. Of a message it is empty: see ``Current``."""
+        """Chain of an attempt: who waits for its task, the first asker first. Empty for a message: see ``Current``."""
         self.deadline = deadline
         """When nobody waits any longer, on the clock of the tree that it was sent to."""
         self.hops = hops
         """Tells since the chain began."""
         self.lineage = lineage
-        """What those who wait, and do tasks, were asked to do: the same once more is refused."""
+        """Instructions of the tasks of those who wait: the same once more is refused."""
 
 
 Address: TypeAlias = "Mailbox | PoolBox"
@@ -91,12 +91,12 @@ class Current:
         self.life = life
         self.origin = origin
         self.reply = reply
-        """What it is answered with; None for a tell."""
+        """Reply that answers it; None for a tell."""
         self.failures: list[BaseException] | None = None
         """Errors that asks of this handler raised in it. One of them leaving the handler is a failed request, not
         a crash: it was not born here."""
         self.waits: set[Reply] | None = None
-        """What code of this request waits for now. Written by ``actors.wait_graph`` only."""
+        """Replies that code of this request waits for now. Written by ``actors.wait_graph`` only."""
         self.ended = False
         """True once the handler has ended; code that it left behind may still have this as its Current."""
         if reply is not None:
@@ -124,7 +124,7 @@ class Current:
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """What those who wait for this request were asked to do."""
+        """Return what those who wait for this request were asked to do."""
         origin = self.origin
         return origin.lineage if origin is not None and self.in_request else ()
 
@@ -143,7 +143,7 @@ class Current:
     # -- who waits -----------------------------------------------------------------------------------------
 
     def waiting(self) -> tuple[Address, ...]:
-        """Who waits while this code waits, the first asker first and its own worker last; empty outside a request."""
+        """Return who waits while this code waits, first asker first, its own worker last; empty outside a request."""
         found: list[Address] = []
         todo, seen = [self], {self}
         while todo:
@@ -234,7 +234,7 @@ class Home(Current):
             super().note(error)
 
     def branch(self) -> Current:
-        """What code that may outlive the present message is to have in place of this."""
+        """Return what code that may outlive the present message is to have in place of this."""
         if not self._handles_message():
             return self
         if self._branch is None:

@@ -45,7 +45,7 @@ class OrderedLife(Life):
         return plain
 
     def stop(self) -> Exit | None:
-        """Its supervisor orders it to end after the message it is handling; its Exit if it ended on the spot."""
+        """Order it, as its supervisor, to end after the message it is handling; its Exit if it ended on the spot."""
         plain = self.recipe.stops_plain and self.recipe.where is not Where.THREAD
         if self._order(Reason.SHUTDOWN):
             if plain:
@@ -98,7 +98,7 @@ class OrderedLife(Life):
         return ended
 
     def abandon(self, what: str = "") -> Exit | None:
-        """It was cancelled and did not end: leave it to itself."""
+        """Leave it to itself after a cancellation that did not end it."""
         return self._end(Exit(Reason.KILLED, what=what), abandon=True)
 
     def wake(self) -> None:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def claim(supervisor: Supervisor, plan: Plan, children: Iterable[Child]) -> None:
-    """These children belong to this plan from now on; the plans that lose one go on without it.
+    """Make this plan the owner of these children; the plans that lose one go on without it.
 
     First all change hands, and only then do the others hear of it: so none of them acts on a child that is about to be
     claimed as well.
@@ -80,7 +80,7 @@ def join(plan: Plan, child: Child) -> None:
 
 
 def dealt_with(child: Child) -> list[Plan]:
-    """Its owner has brought it down and decided what becomes of it; the plans that waited for that go on now."""
+    """Return the plans that waited until the owner of this child had brought it down and decided what becomes of it."""
     plans, child.joined = child.joined or [], None
     for plan in plans:
         plan.busy.discard(child)

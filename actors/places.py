@@ -99,7 +99,7 @@ class Places:
         return envelope
 
     def vacate(self, count: int = 1) -> None:
-        """So many messages no longer wait."""
+        """Free the places of so many messages, which no longer wait."""
         for _ in range(count):
             try:
                 self.beyond.pop()

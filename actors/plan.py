@@ -1,4 +1,4 @@
-"""What a supervisor is doing with some of its children: one mechanism for every case.
+"""Plans: what a supervisor is doing with some of its children, by one mechanism for every case.
 
 A plan is: stop these children (batch by batch, newest first), then wait until a time, then start those (one after the
 other, in order). The first start of a supervisor, a restart of one child or of a group, a shutdown and the child calls
@@ -59,7 +59,7 @@ class Plan:
         return f"<{type(self).__name__} stops={len(self.stops)} starts={len(self.starts)} busy={len(self.busy)}>"
 
     def cancel(self) -> None:
-        """It does nothing more."""
+        """Cancel the plan: it does nothing more."""
         self.over = True
         if self.timer is not None:
             self.timer.cancel()
@@ -119,7 +119,7 @@ class FirstPass(Plan):
         claim(supervisor, self, [child])
 
     def lose(self, supervisor: Supervisor, child: Child) -> None:
-        """It is not restarted."""
+        """Forget the restart that was put off."""
         self.late.pop(child, None)
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
@@ -199,7 +199,7 @@ class ParkPlan(Plan):
         self.kill = True
 
     def stopped(self, supervisor: Supervisor, child: Child) -> None:
-        """It is parked."""
+        """Park the child."""
         supervisor.restarts.park(child, child.restarts)
 
 
@@ -226,7 +226,7 @@ class StopCall(Plan):
         self.reply = reply
 
     def stopped(self, supervisor: Supervisor, child: Child) -> None:
-        """It stays down; a temporary one is forgotten."""
+        """Leave the child down; a temporary one is forgotten."""
         supervisor.stay_down(child)
 
     def done(self, supervisor: Supervisor) -> None:
@@ -266,11 +266,11 @@ class StartCall(Plan):
         self._fail(supervisor, start_error(child, exit_))
 
     def lose(self, supervisor: Supervisor, child: Child) -> None:
-        """Somebody stopped it while it started."""
+        """Fail the call: the child was stopped while it started."""
         self._fail(supervisor, StartError(child.path, "was stopped while it started"))
 
     def stopped(self, supervisor: Supervisor, child: Child) -> None:
-        """It has failed: what start_child had added is forgotten, what restart_child was to start stays down."""
+        """Undo a failed call: what start_child had added is forgotten, what restart_child was to start stays down."""
         supervisor.stay_down(child)
 
     def done(self, supervisor: Supervisor) -> None:

@@ -133,7 +133,7 @@ class PoolBox(Inbox):
     # -- its supervisor ------------------------------------------------------------------------------------
 
     def refill(self, members: list[Mailbox]) -> None:
-        """These are the members now."""
+        """Replace the members."""
         with self.lock:
             self.members = members
             self._index = {}

@@ -1,4 +1,4 @@
-"""What a message meets on its way and does not know the inside of: the life that handles it, and the tree around that.
+"""Interfaces that a message meets on its way: the life that handles it, and the tree around that.
 
 Each of these is a narrow view of something that is made in a room above this one, so that nothing here depends on
 those rooms. ``actors.life.Places`` and ``actors.registry.Registry`` add what a life, and a supervisor, need besides.
@@ -26,7 +26,7 @@ class Timer(Protocol):
     """Something that is to be called later."""
 
     def cancel(self) -> None:
-        """It is not to be called any more."""
+        """Cancel it: it is not to be called any more."""
 
 
 class Timers(Protocol):
@@ -80,7 +80,7 @@ class Reports(Protocol):
         """Something happened."""
 
     def dead_letter(self, box: Mailbox | None, body: Any, reason: Refusal, sender: str | None, path: str = "") -> None:
-        """Nobody will handle this message."""
+        """Count a message that no worker will handle."""
 
     def refused(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
         """A message was not taken."""
@@ -89,7 +89,7 @@ class Reports(Protocol):
         """A message had to go for a newer one."""
 
     def expired(self, box: Mailbox, envelope: Envelope) -> None:
-        """Its asker waits no longer, so it is not handled."""
+        """Drop a message whose asker waits no longer."""
 
     def recursion_refused(self, path: str, chain: tuple[Address, ...], hops: int = 0) -> None:
         """A request or a tell was refused."""

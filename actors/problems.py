@@ -49,7 +49,7 @@ def require_seconds(where: str, timeout: object) -> None:
 
 
 def kind(value: object) -> str:
-    """What sort of thing a value is, and nothing of the value itself; a class by its name."""
+    """Return what sort of thing a value is, and nothing of the value itself; a class by its name."""
     if value is None:
         return "None"
     if isinstance(value, type):
@@ -71,12 +71,12 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 
 def refusal(what: str, hint: str, at: str = "") -> PydanticCustomError:
-    """What a validator of ours raises to have its own words reported, ``at`` a place within the field (``[3]``)."""
+    """Return what a validator of ours raises to have its own words reported, ``at`` a place in the field (``[3]``)."""
     return refusals([(at, what, hint)])
 
 
 def refusals(found: list[tuple[str, str, str]]) -> PydanticCustomError:
-    """The same for several mistakes in one field, each as (place within the field, what, hint)."""
+    """Return that for several mistakes in one field, each as (place within the field, what, hint)."""
     return PydanticCustomError("refused", "refused", {"found": found})
 
 
@@ -97,7 +97,7 @@ def from_pydantic(error: ValidationError, owner: str, spec: str, known: Mapping[
 
 
 def _worded(detail: ErrorDetails, spec: str, known: Mapping[str, Collection[str]]) -> tuple[str, str]:
-    """What and hint of one of pydantic's own mistakes."""
+    """Return description and hint of one of pydantic's own mistakes."""
     context: dict[str, Any] = detail.get("ctx", {})
     value = shown(detail["input"])
     match detail["type"]:

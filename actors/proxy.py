@@ -85,7 +85,7 @@ class Proxy(pykka.ActorProxy[Any]):
         return ref  # type: ignore[no-any-return]
 
     def _find(self, path: tuple[str, ...]) -> Any:
-        """What the attribute is; of a pool, in the first member that has it."""
+        """Look the attribute up; for a pool, in the first member that has it."""
         objects = self._ref.living_actors()
         for actor in objects:
             found = find(actor, path)
@@ -115,7 +115,7 @@ class _Stop:
 
 
 def find(root: Any, path: tuple[str, ...]) -> Any:
-    """What an attribute is, without running any of its code (a property is not evaluated); or ``MISSING``."""
+    """Look an attribute up without running any of its code (a property is not evaluated); or ``MISSING``."""
     found = root
     for name in path:
         found = inspect.getattr_static(found, name, MISSING)

@@ -29,7 +29,7 @@ class Registry(Places, Protocol):
 
     @property
     def random(self) -> Uniform:
-        """Of jitter."""
+        """Source of jitter."""
 
     def supervise(self, life: SupervisorLife) -> Supervisor:
         """A new incarnation of a supervisor."""

@@ -108,7 +108,7 @@ class Reply(pykka.Future[Any]):
         self._turn = [None]
         """Taken by whoever is first to bring an outcome."""
         self.target = target
-        """Whose answer it is, where that is known."""
+        """Address that answers, where that is known."""
         self._asker = asker
         self._timeout_s = timeout_s
         self._expires = None if timeout_s is None else monotonic() + timeout_s
@@ -120,7 +120,7 @@ class Reply(pykka.Future[Any]):
     # -- completing ----------------------------------------------------------------------------------------
 
     def hosted(self, host: CallbackHost) -> Self:
-        """It is handed out: whoever gets it may add callbacks, and those run in this tree."""
+        """Prepare it to be handed out: whoever gets it may add callbacks, and those run in this tree."""
         self._host = host
         return self
 
@@ -161,7 +161,7 @@ class Reply(pykka.Future[Any]):
         return True
 
     def _call_back(self) -> None:
-        """There is an outcome: call whatever is on the list."""
+        """Call whatever is on the list, because there is an outcome."""
         callbacks = self._callbacks
         while callbacks:
             try:
@@ -278,7 +278,7 @@ class Reply(pykka.Future[Any]):
         return done
 
     def abandon(self) -> None:
-        """Its only asker has gone: where its message still waits for its turn, it will not be handled."""
+        """Mark that the only asker has gone: a message that still waits for its turn will not be handled."""
         if self._value is _PENDING:
             self.is_abandoned = True
 
@@ -369,7 +369,7 @@ class Reply(pykka.Future[Any]):
         return own(self._too_late(timeout))
 
     def expire(self) -> None:
-        """Nobody waits any longer, or should: the request will not be handled."""
+        """Fail a request that will not be handled, because no one waits for it in time."""
         self._finish(None, self._too_late(None))
 
     def _too_late(self, timeout: float | None) -> ReplyTimeoutError:

@@ -36,7 +36,7 @@ class Restarts:
         self.window = RestartWindow(supervisor.recipe.limit)
         """Shared by all children that do not park."""
         self.group: RestartPlan | None = None
-        """The one restart under way, where a restart touches a group."""
+        """Restart under way, where a restart touches a group."""
 
     def attempt(self, child: Child, exit_: Exit) -> None:
         """Count one restart attempt of a child, and make it; or park the child, or give up."""
@@ -100,7 +100,7 @@ class Restarts:
         return child.standing is not Standing.PARKED and (child.plan is None or not child.plan.exclusive)
 
     def park(self, child: Child, restarts: int) -> None:
-        """It stays down until somebody restarts it."""
+        """Park a child: it stays down until somebody restarts it."""
         child.standing = Standing.PARKED
         self._supervisor.close(child, Refusal.PARKED)
         self._system.publish(ChildParked(child.path, restarts))

@@ -1,4 +1,4 @@
-"""What others may attach to a tree."""
+"""Services that others may attach to a tree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from actors.reply import Reply
 
 
 class Service(Protocol):
-    """What somebody attaches to a tree: it is told of the tree's life, and the tree knows nothing else of it."""
+    """Service attached to a tree: it is told of the tree's life, and the tree knows nothing else of it."""
 
     def is_up(self) -> None:
         """The whole tree has come up. On a supervisor's thread: short, and it never blocks."""
@@ -21,7 +21,7 @@ class Service(Protocol):
         """All is closed; those who wait for the end of the tree hear of it next."""
 
     def is_moving(self) -> bool:
-        """Whether something of it will go on by itself, soon."""
+        """True if something of it will go on by itself, soon."""
 
     def busy(self) -> Iterable[tuple[str, Reply]]:
-        """What of it is under way that no mailbox of the tree knows of, and when that is over."""
+        """Return what is under way that no mailbox of the tree knows of, and when that is over."""

@@ -1,4 +1,4 @@
-"""What a supervisor must know of a child, below both of them.
+"""Specification of a child as its supervisor needs it, below both of them.
 
 Comes in: what ``trees.build`` made of a declaration. Goes out: frozen records that a supervisor reads. Nothing here
 runs anything; this module must never import threads, a clock or Pykka.
@@ -21,7 +21,7 @@ class Restart(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Who else is restarted when a child must be."""
+    """Strategy: which other children are restarted with one."""
 
     ONE_FOR_ONE = "one_for_one"
     ONE_FOR_ALL = "one_for_all"
@@ -29,7 +29,7 @@ class Strategy(StrEnum):
 
 
 class AutoShutdown(StrEnum):
-    """Whether the end of significant children ends their supervisor."""
+    """Rule by which the end of significant children ends their supervisor."""
 
     NEVER = "never"
     ANY_SIGNIFICANT = "any_significant"
@@ -37,7 +37,7 @@ class AutoShutdown(StrEnum):
 
 
 class Overflow(StrEnum):
-    """What a full bounded mailbox does with one message more."""
+    """Rule for one message more than a bounded mailbox holds."""
 
     BLOCK = "block"
     REJECT = "reject"
@@ -141,7 +141,7 @@ class ChildSpec:
     """Number of members, or None for a child that is no pool."""
     description: str = ""
     registration: Any = None
-    """What the observer of its supervisor keeps of it: the runtime does not look at it. None: nothing."""
+    """Data for the observer of its supervisor: the runtime does not look at it. None: nothing."""
 
     @property
     def is_supervisor(self) -> bool:
@@ -179,7 +179,7 @@ class WorkerRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorRecipe:
-    """What a supervisor needs to be built."""
+    """Recipe of a supervisor: what it needs to be built."""
 
     strategy: Strategy = Strategy.ONE_FOR_ONE
     limit: RestartLimit = RestartLimit()
@@ -190,4 +190,4 @@ class SupervisorRecipe:
     observer: Any = None
     """``observer(supervisor) -> ChildObserver`` (``actors.child``): who is told of its children; None: nobody."""
     settings: Any = None
-    """Those of its observer: nothing that the runtime looks at."""
+    """Settings of its observer, which the runtime does not look at."""

@@ -1,4 +1,4 @@
-"""Who is restarted: pure functions from (strategy, children, exit) to what is to be done.
+"""Restart strategies: pure functions from (strategy, children, exit) to what is to be done.
 
 No threads, no clock, no Pykka. A child is anything that has an ``id`` and a ``pool`` (the id of its pool, or
 None); the children come in start order.
@@ -14,11 +14,11 @@ from actors.spec import AutoShutdown, Reason, Restart, Strategy
 
 
 class Verdict(Enum):
-    """What becomes of a child that ended by itself."""
+    """Decision on a child that ended by itself."""
 
     RESTART = auto()
     KEEP = auto()
-    """It stays listed as stopped."""
+    """Decision that it stays listed as stopped."""
     FORGET = auto()
 
 
@@ -32,7 +32,7 @@ def decide(restart: Restart, reason: Reason) -> Verdict:
 
 
 class Positioned(Protocol):
-    """What ``scope`` looks at."""
+    """Interface of a child that ``scope`` looks at."""
 
     @property
     def pool(self) -> str | None:
@@ -80,7 +80,7 @@ def stop_batches(children: Iterable[ChildT], *, parallel: bool) -> list[list[Chi
 
 
 def ends_supervisor(rule: AutoShutdown, *, significant: bool, significant_alive: int) -> bool:
-    """Whether the end of a child *by itself* shuts its supervisor down (supervision-semantics 20)."""
+    """True if the end of a child *by itself* shuts its supervisor down (supervision-semantics 20)."""
     if not significant or rule is AutoShutdown.NEVER:
         return False
     return rule is AutoShutdown.ANY_SIGNIFICANT or significant_alive == 0

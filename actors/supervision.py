@@ -67,7 +67,7 @@ class SupervisorLife(Life):
 
     urgent = True
     unheard: list[Envelope]
-    """What its mailbox still held when it ended."""
+    """Messages that its mailbox still held when it ended."""
     mailbox: SupervisorBox
     system: Registry
 
@@ -89,7 +89,7 @@ class SupervisorLife(Life):
         self.mailbox.post_first(KillOrder(self))
 
     def abandon(self, what: str = "") -> None:
-        """It always answers: it ends when the last of its children has."""
+        """Do nothing: a supervisor always answers, and ends when the last of its children has."""
 
     def _order(self, reason: Reason) -> bool:  # noqa: ARG002 - a supervisor ends with shutdown, whoever asked
         self.stop()

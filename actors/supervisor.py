@@ -197,7 +197,7 @@ class Supervisor(Hardened):
             self._advance_all([other for other in self._ended(child, ended) if other is not plan])
 
     def _is_stopped(self, child: Child, plan: Plan) -> list[Plan]:
-        """Its owner has what it wanted; the plans that waited for that."""
+        """Note that the owner has what it wanted; return the plans that waited for that."""
         if not plan.starts_again(child):
             child.plan = None
         plan.stopped(self, child)
@@ -234,7 +234,7 @@ class Supervisor(Hardened):
             plan.start_failed(self, child, exit_)
 
     def ended_by_itself(self, child: Child, exit_: Exit) -> None:
-        """Nobody here has ended it: its restart type says what follows."""
+        """Treat a child that ended by itself: its restart type says what follows."""
         if strategy.decide(child.spec.restart, exit_.reason) is Verdict.RESTART:
             self.restarts.attempt(child, exit_)
             return
@@ -278,7 +278,7 @@ class Supervisor(Hardened):
         self.system.answer(box, box.close(refusal), refusal)
 
     def close_all(self, refusal: Refusal) -> None:
-        """Its own supervisor does not start it again, for now or for good: so its children stay down too."""
+        """Close the subtree: its own supervisor does not start it again, for now or for good."""
         for child in list(self.roster):
             if refusal is Refusal.FORGOTTEN:
                 self.roster.strike(child)

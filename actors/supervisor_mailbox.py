@@ -38,7 +38,7 @@ class SupervisorBox(Mailbox):
         self.open()
 
     def open(self, refusal: Refusal | None = None) -> None:
-        """It is to be started: calls are taken as soon as it is."""
+        """Prepare for a start: calls are taken as soon as an incarnation is attached."""
         with self.lock:
             super().open(self.absent if self.life is None else refusal)
 

@@ -1,4 +1,4 @@
-"""What the actors of one tree share: clock, places to run, timers, events, mailboxes by path, and the books.
+"""Shared ground of the actors of one tree: clock, places to run, timers, events, mailboxes by path, and the books.
 
 It is built for one tree and ends with it. ``trees.Tree`` is what users hold; a ``System`` knows no declarations.
 
@@ -99,7 +99,7 @@ class System(DeadLetterOffice, Reports):
         """The present, or last, incarnation of each supervisor."""
         super().__init__()
         self.strays: set[Life] = set()
-        """Those whose thread or task was left to itself and still runs."""
+        """Lives whose thread or task was left to itself and still runs."""
         self.started, self.ended = Reply(), Reply()
         self.cause: ActorsError | None = None
         """Why it ended where nobody had asked for that: what its root gave up for, or what ``fail`` was told."""
@@ -110,7 +110,7 @@ class System(DeadLetterOffice, Reports):
         self._unregister: Callable[[], None] = lambda: None
         self.bus.subscribe(partial(event_log.log, errors=log_errors), lasting=True)
         self.services: dict[str, Service] = {}
-        """What others have attached to this tree, by name, and are told of its life."""
+        """Services attached to this tree, by name, which are told of its life."""
         after_fork(self)
         living.add(self)
 
@@ -141,12 +141,12 @@ class System(DeadLetterOffice, Reports):
         return self.started
 
     def dismiss(self) -> None:
-        """It is not to be started after all: it is down."""
+        """Close a tree that is not to be started after all."""
         self.is_down = True
         self._close(Exit(Reason.SHUTDOWN))
 
     def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
-        """What the root reports to its owner."""
+        """Take what the root reports to its owner."""
         if isinstance(message, Up):
             self.root.standing = Standing.UP
             self.root.up_since = self.now()
@@ -176,7 +176,7 @@ class System(DeadLetterOffice, Reports):
         return self.ended
 
     def fail(self, error: ActorsError, grace_s: float | None = None) -> None:
-        """It cannot go on: stop it, kill what has not stopped within ``grace_s``, and have who waits for it hear why.
+        """Stop a tree that cannot go on, kill what has not stopped within ``grace_s``, and tell those who wait why.
 
         Returns at once. The first error counts; a tree that is down already stays as it is.
         """
@@ -359,7 +359,7 @@ class System(DeadLetterOffice, Reports):
             raise own(RecursionDetectedError((mailbox.path, path)))
 
     def _current_request(self) -> Current | None:
-        """What a worker of this tree is at in the code that runs here. What a request has left behind is free."""
+        """Return the request that the present code of a worker belongs to; None for what a request has left behind."""
         current = CURRENT.get()
         return current if current is not None and current.life.system is self and current.in_request else None
 
@@ -380,7 +380,7 @@ class System(DeadLetterOffice, Reports):
         return tuple(difflib.get_close_matches(str(path), list(self.boxes)[:_LOOK], n=5, cutoff=0.5))
 
     def no_supervisor(self, path: str) -> UnknownPathError:
-        """What to raise where ``path`` names no supervisor."""
+        """Return what to raise where ``path`` names no supervisor."""
         box = self.boxes.get(path)
         is_worker = box is not None and not isinstance(box, SupervisorBox)
         return UnknownPathError(path, () if is_worker else self.near(path), is_worker=is_worker)

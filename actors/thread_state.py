@@ -1,4 +1,4 @@
-"""What the thread that runs here is, and the one door through which each thread of a running tree is started."""
+"""State of the present thread, and the one door through which each thread of a running tree is started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 
 class _Here(threading.local):
-    """What this thread is: set by the pool and by the loop in their own threads."""
+    """State of this thread: set by the pool and by the loop in their own threads."""
 
     blocking: AbstractContextManager[None] | None = None
     soon: AbstractContextManager[None] | None = None
@@ -40,7 +40,7 @@ def soon() -> AbstractContextManager[None]:
 
 
 def in_turn(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether code that this loop runs, on this thread, is what runs here: the loop looks again before it sleeps.
+    """True if code that this loop runs, on this thread, is what runs here: the loop looks again before it sleeps.
 
     A finalizer or a signal handler may run on its thread when it has looked and is about to sleep, or sleeps. It must
     wake the loop as if it were another thread.
@@ -87,10 +87,10 @@ class JobRunner(Protocol):
 
 
 class Forkable(Protocol):
-    """What must know that it was copied into the child of a fork: there it has no threads."""
+    """Interface of what must know that it was copied into the child of a fork: there it has no threads."""
 
     def forked(self) -> None:
-        """This is the child."""
+        """Adapt to being in the child."""
 
 
 def after_fork(thing: Forkable) -> None:

@@ -97,7 +97,7 @@ def leave(reply: Reply, entered: Current | None) -> None:
 
 
 def redirect(reply: Reply, target: Address) -> None:
-    """Its message goes to another one than was thought, and those who wait for it may wait for themselves now.
+    """Check a reply again whose message goes to another target: those who wait for it may wait for themselves now.
 
     Raises:
         RecursionDetectedError: they do.
@@ -116,7 +116,7 @@ def _check(reply: Reply, current: Current) -> None:
 
 
 def find_circle(current: Current, reply: Reply) -> tuple[Address, ...] | None:
-    """Who would wait for whom if code of this request waited for this reply, where that comes back to the asker.
+    """Return who would wait for whom if code of this request waited for this reply, where that leads back to the asker.
 
     The first and the last of what is returned are those who wait for each other. None: there is no circle.
     """

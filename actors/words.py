@@ -34,7 +34,7 @@ class Words(BaseModel, frozen=True):
     _in_order: ClassVar[bool] = False
     """True where its fields may be given in their order, without their names."""
     _called: ClassVar[str] = ""
-    """What a user calls it, where that is not the name of the class."""
+    """Name that users know, where that is not the name of the class."""
 
     def __init_subclass__(cls, *, kw_only: bool = True, **config: Any) -> None:
         # What dataclass_transform, which type checkers know pydantic by, calls it.
@@ -69,7 +69,7 @@ class Words(BaseModel, frozen=True):
 
     @classmethod
     def _owner(cls, data: Mapping[str, Any]) -> str:
-        """What the paths of its problems begin with."""
+        """Beginning of the paths of its problems."""
         name: object = data.get("id")
         return str(name) if fields.is_id(name) else cls._title()
 
@@ -84,11 +84,11 @@ class Words(BaseModel, frozen=True):
 
     @classmethod
     def _too_deep(cls, data: Mapping[str, Any]) -> list[Problem]:  # noqa: ARG003 - the same
-        """What stands too deep. ``data`` is what the user gave, unchecked."""
+        """Return what stands too deep. ``data`` is what the user gave, unchecked."""
         return []
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """The same spec, or with ``update`` another one, checked like any new one (pydantic's own is not)."""
+        """Copy the spec, with ``update`` changed, and check it like any new one, which pydantic's own does not."""
         if not update:
             return super().model_copy(deep=deep)
         return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | dict(update))
@@ -106,7 +106,7 @@ class Words(BaseModel, frozen=True):
         return Problem(at, "a spec cannot be changed", f"Make another one: model_copy(update={{{name!r}: ...}}).")
 
     def __repr_args__(self) -> Iterator[tuple[str, object]]:
-        """What was given, of code only its name, and nothing that a worker is called with: secrets travel there."""
+        """Show what was given, of code only its name, but no arguments of a worker: secrets travel there."""
         for name in type(self).model_fields:
             if name in self.model_fields_set and name not in _SECRET:
                 yield name, _brief(name, getattr(self, name))

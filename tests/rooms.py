@@ -42,8 +42,8 @@ FILES: dict[str, str] = {
     "actors/validation": "fields problems words callables error_text",
     "actors/concurrency": "thread_state collector frames dispatch/wakeup dispatch/disposal dispatch/arrival",
     "actors/messaging": (
-        "ports message_errors messages mailbox inbox poolbox supervisor_mailbox reply ref proxy dead_letters here "
-        "wait_graph leftovers"
+        "ports message_errors messages mailbox inbox places poolbox supervisor_mailbox reply ref proxy dead_letters "
+        "here wait_graph leftovers"
     ),
     "actors/execution": (
         "dispatch/__init__ dispatch/pool dispatch/pool_thread dispatch/loop dispatch/thread dispatch/timers "

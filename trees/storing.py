@@ -49,7 +49,7 @@ class Order(Protocol):
 
     @property
     def task(self) -> str:
-        """Its id."""
+        """Id."""
 
     @property
     def kind(self) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Dispatcher(Protocol):
-    """What a life needs of the place where it runs."""
+    """Interface that a life needs of the place where it runs."""
 
     def schedule(self, life: WorkerLife) -> None:
         """Run ``life.drive()`` soon. Never blocks, waits for no lock, and may be done once too often."""

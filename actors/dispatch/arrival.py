@@ -34,7 +34,7 @@ from actors.clock import monotonic
 from actors.thread_state import in_turn
 
 FORGOTTEN = 100
-"""So many waits that are over may stand among the times, at least, before they are swept out."""
+"""Least number of waits that are over and stand among the times before they are swept out."""
 
 
 class Landing:
@@ -138,14 +138,14 @@ class Landing:
 
 class _Here(local):
     landing: Landing | None = None
-    """That of the loop which ran last on this thread."""
+    """Value for the loop which ran last on this thread."""
 
 
 _HERE: Final = _Here()
 
 
 def landing_of(loop: asyncio.AbstractEventLoop) -> Landing:
-    """That of the loop which runs on this thread."""
+    """Return the one of the loop which runs on this thread."""
     landing = _HERE.landing
     if landing is None or landing.loop is not loop:
         landing = _HERE.landing = Landing(loop)
@@ -165,7 +165,7 @@ class Arrival(asyncio.Future[None]):
         """False once the wait is over."""
 
     def __call__(self) -> None:
-        """There is an outcome: have the task go on. On any thread."""
+        """Have the task go on, because there is an outcome. On any thread."""
         self._landing.bring(self)
 
     def until(self, when: float | None) -> Generator[Any, None, None]:

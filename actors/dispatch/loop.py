@@ -182,7 +182,7 @@ class Loop:
             self._run_safely(life, self._go_on)
 
     def _is_through(self, life: WorkerLife, task: asyncio.Task[bool]) -> bool:
-        """Its task has ended; True where the life is held still and is to look for more."""
+        """Note that the task of a life has ended; True where the life is held still and is to look for more."""
         self._tasks.discard(task)
         if life.task is task:
             life.task = None

@@ -51,7 +51,7 @@ IDLE_S = 5.0
 """A thread that had nothing to do for this long ends."""
 TICK_S = 0.01
 STALLED_TICKS = 10
-"""So many ticks without one job taken: grow, however busy the processor looks."""
+"""Ticks without one job taken after which the pool grows, however busy the processor looks."""
 STUCK_S = 0.1
 """How long the end of the pool waits for a thread that is still in user code."""
 NEAR_CAP = 0.8
@@ -113,7 +113,7 @@ class Pool:
         self._call()
 
     schedule = submit
-    """What a life calls."""
+    """Name under which a life calls it."""
 
     def open(self) -> None:
         """Start the reserve, so that supervisors have a thread also when the machine gives no more.

@@ -1,4 +1,4 @@
-"""What is to happen later: one thread, one heap.
+"""Timers of a tree: one thread, one heap.
 
 Timers only put messages into mailboxes or complete replies; they never run user code, so one thread serves a whole
 tree. A cancelled timer lets go of its callback at once, so that it keeps nothing alive.
@@ -32,7 +32,7 @@ class Timer:
         self.callback: Callable[[], object] | None = callback
 
     def cancel(self) -> None:
-        """It will not happen, unless it is happening just now."""
+        """Cancel it, unless it is happening just now."""
         self.callback = None
 
 

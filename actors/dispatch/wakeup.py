@@ -57,7 +57,7 @@ class Turnstile:
     def __init__(self) -> None:
         self._inside: list[object] = []
         self._came = False
-        """Somebody came while another was inside, and nobody has gone in for that yet."""
+        """True where a caller came while another was inside, and no one has gone in for that yet."""
 
     def enter(self, act: Callable[[], bool]) -> None:
         """Call ``act()`` while it returns True, unless another does so already."""

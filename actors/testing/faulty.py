@@ -51,7 +51,7 @@ class Fault:
         self._count = itertools.count()
 
     def take(self) -> object:
-        """What goes wrong this time; None: nothing."""
+        """Return what goes wrong this time; None: nothing."""
         turn = next(self._count)
         happens = turn >= self._first and (self._last is None or turn < self._last)
         return self._what if happens else None
@@ -117,7 +117,7 @@ class Hang:
 
 
 class _Faulty(Worker):
-    """What the two have in common: which fault is next."""
+    """Base of both kinds: decides which fault is next."""
 
     def __init__(
         self,

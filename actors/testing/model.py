@@ -29,7 +29,7 @@ class FakeModel:
     def __init__(self, answer: object, *answers: object) -> None:
         self._answers = (answer, *answers)
         self.prompts: list[str] = []
-        """What it was asked, in order."""
+        """Requests that it got, in order."""
         self.schemas: list[dict[str, Any] | None] = []
         """The JSON schemas that came with the prompts; None: there was none."""
 

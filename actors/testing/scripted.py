@@ -26,7 +26,7 @@ class Call:
     """One call of ``execute``, or of ``undo``: what it was given, and how it ended."""
 
     subtask: str
-    """Its id."""
+    """Id."""
     attempt: int
     """1 is the first."""
     idempotency_key: str
@@ -34,12 +34,12 @@ class Call:
     instruction: str = field(repr=False)
     inputs: dict[str, Any] = field(repr=False)
     results: dict[str, Any] = field(repr=False)
-    """Those of other subtasks that it saw."""
+    """Results of other subtasks that it saw."""
     feedback: str = field(repr=False)
     remaining_s: float | None
-    """What it had left when it began."""
+    """Budget that it had left when it began."""
     result: Any = field(default=None, repr=False)
-    """Of an undo: the result that is undone."""
+    """Result that is undone, for an undo."""
     ended: str = ""
     """Empty while it runs; then ``returned``, or the type of what was raised, such as ``CancelledError``."""
 
@@ -63,11 +63,11 @@ class _Scripted:
         self._books = threading.Condition()
         self._running = 0
         self.calls: list[Call] = []
-        """Of ``execute``, in the order in which they began."""
+        """Calls of ``execute``, in the order in which they began."""
         self.undos: list[Call] = []
-        """Of ``undo``, the same way."""
+        """Calls of ``undo``, in the order in which they began."""
         self.most_at_once = 0
-        """So many calls of ``execute`` ran at the same time."""
+        """Largest number of calls of ``execute`` that ran at the same time."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self._steps)} steps, called {len(self.calls)} times>"

@@ -1,4 +1,4 @@
-"""What may happen in a scripted call, and how it is made to happen, on a thread or on an event loop.
+"""Steps of a scripted call, and how each is made to happen, on a thread or on an event loop.
 
 Comes in: a step, and the arguments of the call. Goes out: the value of the call, or what it raises. The scripts are
 kept by ``actors.testing.scripted`` and ``actors.testing.model``.

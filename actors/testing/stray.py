@@ -1,4 +1,4 @@
-"""What a test left behind: trees, actors of Pykka's registry, threads."""
+"""Search for what a test left behind: trees, actors of Pykka's registry, threads."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class SeenTask:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """Id."""
         return self.state.id
 
     def is_part_of(self, other: SeenTask) -> bool:
