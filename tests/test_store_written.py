@@ -22,7 +22,7 @@ from actors.tasks import events, sharing, written
 from actors.tasks.errors import StoreError
 from actors.tasks.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from actors.tasks.written import decode, encode, encode_apart, joined, to_json
-from tests.stores import succeeded
+from tests.stores import ended, succeeded
 from trees.store import journals, rows
 from trees.store.rows import LARGE, Batch, Change, What
 from trees.store.schema import metadata
@@ -246,6 +246,20 @@ def test_a_value_that_a_subscriber_changes_while_it_is_written_is_tried_again() 
 
     assert batch.refused == []
     assert Changing.tries > 1
+
+
+def test_the_last_record_of_a_stream_that_ends_is_made_text_once() -> None:
+    last, other = ended("t"), succeeded("t", 1)
+    added = Change(What.ADDED, "t", number=1, record=last)
+    over = Change(What.FINISHED, "t", record=last, at=4.5)
+    elsewhere = Change(What.FINISHED, "u", record=last, at=4.5)
+    of_another = Change(What.FINISHED, "v", record=last, at=4.5)
+
+    Batch("p").fill([added, over, elsewhere, Change(What.ADDED, "v", number=1, record=other), of_another])
+
+    assert over.text is added.text
+    assert elsewhere.text == of_another.text == added.text
+    assert elsewhere.text is not added.text
 
 
 def test_a_record_that_cannot_be_written_is_told_and_ends_the_batch_so_that_nothing_of_its_stream_follows() -> None:

@@ -159,6 +159,8 @@ class Batch:
         """Streams of which nothing more is written."""
         self.characters = 0
         """Of what is in it."""
+        self._newest: dict[str, Change] = {}
+        """The last change of each stream that adds a record."""
         self._streams: dict[str, Row] = {}
         self._records: dict[tuple[str, int], Row] = {}
         """By stream and number: one statement may write no row twice."""
@@ -181,6 +183,7 @@ class Batch:
                 break
             if change.stream in self._broken:
                 continue
+            self._reuse_text(change)
             try:
                 self.characters += change.write_down()
             except StoreError:
@@ -191,6 +194,14 @@ class Batch:
             self._add(change)
             if self.characters > BATCH_CHARACTERS:
                 break
+
+    def _reuse_text(self, change: Change) -> None:
+        """The end of a stream names its last record, whose text was made a moment ago."""
+        if change.what is What.ADDED:
+            self._newest[change.stream] = change
+        elif change.what is What.FINISHED and change.text is None:
+            newest = self._newest.get(change.stream)
+            change.text = newest.text if newest is not None and newest.record is change.record else None
 
     def _add(self, change: Change) -> None:
         match change.what:
