@@ -239,9 +239,7 @@ def order(tree: Tree, fail: str, answers: str) -> None:
         report: Report | None = handle.result()
     except TaskFailedError as error:
         report = error.report
-    # What a team had of it is a task of the team, and its id begins like this one's.
-    parts = [each for each in tree.tasks() if each.id.startswith(handle.id)]
-    for event in sorted((event for each in parts for event in each.events()), key=lambda event: event.at):
+    for event in handle.events():  # what its teams have done is among it
         if said := line(event):
             print(f"  {said}")
     if report is not None:

@@ -204,13 +204,18 @@ class TaskHandle:
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    def events(self, *, new: bool = False) -> TaskEvents:
+    def events(self, *, new: bool = False, deep: bool = True) -> TaskEvents:
         """Everything that has happened and happens to it, in order, up to its end; ``for`` and ``async for``.
+
+        What happens inside its teams is among it: those events have the path of the team, and the id of its part for
+        ``task``. The last event is its own ``TaskFinished``.
 
         Args:
             new: only what happens in this process, and not what earlier ones have recorded.
+            deep: False: nothing of what happens inside its teams.
         """
-        return TaskEvents(self._desk, self.id, self._desk.ground.before.get(self.id, 0) if new else 0)
+        start = self._desk.ground.before.get(self.id, 0) if new else 0
+        return TaskEvents(self._desk, self.id, start, deep=deep)
 
     def dump(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
         """The run as it stands now: a line for each subtask, the graph, or all there is to know.

@@ -147,6 +147,7 @@ def bind(system: System, store: Store, spec: SupervisorSpec, *, close: bool, lis
     time: Callable[[], float] | None = getattr(store, "time", None)
     if time is not None and not system.clock.manual:
         ground_of(system).epoch = time() - system.now()
+        ground_of(system).opened_at = ground_of(system).time()
     ground_of(system).before = {
         stream: len(records)
         for path in task_paths(spec)

@@ -1,6 +1,7 @@
 """The events of tasks, fanned out to those who follow one: one subscriber of the bus for all of them.
 
-A follower hears of its own task only, so three hundred who follow an idle task cost nothing while another one streams.
+A follower hears of its own task and its teams' parts only, so three hundred who follow an idle task cost nothing while
+another one streams. A part has the id of the whole task before its ``@``, so one look finds who follows.
 Followers are held weakly: one that nobody reads any more is gone, however its reading was cut short.
 
 Locking: none. Each change of the tables is one step of C, also where the garbage collector makes it. The race: *a
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from actors.events import Event, EventsLost, TreeStopped
 from actors.tasks.desk import ORCHESTRATOR
 from actors.tasks.events import TaskEvent, TaskFinished
+from actors.tasks.naming import MARK
 
 if TYPE_CHECKING:
     from actors.bus import Bus
@@ -28,11 +30,11 @@ if TYPE_CHECKING:
 class Follower(Protocol):
     """One who follows a task."""
 
-    orchestrator: str
-    """The path of the orchestrator that the task belongs to."""
+    scope: str
+    """What the paths begin with of all orchestrators that may have to do with its task."""
 
     def hear(self, event: TaskEvent) -> None:
-        """Something happened to its task. Short, and raises nothing."""
+        """Something happened to its task, or to another part of the whole. Short, and raises nothing."""
 
     def wake(self) -> None:
         """Look whether more will come."""
@@ -63,11 +65,12 @@ class Feed:
         """
         self._subscribe()
         mine: Followers = {}
-        topic = self._topics.setdefault(task, mine)
+        whole = _whole(task)
+        topic = self._topics.setdefault(whole, mine)
         key = id(follower)
         topic[key] = weakref.ref(follower, lambda _: topic.pop(key, None))
-        if topic is mine:
-            over.when_done(partial(self._over, task))
+        if topic is mine or whole != task:
+            over.when_done(partial(self._over, whole))
         return partial(_leave, topic, key)
 
     def _subscribe(self) -> None:
@@ -83,16 +86,21 @@ class Feed:
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, TaskEvent):
-            topics, task = self._topics, event.task
-            topic = topics.pop(task, None) if isinstance(event, TaskFinished) else topics.get(task)
+            topics, whole = self._topics, _whole(event.task)
+            is_end = isinstance(event, TaskFinished) and event.task == whole
+            topic = topics.pop(whole, None) if is_end else topics.get(whole)
             for follower in _those_of(topic or {}):
                 follower.hear(event)
         elif isinstance(event, (EventsLost, TreeStopped)) or event.path.endswith(f"/{ORCHESTRATOR}"):
             everybody = isinstance(event, (EventsLost, TreeStopped))
             for topic in tuple(self._topics.values()):
                 for follower in _those_of(topic):
-                    if everybody or follower.orchestrator == event.path:
+                    if everybody or event.path.startswith(follower.scope):
                         follower.catch_up()  # an orchestrator that crashed may have recorded what it had yet to tell
+
+
+def _whole(task: str) -> str:
+    return task.partition(MARK)[0]
 
 
 def _leave(topic: Followers, key: int) -> None:

@@ -57,6 +57,8 @@ class Ground:
         """Tells those who follow a task of its events."""
         self.stranded: dict[str, Desk] = {}
         """The same for supervisors of tasks in the store that are not in the tree, or have no orchestrator there."""
+        self.opened_at = self.time()
+        """When the store was opened: what is recorded before that is of an earlier process."""
         self.before: dict[str, int] = {}
         """The tasks that were unfinished when the store was opened, and how many records each had."""
         self.submitting: dict[str, Reply] = {}
