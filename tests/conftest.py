@@ -15,6 +15,7 @@ from actors.testing import no_stray_actors
 from tests.databases import postgres, postgres_url, sqlite_url, store_url
 from tests.lanes import (
     pytest_cmdline_main,
+    pytest_collection_finish,
     pytest_collection_modifyitems,
     pytest_configure_node,
     pytest_sessionfinish,
@@ -29,6 +30,7 @@ __all__ = [
     "postgres",
     "postgres_url",
     "pytest_cmdline_main",
+    "pytest_collection_finish",
     "pytest_collection_modifyitems",
     "pytest_configure_node",
     "pytest_sessionfinish",

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import json
 import os
 import signal
@@ -120,6 +121,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         own = lane.with_suffix(f".{os.getpid()}")
         own.write_text(json.dumps([item.nodeid for item in items if _is_serial(item)]), encoding="utf-8")
         own.replace(lane)  # every worker notes the same
+
+
+def pytest_collection_finish() -> None:
+    """Set what is there by now apart: no collection of garbage looks at the tests themselves again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _is_serial(item: pytest.Item) -> bool:

@@ -25,12 +25,14 @@ from tests.bench.table import (
     lines,
     seconds,
 )
+from tests.sizes import only_in_the_whole
 
 ROOT = Path(__file__).parent.parent
 BENCH_S = 240
 """Seconds that a bench may take on a busy machine; half a minute is plenty on an idle one."""
 
 
+@only_in_the_whole
 @pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.timeout(2 * BENCH_S)
@@ -58,6 +60,7 @@ def test_the_quick_bench_prints_one_table_with_every_row() -> None:
         assert sum(words in line for line in table) >= 1, words
 
 
+@only_in_the_whole
 @pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.timeout(2 * BENCH_S)
@@ -85,6 +88,7 @@ def test_the_quick_bench_of_tasks_prints_one_table_with_every_row() -> None:
         assert sum(words in line for line in table) == 1, words
 
 
+@only_in_the_whole
 @pytest.mark.parametrize("bench", [tasks.independent, tasks.chained])
 def test_without_langgraph_its_rows_say_so_and_the_others_are_measured(
     bench: Callable[[Size], Iterator[Row]], monkeypatch: pytest.MonkeyPatch
@@ -99,6 +103,7 @@ def test_without_langgraph_its_rows_say_so_and_the_others_are_measured(
     assert [row.ratio != "" for row in rows if row not in without] == [True]
 
 
+@only_in_the_whole
 def test_one_benchmark_can_be_chosen() -> None:
     done = _bench("core", "--quick", "--only", "tell")
 

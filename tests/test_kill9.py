@@ -17,6 +17,7 @@ from actors.tasks import events
 from tests.faults.errands import PAID, TASK
 from tests.faults.fresh import databases
 from tests.faults.kill9 import Wrong, check_effects, check_journal, disturbed, journal, undisturbed
+from tests.sizes import size
 
 
 class Calm(NamedTuple):
@@ -36,7 +37,7 @@ def calm() -> Calm:
 
 @pytest.mark.serial
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(5))  # on two databases: ten rounds
+@pytest.mark.parametrize("number", range(size(5, 1)))  # on two databases: ten rounds
 def test_nothing_is_lost_and_only_what_was_in_flight_is_done_again(number: int, store_url: str, tmp_path: Path) -> None:
     report, effects, took_s = calm()
     dice = Random(number)  # noqa: S311 - to be repeated

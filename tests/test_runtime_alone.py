@@ -1,6 +1,6 @@
 """The runtime knows no tasks: ``actors`` passes the supervision tests in a copy in which ``actors/tasks`` is deleted.
 
-By default a few tests of each kind run there; with ``REGROW_WHOLE_RUNTIME=1``, which ``.ci/run`` sets, all of them.
+By default a few tests of each kind run there; with ``REGROW_TESTS=all`` (``tests.sizes``) all of them.
 """
 
 import os
@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.sizes import WHOLE
+
 ROOT = Path(__file__).parent.parent
-WHOLE = os.environ.get("REGROW_WHOLE_RUNTIME") == "1"
 FEW = ("test_semantics_auto_shutdown.py", "test_semantics_exits.py", "test_semantics_parking.py")
 """Fast, and every kind of exit, restart and limit is in them."""
 MANY = (

@@ -11,6 +11,7 @@ from typing import Any
 from actors import Failed
 from actors.testing import Hang, settle
 from tests.crew import LONG_S, Record, meanwhile, running
+from tests.sizes import size
 from tests.task_crew import GOAL, done, holding, idle, submitted, team
 from tests.working import work_s
 from trees import (
@@ -158,35 +159,39 @@ def test_a_tree_that_is_down_still_shows_what_was_not_finished() -> None:
     assert run.startswith("task t1 ")
 
 
+MANY = size(10_000, 2_000)
+
 # -- under load --------------------------------------------------------------------------------------------
 
 
-def test_ten_thousand_finished_tasks_do_not_slow_a_dump() -> None:
+def test_thousands_of_finished_tasks_do_not_slow_a_dump() -> None:
     with running(team(Subtask("a", worker="w"), workers={"w": done})) as tree:
         report = submitted(tree).result(LONG_S)
         before = work_s(tree.dump, times=7)
         desk = tree._system.services["tasks"].desks["shop"]
-        for number in range(10_000):
+        for number in range(MANY):
             desk.keep(dataclasses.replace(report, task_id=f"old{number}"))
         after = work_s(tree.dump, times=7)
         text = tree.dump()
 
-    assert "tasks finished 10001" in text
+    assert f"tasks finished {MANY + 1}" in text
     assert after < 3 * before + 0.002
 
 
-def test_ten_thousand_unfinished_tasks_are_five_and_a_number() -> None:
+def test_thousands_of_unfinished_tasks_are_five_and_a_number() -> None:
     with Hang() as hang, running(team(Subtask("a", worker="slow"), workers={"slow": holding(hang)})) as tree:
         last = threading.Event()
-        tree.subscribe(lambda event: last.set() if getattr(event, "subtask", None) and event.task == "t9999" else None)  # type: ignore[attr-defined]
-        for number in range(10_000):
+        tree.subscribe(
+            lambda event: last.set() if getattr(event, "subtask", None) and event.task == f"t{MANY - 1}" else None
+        )  # type: ignore[attr-defined]
+        for number in range(MANY):
             submitted(tree, f"t{number}")
         assert last.wait(LONG_S)
         text = tree.dump()
         took = work_s(tree.dump)
         tree.stop()
 
-    assert "│  ... and 9,995 more\n" in text
+    assert f"│  ... and {MANY - 5:,} more\n" in text
     assert len(text.splitlines()) == 10
     assert took < 1.0
 

@@ -11,6 +11,7 @@ import pytest
 
 from actors.reply import Reply
 from tests.faults.cut_points import CuttingStore, World, twice
+from tests.sizes import sampled
 from tests.test_tasks_recovery import FAILS, reference
 from tests.test_tasks_recovery_people import Asked
 from trees import Tree
@@ -108,7 +109,7 @@ def test_an_orchestrator_that_ends_at_any_record_leaves_the_same_report_and_does
     writer: Writer, ends: Any, every: int, *, fails: bool
 ) -> None:
     wanted, report, records = reference(fails=fails)
-    for at in range(1, records + 1, every):
+    for at in sampled(range(1, records + 1, every), 3):
         world = World(fails=fails)
 
         store, found = ends(writer, world, at)
@@ -122,7 +123,7 @@ def test_an_orchestrator_that_ends_at_any_record_leaves_the_same_report_and_does
 def test_questions_and_their_answers_survive_an_orchestrator_that_crashes_at_any_record(writer: Writer) -> None:
     wanted, store = Asked(), CuttingStore()
     report = wanted.run(store)
-    for at in range(1, store.written + 1, 2):
+    for at in sampled(range(1, store.written + 1, 2), 3):
         asked, cutting = Asked(), LateStore(writer, at, before=True)
 
         found = asked.run(cutting)

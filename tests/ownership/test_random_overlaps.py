@@ -16,8 +16,9 @@ import pytest
 
 from tests.ownership.invariants import check, check_end
 from tests.ownership.stage import Stage, stage
+from tests.sizes import size
 
-WALKS = int(os.environ.get("REGROW_OVERLAP_WALKS", "120"))
+WALKS = int(os.environ.get("REGROW_OVERLAP_WALKS", size(120, 60)))
 PARTS = 6
 STEPS = 16
 HOOKS = ("on_start", "on_start", "on_stop", "on_stop", "on_failure", "on_receive")

@@ -28,9 +28,10 @@ from actors.testing import ManualClock, settle
 from tests.random_plans import checks
 from tests.random_plans.declared import Move, Run, runs
 from tests.random_plans.world import BoomError, Hold, World, spec_of
+from tests.sizes import size
 from trees import Approve, Edit, Reject, Respond, Task, TaskHandle, Tree, start
 
-PLANS = int(os.environ.get("REGROW_PLANS", "250"))
+PLANS = int(os.environ.get("REGROW_PLANS", size(250, 80)))
 WAIT_S = 10.0
 ROUNDS = 400
 """Of letting everybody go, or else the time pass, after which a run that has not ended never will."""
