@@ -1,4 +1,4 @@
-"""What the loop of a tree does in one turn: lives set off each other, and everybody else has a turn soon."""
+"""One turn of the loop of a tree: lives set off each other, and everybody else has a turn soon."""
 
 import asyncio
 import contextvars

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from tests.bench import crowd, durable, lives, memory, messages, opening, queued, tasks
+from tests.bench import barest, crowd, durable, lives, memory, messages, opening, queued, tasks
 from tests.bench.table import BELOW, FULL, QUICK, Row, Size, lines
 
 SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
@@ -13,6 +13,7 @@ SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
         "ask": messages.ask,
         "ask_async": messages.ask_async,
         "between": messages.between,
+        "barest": barest.barest,
         "start": lives.starting,
         "memory": memory.memory,
         "crash": lives.crash,

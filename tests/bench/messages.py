@@ -50,7 +50,7 @@ def ask(size: Size) -> Iterator[Row]:
     yield compare(
         "ask from outside",
         lambda: _asks_of_ours(size.asks),
-        lambda: _asks_of_raw(size.asks),
+        lambda: asks_of_raw(size.asks),
         pairs=3 * size.pairs,
         show=micros,
         floor=1.0,
@@ -62,7 +62,7 @@ def _asks_of_ours(number: int) -> float:
         return _asks(tree.ref("bench/echo"), number)
 
 
-def _asks_of_raw(number: int) -> float:
+def asks_of_raw(number: int) -> float:
     with raw_actor() as raw:
         return _asks(raw, number)
 
@@ -94,6 +94,11 @@ def ask_async(size: Size) -> Iterator[Row]:
             show=micros,
             floor=4.0,
         )
+
+
+def awaits_of_raw(number: int) -> float:
+    with raw_actor() as raw:
+        return asyncio.run(_awaits(lambda: raw.ask("message", block=False), number))
 
 
 async def _awaits(send: Any, number: int) -> float:

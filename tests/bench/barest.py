@@ -1,0 +1,126 @@
+"""The cost of the barest exchange on this machine: threads, locks and futures alone, against the same raw Pykka.
+
+No library can do better in Python: so these rows say which ratio is the most that a row of ``messages`` can reach here.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+from tests.bench.messages import asks_of_raw, awaits_of_raw
+from tests.bench.table import Row, Size, compare, micros
+
+WAIT_S = 120.0
+AT_ONCE = 100
+
+
+def barest(size: Size) -> Iterator[Row]:
+    """Two thread switches; a loop that awaits a thread; a thread that awaits a loop; 100 futures at once."""
+    number = size.asks
+    rows: dict[str, tuple[Callable[[int], float], Callable[[int], float]]] = {
+        "from thread to thread and back": (_locks, asks_of_raw),
+        "from thread to loop and back": (_thread_to_loop, asks_of_raw),
+        "from loop to thread and back": (_loop_to_thread, awaits_of_raw),
+        f"{AT_ONCE} futures at once": (_many, awaits_of_raw),
+    }
+    for name, (ours, raw) in rows.items():
+        yield compare(
+            f"barest: {name}",
+            lambda ours=ours: ours(number),  # type: ignore[misc]
+            lambda raw=raw: raw(number),  # type: ignore[misc]
+            pairs=size.pairs,
+            show=micros,
+        )
+
+
+def _locks(number: int) -> float:
+    there, back = _closed(), _closed()
+
+    def answers() -> None:
+        for _ in range(number):
+            there.acquire(timeout=WAIT_S)
+            back.release()
+
+    with _Beside(answers):
+        began = perf_counter()
+        for _ in range(number):
+            there.release()
+            back.acquire(timeout=WAIT_S)
+        return (perf_counter() - began) / number
+
+
+def _thread_to_loop(number: int) -> float:
+    back, loop = _closed(), asyncio.new_event_loop()
+    with _Beside(loop.run_forever):
+        began = perf_counter()
+        for _ in range(number):
+            loop.call_soon_threadsafe(back.release)
+            back.acquire(timeout=WAIT_S)
+        took = perf_counter() - began
+        loop.call_soon_threadsafe(loop.stop)
+    loop.close()
+    return took / number
+
+
+def _loop_to_thread(number: int) -> float:
+    return asyncio.run(_exchange(number, 1))
+
+
+def _many(number: int) -> float:
+    return asyncio.run(_exchange(number, AT_ONCE))
+
+
+async def _exchange(number: int, at_once: int) -> float:
+    """Futures that a thread completes, all that are there with one call of the loop."""
+    loop, gate = asyncio.get_running_loop(), _closed()
+    asked: deque[asyncio.Future[None] | None] = deque()
+
+    def complete(futures: list[Any]) -> None:
+        for future in futures:
+            future.set_result(None)
+
+    def answers() -> None:
+        while True:
+            gate.acquire(timeout=WAIT_S)
+            found = [asked.popleft() for _ in range(len(asked))]
+            if None in found:
+                return
+            loop.call_soon_threadsafe(complete, found)
+
+    async def one() -> None:
+        future = loop.create_future()
+        asked.append(future)
+        if len(asked) == at_once:
+            gate.release()
+        await future
+
+    with _Beside(answers):
+        began, rounds = perf_counter(), max(1, number // at_once)
+        for _ in range(rounds):
+            await (one() if at_once == 1 else asyncio.gather(*(one() for _ in range(at_once))))
+        took = perf_counter() - began
+        asked.append(None)
+        gate.release()
+    return took / (rounds * at_once)
+
+
+def _closed() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
+class _Beside:
+    """A thread that runs meanwhile, and has ended after it."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._thread = threading.Thread(target=act)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(WAIT_S)
