@@ -24,7 +24,7 @@ class _Pause:
     __slots__ = ("__weakref__",)
 
     def forked(self) -> None:
-        """Unsupported here."""
+        """Turn it on again: in the child of a fork no other thread will."""
         gc.enable()
 
 

@@ -1,4 +1,4 @@
-"""What is declared, checked, started and shown: trees of supervisors and workers, and the tasks that they work on."""
+"""Trees of supervisors and workers, declared, checked, started and shown, and the tasks that they work on."""
 
 from actors.tasks.errors import (
     AttemptTimeoutError,

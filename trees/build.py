@@ -46,7 +46,7 @@ class _Builder:
     def __init__(self) -> None:
         self._recipes: dict[tuple[Any, ...], WorkerRecipe] = {}
         self._schemas: dict[tuple[str, object], offer.Schemas | None] = {}
-        """Of the code of those that can be given work; None: it cannot."""
+        """Schemas of the code of a worker that can be given work; None: it cannot."""
 
     def build(self, spec: Spec, *, under_tasks: bool = False) -> ChildSpec:
         """The ``ChildSpec`` of a spec, with everything below it."""
@@ -89,7 +89,7 @@ class _Builder:
         )
 
     def _executable(self, spec: WorkerSpec) -> Executable | None:
-        """What others may know of it, where it can be given work."""
+        """Description for others, where it can be given work."""
         which, target = target_of(spec)
         if which not in {"actor", "execute"}:
             return None

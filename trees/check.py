@@ -43,7 +43,7 @@ def check(
 def require_valid(
     spec: Spec, path: str = "", level: int = 1, auto_shutdown: str | None = None, siblings: Siblings = NOBODY
 ) -> None:
-    """The same, raised: one ``ConfigError`` with every problem, a ``DepthError`` if depth is all that is wrong."""
+    """Raise one ``ConfigError`` with every problem, a ``DepthError`` if depth is all that is wrong."""
     problems = check(spec, path, level, auto_shutdown, siblings)
     if problems:
         raise (DepthError if len(problems) == len(check_depth(spec, level, path)) else ConfigError)(tuple(problems))
@@ -68,19 +68,19 @@ def require_spec(spec: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What stands behind a worker's one field of work, looked at once for all the specs that use it."""
+    """Code behind a worker's one field of work, looked at once for all the specs that use it."""
 
     found: Any = None
     flaws: tuple[tuple[str, str], ...] = ()
-    """What is wrong with it for every spec, as (what, hint); with flaws nothing else is worth a look."""
+    """Flaws for every spec that uses it, as (what, hint); with flaws nothing else is worth a look."""
     name: str = ""
-    """Of what is called with args and kwargs."""
+    """Name of what is called with args and kwargs."""
     signature: inspect.Signature | None = None
-    """Of the same; None where it cannot be told."""
+    """Signature of that; None where it cannot be told."""
     coroutines: tuple[str, ...] = ()
-    """Its async names: the methods of an actor, or the function's own."""
+    """Async names: the methods of an actor, or the function's own."""
     can_execute: bool = False
-    """Whether it can be given work; unknown counts as yes, so that one mistake makes one problem."""
+    """True if it can be given work; unknown counts as yes, so that one mistake makes one problem."""
 
 
 class _Checker:
@@ -223,7 +223,7 @@ _FLAWS = {"actor": _actor_flaw, "run": _body_flaw, "handle": _code_flaw, "execut
 
 
 def _arguments(spec: WorkerSpec, at: str, which: str, target: _Target) -> Iterator[Problem]:
-    """Whether the call that will be made can be made. Names of parameters get into the text, values never."""
+    """Check if the call that will be made can be made. Names of parameters get into the text, values never."""
     if target.signature is None or (which == "execute" and not isinstance(target.found, type)):
         return
     first = () if which in {"run", "execute"} else (_FIRST,)
@@ -236,7 +236,7 @@ def _arguments(spec: WorkerSpec, at: str, which: str, target: _Target) -> Iterat
 
 
 def _work(spec: WorkerSpec, at: str, which: str, target: _Target) -> Iterator[Problem]:
-    """Whether it can be called with a task and its context, or with the instruction."""
+    """True if it can be called with a task and its context, or with the instruction."""
     flaw = check_tasks.takes_work(target.found, _entry_name(target), tuple(spec.args), spec.kwargs, which)
     if flaw is not None:
         yield Problem(f"{at}.{which}", *flaw)
@@ -247,7 +247,7 @@ def _entry_name(target: _Target) -> str:
 
 
 def _dispatch(spec: WorkerSpec, at: str, which: str, target: _Target) -> Iterator[Problem]:
-    """Whether the code can run where the spec wants it."""
+    """Check if the code can run where the spec wants it."""
     word, at_dispatch = spec.dispatch, f"{at}.dispatch"
     coroutines = ", ".join(target.coroutines)
     if which == "actor" and is_stock(target.found):

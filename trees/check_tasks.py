@@ -34,21 +34,21 @@ _SOME = object()
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """What is to be known of a sibling."""
+    """Facts about a sibling."""
 
     can_execute: bool = False
     backup: str | None = None
 
 
 class Siblings:
-    """Those among whom a spec stands, looked at only when it names one."""
+    """Siblings of a spec, looked at only when it names one."""
 
     def __init__(self, look: Callable[[], Mapping[str, Kin]], *, has_tasks: bool = False, run: bool = False) -> None:
         self._look = look
         self.has_tasks = has_tasks
-        """Whether one of them is an orchestrator."""
+        """True if one of them is an orchestrator."""
         self.run = run
-        """Whether they run already, so that nobody else is checked with the spec."""
+        """True if they run already, so that only the spec itself is checked."""
 
     @functools.cached_property
     def kin(self) -> Mapping[str, Kin]:
@@ -95,7 +95,7 @@ def placed(spec: Spec, at: str, *, can_execute: bool) -> Iterator[Problem]:
 
 
 def related(spec: Spec, at: str, siblings: Siblings) -> Iterator[Problem]:
-    """Its id, and the siblings that it names."""
+    """Id, and the siblings that it names."""
     if spec.id == ORCHESTRATOR and siblings.has_tasks:
         hint = "Choose another id: a supervisor with tasks= has its orchestrator under this one."
         yield Problem(at, f"the id {ORCHESTRATOR!r} is taken", hint)
@@ -121,7 +121,7 @@ def _backup(spec: Spec, backup: str, at: str, siblings: Siblings) -> Iterator[Pr
 
 
 def _named(spec: Spec, name: str, at: str, siblings: Siblings) -> Iterator[Problem]:
-    """Whether a name is that of a sibling that can be given work."""
+    """True if a name is that of a sibling that can be given work."""
     if name == spec.id:
         yield Problem(at, f"{name!r} is itself", "Name a sibling, or leave it out.")
         return
@@ -139,7 +139,7 @@ def _named(spec: Spec, name: str, at: str, siblings: Siblings) -> Iterator[Probl
 
 
 def flaw_of_execute(found: Any) -> tuple[str, str] | None:
-    """What is wrong with what ``execute=`` names, for every spec, as (what, hint)."""
+    """Return the flaws of what ``execute=`` names, for every spec, as (what, hint)."""
     flaw = execute_flaw(found)
     if flaw is not None:
         return flaw
@@ -154,7 +154,7 @@ def flaw_of_execute(found: Any) -> tuple[str, str] | None:
 def takes_work(
     found: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], which: str
 ) -> tuple[str, str] | None:
-    """What is wrong with the parameters of its ``execute``, as (what, hint).
+    """Return the flaws of the parameters of its ``execute``, as (what, hint).
 
     ``args`` and ``kwargs`` are what each call gets besides; those of a class are its constructor's. The method of an
     actor gets a task and its context; other code may take the instruction instead.

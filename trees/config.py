@@ -1,4 +1,4 @@
-"""What a user writes to declare a tree: ``SupervisorSpec``, ``WorkerSpec``, ``Backoff``, ``Mailbox``.
+"""Declarations of a tree: ``SupervisorSpec``, ``WorkerSpec``, ``Backoff``, ``Mailbox``.
 
 Comes in: keyword arguments. Goes out: frozen specs, each right by itself and nowhere deeper than three levels;
 anything else is a ``ConfigError`` while the spec is constructed, with every problem of that spec in ``.problems``.
@@ -25,7 +25,7 @@ MAX_LEVEL = 3
 """The root is level 1. Nothing stands deeper than this, and on this level itself only workers."""
 
 WORK_FIELDS = ("actor", "run", "handle", "execute")
-"""What a worker does: exactly one of these."""
+"""Fields for the work of a worker: exactly one of these."""
 
 
 class Backoff(Words, frozen=True):
@@ -95,7 +95,7 @@ class WorkerSpec(Words, frozen=True):
     """Seconds that a stop may take, for the handler in progress and ``on_stop`` together, before it is a kill.
     ``"brutal_kill"``: killed at once. ``"infinity"``: no limit."""
     significant: bool = False
-    """Whether its end may end its supervisor; see ``auto_shutdown`` there."""
+    """True if its end may end its supervisor; see ``auto_shutdown`` there."""
     start_timeout_s: fields.StartTimeout = 30.0
     """Seconds for ``__init__`` and ``on_start`` together. ``None``: no limit."""
     backoff: InstanceOf[Backoff] | None = None
@@ -173,7 +173,7 @@ class SupervisorSpec(Words, frozen=True):
     period_s: fields.Period = 5.0
     """Seconds."""
     auto_shutdown: Literal["never", "any_significant", "all_significant"] = "never"
-    """Whether it ends when the first or the last of its significant children ended by itself."""
+    """``"any_significant"``: ends when the first significant child ended by itself. ``"all_significant"``: the last."""
     children: Annotated[Sequence[WorkerSpec | SupervisorSpec], PlainValidator(_children)] = ()
     """A list or tuple of specs in start order. Children are stopped in reverse."""
     max_children: fields.Count | None = None
@@ -185,7 +185,7 @@ class SupervisorSpec(Words, frozen=True):
     shutdown: fields.Shutdown = "infinity"
     """Seconds that its stop may take. ``"infinity"``: only the limits of its children count."""
     significant: bool = False
-    """Whether its end may end its parent."""
+    """True if its end may end its parent."""
     backoff: InstanceOf[Backoff] | None = None
     """The delay before its parent restarts it. ``None``: no delay."""
     on_exhausted: fields.ExhaustedWord = "escalate"
@@ -220,7 +220,7 @@ class SupervisorSpec(Words, frozen=True):
 
 
 Spec: TypeAlias = WorkerSpec | SupervisorSpec
-"""What may stand in a tree."""
+"""Kinds of specs that may stand in a tree."""
 
 
 def check_depth(spec: Spec, level: int = 1, path: str = "") -> list[Problem]:
@@ -244,6 +244,6 @@ def check_depth(spec: Spec, level: int = 1, path: str = "") -> list[Problem]:
 
 
 def _deep(children: Sequence[object], level: int, path: str) -> list[Problem]:
-    """The same for children on ``level``; a worker on a level that exists is not even looked at."""
+    """Check the depth of children on ``level``; a worker on a level that exists is not even looked at."""
     wanted = (WorkerSpec, SupervisorSpec) if level > MAX_LEVEL else SupervisorSpec
     return [problem for child in children if isinstance(child, wanted) for problem in check_depth(child, level, path)]

@@ -45,7 +45,7 @@ class ConsoleError(PlacedError):
 
 
 class Request(BaseModel):
-    """What a caller wants to see."""
+    """Request of a caller: what it wants to see."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -57,7 +57,7 @@ class Request(BaseModel):
 
 
 class Answer(BaseModel):
-    """What it gets: one of the two."""
+    """Answer of the console: one of the two."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -221,7 +221,7 @@ class Console:
 
 
 def _is_owner(caller: socket.socket) -> bool:
-    """Whether the caller is the user that this process runs as, where the kernel tells."""
+    """True if the caller is the user that this process runs as, where the kernel tells."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return True  # the folder and the file let nobody else in
@@ -254,7 +254,7 @@ def _answer(line: bytes, show: Callable[[Request], str]) -> Answer:
 
 
 def ask(path: Path, request: Request, timeout_s: float = 30.0) -> str:
-    """What the tree behind a socket shows.
+    """Return what the tree behind a socket shows.
 
     Raises:
         ConsoleError: nobody listens there, it does not answer, or it refused; then ``what`` is the tree's own text.

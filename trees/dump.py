@@ -82,7 +82,7 @@ def to_text(snapshot: TreeSnapshot, *, verbose: bool = False) -> str:
 
 
 def _leading(snapshot: TreeSnapshot, *, verbose: bool) -> str:
-    """Who leads, where several could."""
+    """Leader, where several processes could lead."""
     if snapshot.token is None:
         return ""
     said = [str(snapshot.role)]
@@ -127,7 +127,7 @@ def _state(node: Node) -> str:
 
 
 def _facts(node: Node, *, verbose: bool) -> Iterator[str]:
-    """What is to be said of a child beside its state, the usual first."""
+    """Facts about a child beside its state, the usual first."""
     if isinstance(node, PoolSnapshot):
         if node.restarts:
             yield f"restarts {node.restarts}"
@@ -142,7 +142,7 @@ def _facts(node: Node, *, verbose: bool) -> Iterator[str]:
 
 
 def _of_one(node: WorkerSnapshot | SupervisorSnapshot, *, verbose: bool) -> Iterator[str]:
-    """What a pool does not have."""
+    """Fields that a pool does not have."""
     if isinstance(node, SupervisorSnapshot):
         yield _limit(node.limit)
         if node.restart != "permanent":
@@ -189,7 +189,7 @@ def _now(node: Node) -> Iterator[str]:
 
 
 def _footer(snapshot: TreeSnapshot, *, verbose: bool) -> Iterator[str]:
-    """What holds for the whole tree; nothing where there is nothing to say."""
+    """Lines on the whole tree; none where there is nothing to say."""
     if snapshot.gave_up is not None:
         yield f"gave up: {snapshot.gave_up}"
     if snapshot.dead_letters:
@@ -202,7 +202,7 @@ def _footer(snapshot: TreeSnapshot, *, verbose: bool) -> Iterator[str]:
 
 
 def worst_case_line(crashes: int | None) -> str:
-    """What ``TreeSnapshot.crashes_to_give_up`` says, as a sentence."""
+    """Render ``TreeSnapshot.crashes_to_give_up`` as a sentence."""
     if crashes is None:
         return "worst case: no crash of a worker can make the root give up"
     return f"worst case: the root gives up at crash {crashes} of one worker"

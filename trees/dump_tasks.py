@@ -15,7 +15,7 @@ from trees.picture import Row, one_line
 from trees.snapshot import NOTABLE, SHOWN_TASKS, SubtaskSnapshot, SupervisorSnapshot, TaskSnapshot
 
 SHOWN_SUBTASKS: Final = 10
-"""Of one task."""
+"""Subtasks of one task that are shown."""
 PROGRESS_CHARS: Final = 60
 _MARK: Final = "◦ "
 _ORDER: Final = (

@@ -132,7 +132,7 @@ class JournalFollower:
         """The task's, and those of its parts that have begun."""
         self._unkept: deque[TaskEvent] = deque()
         self._until = -math.inf
-        """What is in the journals already comes at once; after that, what was heard of."""
+        """Yield what is in the journals already, then what is heard of."""
         self._missed = 0
         self._caught_up = -1
         """How often something may have happened that nobody told of, and how often it was looked for."""
@@ -163,7 +163,7 @@ class JournalFollower:
         self.wake()
 
     def news(self) -> Iterator[TaskEvent]:
-        """What has come since the last look. Raises ``TreeDownError`` where nothing more will come."""
+        """Return what has come since the last look. Raises ``TreeDownError`` where nothing more will come."""
         self.signal = Reply()
         down = self._desk.system.is_down or (self._done.done and not self._done.succeeded)
         forgotten = self._done.succeeded and self._desk.ground.store.last(self._id) is None
@@ -226,7 +226,7 @@ class JournalFollower:
         return added
 
     def _before(self, part: str) -> Sequence[TaskEvent]:
-        """What earlier processes have recorded of a part."""
+        """Return what earlier processes have recorded of a part."""
         ground, records = self._desk.ground, self._read(part)
         unfinished = ground.before.get(part)
         return (
@@ -257,7 +257,7 @@ class _Head(NamedTuple):
     at: float
     rank: int
     number: int
-    """Of the journal: no two heads are alike."""
+    """Number in the journal: no two heads are alike."""
     rest: Iterator[TaskEvent]
     record: TaskEvent
     journal: _Journal

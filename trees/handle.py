@@ -78,7 +78,7 @@ class TaskHandle:
 
     @property
     def report(self) -> Report | None:
-        """What became of it; None as long as it has not ended.
+        """Report of the task; None as long as it has not ended.
 
         Where it ended long ago it is read from the store: on an event loop, ``await`` the handle first.
         """
@@ -108,7 +108,7 @@ class TaskHandle:
 
     @property
     def task(self) -> Task:
-        """What was submitted."""
+        """Task that was submitted."""
         return self._state().task
 
     def _state(self) -> TaskState:
@@ -178,7 +178,7 @@ class TaskHandle:
 
     @property
     def escalations(self) -> list[Escalation]:
-        """Its open questions to people, those of its teams too, the oldest first."""
+        """Open questions to people, those of its teams too, the oldest first."""
         found = [each for desk in self._desks() for each in desk.escalations() if self._is_mine(desk, each.task)]
         return sorted(found, key=lambda each: each.raised_at)
 
@@ -186,7 +186,7 @@ class TaskHandle:
         return list(self._desk.ground.desks.values())
 
     def _is_mine(self, desk: Desk, task: str) -> bool:
-        """Whether a task is this one, or a team's part of it."""
+        """True if a task is this one, or a team's part of it."""
         state = desk.states.get(task)
         return task == self.id or is_part_of(task, state.parent if state is not None else None, self.id)
 
@@ -235,7 +235,7 @@ class TaskHandle:
 
 
 def _waits(ground: Ground, state: TaskState) -> bool:
-    """Whether nothing of a task goes on before a person answers, here or in its teams."""
+    """True if nothing of a task goes on before a person answers, here or in its teams."""
     nodes = list(state.nodes.values())
     parts = []
     for node in nodes:
@@ -288,7 +288,7 @@ def respond(desk: Desk, id_: str, answer: Answer, given: float | None = None) ->
 
 
 def waiting_chain(desk: Desk) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Who waits if the code that runs here waits for a task of this desk; nothing where it is no worker's code.
+    """Return who waits if the present code waits for a task of this desk; nothing where it is no worker's code.
 
     Raises:
         RecursionDetectedError: the desk's own supervisor waits for it.

@@ -89,7 +89,7 @@ class _Look:
     fold: bool
 
     def at(self, path: str) -> WorkerSnapshot | PoolSnapshot | SupervisorSnapshot:
-        """What stands at a path."""
+        """Return what stands at a path."""
         child = self.system.children.get(path)
         if child is not None:
             return self.one(child)
@@ -226,7 +226,7 @@ class _Look:
         return ExitSnapshot(reason=last.reason.value, detail=_plain(last.detail), age_s=max(0.0, self.now - last.at))
 
     def current(self, life: Life) -> MessageSnapshot | None:
-        """What it handles. The order of the reads matters: a life writes ``since`` before ``current``."""
+        """Return what it handles. The order of the reads matters: a life writes ``since`` before ``current``."""
         current = life.current
         if current is None:
             return None
@@ -280,7 +280,7 @@ def _count(window: RestartWindow | None, now: float) -> int:
 
 
 def _doing(child: Child, state: State, retry_in_s: float | None) -> Doing | None:
-    """What is under way with a child that was in this state a moment ago, so that the two never contradict."""
+    """Return the activity of a child that was in this state a moment ago, so that the two never contradict."""
     standing, life = child.standing, child.life
     if state == "running":
         ends = life is not None and (life.must_stop or life.phase is Phase.ENDING)

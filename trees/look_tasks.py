@@ -17,11 +17,11 @@ from actors.tasks.task import SubtaskStatus
 from trees.snapshot import NOTABLE, SHOWN_TASKS, Phase, SubtaskSnapshot, TaskSnapshot
 
 MAX_CHARS = 200
-"""Of what an attempt says that it is doing."""
+"""Length of what an attempt says that it is doing."""
 
 
 def facts_of_tasks(desk: Desk | None, *, fold: bool) -> dict[str, Any]:
-    """What a ``SupervisorSnapshot`` says of tasks."""
+    """Fields of a ``SupervisorSnapshot`` on tasks."""
     if desk is None:
         return {}
     # Copied in one step each: its orchestrator changes them meanwhile.
@@ -36,7 +36,7 @@ def facts_of_tasks(desk: Desk | None, *, fold: bool) -> dict[str, Any]:
 
 
 def phase_of(state: TaskState, *, reviews: bool) -> Phase | None:
-    """What is under way with an unfinished task beside its subtasks; ``reviews`` where it has a reviewer."""
+    """Return the phase of an unfinished task beside its subtasks; ``reviews`` where it has a reviewer."""
     if state.final is not None:
         return None
     if state.phase == "undoing":
@@ -80,5 +80,5 @@ def _subtask(node: Node, status: SubtaskStatus, now: float) -> SubtaskSnapshot:
 
 
 def _text(words: object) -> str:
-    """What a worker says of itself, which may be anything: as much of it as a line holds, and as UTF-8."""
+    """Return what a worker says of itself, which may be anything: as much as a line holds, and as UTF-8."""
     return words[:MAX_CHARS].encode(errors="backslashreplace").decode() if isinstance(words, str) else ""

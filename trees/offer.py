@@ -1,4 +1,4 @@
-"""What a declaration says of a worker or a team that can be given work: specs in, ``Executable`` out.
+"""Executables of a declaration: specs in, ``Executable`` out, for each worker or team that can be given work.
 
 Comes in: specs that ``trees.check`` has found right. Nothing of the user's is called; its annotations are read, and odd
 ones say nothing. This module must never import threads, a clock or Pykka.
@@ -27,13 +27,13 @@ from trees.resolve import resolve
 
 Schema: TypeAlias = dict[str, Any]
 Schemas: TypeAlias = tuple[Schema | None, Schema | None]
-"""Of what it takes, and of what it gives."""
+"""Schemas of what it takes, and of what it gives."""
 
 _TELLS_NOTHING = (Done, Subtask, Task, str, Any, object, None, type(None), inspect.Parameter.empty)
 
 
 def of_worker(spec: WorkerSpec, schemas: Schemas) -> Executable:
-    """What is to be known of an executable worker; ``schemas`` are those of its code."""
+    """Describe an executable worker; ``schemas`` are those of its code."""
     takes, gives = schemas
     return Executable(
         type="workflow" if spec.type == "skill" else spec.type,
@@ -48,7 +48,7 @@ def of_worker(spec: WorkerSpec, schemas: Schemas) -> Executable:
 
 
 def of_team(spec: SupervisorSpec, members: tuple[ChildSpec, ...]) -> Executable:
-    """What is to be known of a nested supervisor with an orchestrator; without capabilities it has its members'."""
+    """Describe a nested supervisor with an orchestrator; without capabilities it has its members'."""
     able = [member for member in members if member.registration is not None]
     all_of_them = frozenset[str]().union(*(m.registration.capabilities for m in able if m.registration is not None))
     names = ", ".join(member.id for member in able)
@@ -107,7 +107,7 @@ def _first(code: Callable[..., Any], target: object) -> Any:
 
 
 def _hints(code: Callable[..., Any]) -> dict[str, Any]:
-    """Its annotations, evaluated one by one: a name that is only there for a type checker spoils no other one."""
+    """Return the annotations, evaluated one by one: a name that only a type checker knows spoils no other one."""
     while isinstance(code, functools.partial):
         code = code.func
     if not inspect.isroutine(code):

@@ -41,7 +41,7 @@ def _a_store(value: object) -> object:
 
 
 class Options(Words, frozen=True, kw_only=False):
-    """What ``start`` is told beside the spec; the meaning of each is said there."""
+    """Options of ``start`` beside the spec; each is explained there."""
 
     _called: ClassVar[str] = "start(...)"
 

@@ -19,11 +19,11 @@ class Row(NamedTuple):
     kind: str
     state: str
     facts: Sequence[str] = ()
-    """What else there is to say, each by itself."""
+    """Further facts, each by itself."""
 
 
 def lines_before(prefix: str, *, last: bool) -> tuple[str, str]:
-    """What stands before the name of a child, and before those of its own children."""
+    """Prefixes of the name of a child, and of those of its own children."""
     return (prefix + "└─ ", prefix + "   ") if last else (prefix + "├─ ", prefix + "│  ")
 
 

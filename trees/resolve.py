@@ -1,4 +1,4 @@
-"""What stands behind ``actor=``, ``run=``, ``handle=`` and ``execute=``, and where it runs.
+"""Resolution of ``actor=``, ``run=``, ``handle=`` and ``execute=``, and of where each runs.
 
 Comes in: a spec, or one of these fields. Goes out: the class or function itself, whether it is async, and the place
 that runs it. Importing the user's module is the only thing that happens here. This module must never import threads
@@ -104,7 +104,7 @@ def can_execute(which: str, found: Any) -> bool:
 
 
 def parks(spec: Spec, *, under_tasks: bool) -> bool:
-    """Whether it is parked, alone, when its restarts are used up.
+    """True if it is parked, alone, when its restarts are used up.
 
     What serves an orchestrator is unless it says otherwise: one poisoned task is not to use up the restarts of all.
     """
@@ -137,12 +137,12 @@ def async_names(actor: type[Any]) -> list[str]:
 
 
 def sync_handlers(actor: type[Any]) -> list[str]:
-    """Of ``on_receive`` and ``execute`` those that the class (or a base or mixin that is not ours) has as sync."""
+    """Return which of ``on_receive`` and ``execute`` the class (or a base or mixin that is not ours) has as sync."""
     return [name for name, member in _members(actor) if name in {"on_receive", "execute"} and not is_async(member)]
 
 
 def _members(actor: type[Any]) -> Iterator[tuple[str, object]]:
-    """What the user wrote of a class, each name once, the one that counts."""
+    """Yield what the user wrote of a class, each name once, the one that counts."""
     seen: set[str] = set()
     for cls in actor.__mro__:
         if cls in Worker.__mro__:

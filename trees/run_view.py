@@ -1,4 +1,4 @@
-"""What there is to show of one run, alike for a task that runs and for the report of one that has ended.
+"""View of one run, alike for a task that runs and for the report of one that has ended.
 
 Comes in: a state, which its orchestrator may be changing, or a report. Goes out: a ``RunView``. Each fact is read once,
 so that no picture contradicts itself. This module must never import threads or a clock, and never ask anybody.
@@ -39,7 +39,7 @@ class RunView:
     undo_errors: dict[str, str]
     compensated: list[str]
     results: dict[str, Any]
-    """Those that are held; the journal has them all."""
+    """Results that are held; the journal has them all."""
     output: Any
     error_text: str
     """Why it cannot succeed."""
@@ -47,7 +47,7 @@ class RunView:
     escalations: tuple[Escalation, ...] = ()
     progress: Progress = field(default_factory=dict)
     wanted: Mapping[str, str] = field(default_factory=dict)
-    """Who is to do what nobody has begun yet: a worker, or a [capability]."""
+    """Worker, or [capability], that is to do what has not begun yet."""
     retry_in_s: Mapping[str, float] = field(default_factory=dict)
     waits: Mapping[str, str] = field(default_factory=dict)
     """Why queued subtasks wait though nobody who could do them is busy."""
@@ -103,7 +103,7 @@ class RunView:
 def view_of(
     run: TaskState | Report, now: float, progress: Progress, waits: Mapping[str, str], *, reviews: bool
 ) -> RunView:
-    """Of a task that runs, or has ended."""
+    """Build the view of a task that runs, or has ended."""
     return _of_report(run) if isinstance(run, Report) else _of_state(run, now, progress, waits, reviews=reviews)
 
 

@@ -23,7 +23,7 @@ FORMATS: Final = ("text", "mermaid", "json")
 _NOTE_CHARS: Final = 120
 _GOAL_CHARS: Final = 80
 _SAID_LINES: Final = 20
-"""Of the error of the task."""
+"""Lines of the task's error that are shown."""
 
 
 def render(
@@ -102,7 +102,7 @@ def _rows(view: RunView) -> Iterator[Row]:
 
 
 def _facts(view: RunView, each: SubtaskReport) -> Iterator[str]:
-    """What is to be said of a subtask, times last."""
+    """Facts about a subtask, times last."""
     if each.depends_on:
         yield "after " + ", ".join(each.depends_on)
     if each.attempts > 1:
@@ -145,7 +145,7 @@ def _times(each: SubtaskReport) -> str:
 
 
 def _below(view: RunView) -> Iterator[str]:
-    """What people are asked, and what the task as a whole has to say."""
+    """Questions to people, and facts about the task as a whole."""
     for asked in view.escalations:
         about = "the undo of " if asked.undoing else ""
         yield f"asks {asked.id}, about {about}{asked.subtask}: {one_line(asked.question, _NOTE_CHARS)}"
@@ -225,7 +225,7 @@ def _dumped(data: dict[str, Any], *, allow_nan: bool) -> str:
 
 
 def _named(value: object) -> str:
-    """What cannot be JSON, which only a store in memory can hold: its kind and nothing of it."""
+    """Stand-in for what cannot be JSON, which only a store in memory can hold: its kind and nothing of it."""
     return f"<{type(value).__name__}>"
 
 

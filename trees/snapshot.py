@@ -1,4 +1,4 @@
-"""What a tree looks like at one moment, as pydantic records. ``trees.look`` fills them, ``trees.dump`` draws them.
+"""Records of a tree at one moment, of pydantic. ``trees.look`` fills them, ``trees.dump`` draws them.
 
 What is not known, or does not apply, is None and never 0. No record holds an argument, a payload or the text of a
 worker's exception: only the names of their types. This module must never import anything that runs.
@@ -15,11 +15,11 @@ from actors.tasks.task import SubtaskStatus, TaskStatus
 
 RestartWord: TypeAlias = Literal["permanent", "transient", "temporary"]
 Doing: TypeAlias = Literal["starting", "stopping", "backoff", "waiting"]
-"""What is under way: backoff waits for its due time, waiting for its turn in a group."""
+"""Activity of a child: backoff waits for its due time, waiting for its turn in a group."""
 Phase: TypeAlias = Literal["paused", "reviewing", "combining", "ending", "undoing"]
-"""What is under way with a task beside its subtasks: ending waits for those that run, undoing for what is undone."""
+"""Phase of a task beside its subtasks: ending waits for those that run, undoing for what is undone."""
 SHOWN_TASKS = 5
-"""Of one supervisor, in a text."""
+"""Tasks of one supervisor that a text shows."""
 NOTABLE = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.RETRYING, SubtaskStatus.WAITING, SubtaskStatus.FAILED})
 """Where a subtask stands that a text has a line for."""
 
@@ -78,7 +78,7 @@ class _Node(_Record):
 class _One(_Node):
     state: State
     doing: Doing | None
-    """What is under way with it; None: nothing."""
+    """Activity under way; None: nothing."""
     incarnation: int
     """Starts that succeeded; 0: it was never up."""
     up_s: float | None
@@ -86,7 +86,7 @@ class _One(_Node):
     retry_in_s: float | None
     """Seconds until its backoff ends; None: it is not in backoff."""
     own_limit: LimitSnapshot | None
-    """Its own restart limit, where it ``parks``."""
+    """Restart limit of its own, where it ``parks``."""
 
 
 class WorkerSnapshot(_One):
@@ -100,7 +100,7 @@ class WorkerSnapshot(_One):
     stack: str | None = None
     """Where its code stands, the innermost call last. None: it is idle, or was not asked for."""
     abandoned_stacks: tuple[str, ...] | None = None
-    """The same for its abandoned lives. None: not asked for."""
+    """Stacks of its abandoned lives. None: not asked for."""
 
 
 class PoolSnapshot(_Node):
@@ -112,7 +112,7 @@ class PoolSnapshot(_Node):
     states: dict[State, int]
     """How many members are in which state; no state with 0 members."""
     doing: dict[Doing, int]
-    """What is under way with how many members."""
+    """Number of members in each activity."""
     mailbox: int | None
     """Messages that wait for any member, and those that wait for one; None: members without mailboxes."""
     busy: int
@@ -133,9 +133,9 @@ class SubtaskSnapshot(_Record):
     running_s: float | None
     """Seconds that its attempt has run; None: none runs."""
     progress: float | None
-    """What the attempt says of itself, from 0 to 1; None: nothing, or none runs."""
+    """Progress that the attempt reports, from 0 to 1; None: nothing, or none runs."""
     doing: str
-    """What it says that it is doing, in its worker's words."""
+    """Activity, in its worker's words."""
     escalation: str | None
     """The id of the question that is open about it."""
 
@@ -187,17 +187,17 @@ class TreeSnapshot(_Record):
     role: Role = "leader"
     """Which part this process plays; without ``ha=`` it leads until it is down."""
     holder: str | None = None
-    """Who leads, as far as this process knows; None: nobody, or the tree has no ``ha=``."""
+    """Leader, as far as this process knows; None: nobody, or the tree has no ``ha=``."""
     token: int | None = None
-    """Of a leader its own, of a standby that of whoever leads; None: the tree has no ``ha=``."""
+    """Token: a leader's own, on a standby that of the leader; None: the tree has no ``ha=``."""
     lease_left_s: float | None = None
     """Seconds until the lease of whoever leads is over unless it is renewed, as far as this process knows."""
     role_reason: str | None = None
-    """What keeps this process from leading, or from seeing who leads; None: nothing."""
+    """Obstacle that keeps this process from leading, or from seeing who leads; None: nothing."""
     dead_letters: dict[str, int]
-    """Of the whole tree so far, by reason; with those to children that are no longer listed."""
+    """Dead letters of the whole tree so far, by reason; with those to children that are no longer listed."""
     abandoned: dict[str, int]
-    """Of the whole tree: lives that were left to themselves and still run, by path."""
+    """Lives of the whole tree that were left to themselves and still run, by path."""
     threads: int
     """Threads of the pool now, stuck ones too."""
     crashes_to_give_up: int | None

@@ -124,7 +124,7 @@ class _Launch:
 
     @property
     def waits(self) -> bool:
-        """Whether opening its store may take a while."""
+        """True if opening its store may take a while."""
         return isinstance(self._options.store, str)
 
     def open(self) -> Store:
@@ -174,7 +174,7 @@ class _Launch:
         return system.start() if keeper is None else keeper.start()
 
     def close(self) -> None:
-        """It does not come to that: let go of everything."""
+        """Let go of everything: there will be no tree."""
         if self._console is not None:
             self._console.close()
         if self._store is not None and self.waits:

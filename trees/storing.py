@@ -41,11 +41,11 @@ ANSWERS: Final[dict[str, Callable[[Any], Answer]]] = {
     "respond": Respond,
     "reject": lambda value: Reject(value or ""),
 }
-"""What a person may say, by the words that they are recorded with."""
+"""Answers of a person, by the words that they are recorded with."""
 
 
 class Order(Protocol):
-    """What somebody in another process wants of a task."""
+    """Order of another process about a task."""
 
     @property
     def task(self) -> str:
@@ -57,7 +57,7 @@ class Order(Protocol):
 
     @property
     def body(self) -> dict[str, Any]:
-        """Of a cancel ``reason``; of a respond ``escalation``, ``answer`` and ``value``; of a remove nothing."""
+        """Arguments: of a cancel ``reason``; of a respond ``escalation``, ``answer`` and ``value``."""
 
     @property
     def at(self) -> float:
@@ -65,7 +65,7 @@ class Order(Protocol):
 
 
 class Storing:
-    """What the store of one tree talks to. Its methods are called by the store's own thread, and never wait."""
+    """Listener of the store of one tree. Its methods are called by the store's own thread, and never wait."""
 
     def __init__(self, system: System, store: Store) -> None:
         self._system = system
@@ -76,11 +76,11 @@ class Storing:
         self._system.publish(event)
 
     def lost(self, error: StoreError) -> None:
-        """It belongs to another process now, or its writer has died: the tree ends with this error."""
+        """End the tree with this error: the store belongs to another process now, or its writer has died."""
         self._system.fail(error)
 
     def order(self, order: Order) -> None:
-        """Somebody in another process wants something. Where it can be done it is forgotten once it is."""
+        """Take an order of another process. One that can be carried out is forgotten once it is."""
         started = self._system.started
         started.when_done(lambda: self._place(order) if started.succeeded else None)
 
@@ -167,7 +167,7 @@ def _readable(store: Store, stream: str) -> Sequence[Event]:
 
 
 def _hear_of_loss(listener: Storing, store: Store) -> None:
-    """It may have been lost before there was anybody to be told."""
+    """Look if the store was lost before there was a listener to be told."""
     kept = store.flush()
     if kept is not None and kept.done and not kept.succeeded:
         try:
@@ -194,5 +194,5 @@ def task_paths(spec: SupervisorSpec, above: str = "") -> Iterator[str]:
 
 
 def name_of(store: Store) -> str:
-    """What errors call a store."""
+    """Return the name of a store in errors."""
     return str(getattr(getattr(store, "database", store), "name", type(store).__name__))

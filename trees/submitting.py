@@ -54,7 +54,7 @@ class Submission:
             steps.close()
 
     async def arun(self) -> bool:
-        """The same on an event loop, without holding it up. Cancelled, it gives up like one that took too long."""
+        """Do this on an event loop, without holding it up. Cancelled, it gives up like one that took too long."""
         steps = self._steps()
         try:
             reply = next(steps)
@@ -102,13 +102,13 @@ class Submission:
         return True
 
     def _begin(self) -> None:
-        """It is kept: from now on it is the orchestrator's."""
+        """Note that the task is kept: from now on it is the orchestrator's."""
         self._settle()
         self._desk.system.publish(self._event)
         self._desk.tell(Look(self._event.task))
 
     def _take_back(self) -> bool:
-        """Nobody waits for it any more: forget it, or, where it is being written, have it begun when that is done."""
+        """Forget a task that no one waits for any more; where it is being written, have it begun when that is done."""
         if self._store.withdraw(self._event.task):
             self._settle(self._refusal("was withdrawn", maybe=False))
             return True
@@ -121,7 +121,7 @@ class Submission:
         return False
 
     def _settle(self, error: StoreError | None = None) -> None:
-        """It is not under way any more; then those who wait for it look again."""
+        """Note that it is not under way any more; those who wait for it look again."""
         submitting, id_ = self._desk.ground.submitting, self._event.task
         if submitting.get(id_) is self._mine:
             del submitting[id_]
@@ -149,7 +149,7 @@ class Submission:
 
 
 async def came(reply: Reply, wait_s: float) -> bool:
-    """Whether it is completed in time; waits on an event loop."""
+    """True if it is completed in time; waits on an event loop."""
     timed = Reply(timeout_s=wait_s)
     reply.when_done(timed.complete)
     try:

@@ -1,4 +1,4 @@
-"""What a ``Tree`` can do with tasks: submit them, wait for them, find them again, answer their questions."""
+"""Task methods of a ``Tree``: submit tasks, wait for them, find them again, answer their questions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Tasking(Leading):
         return handle(new=submission.run())
 
     async def asubmit(self, task: Task | str, path: str | None = None) -> TaskHandle:
-        """The same on an event loop, without holding it up."""
+        """Do this on an event loop, without holding it up."""
         submission, handle = self._submission(task, path, joined=False)
         return handle(new=await submission.arun())
 
@@ -63,7 +63,7 @@ class Tasking(Leading):
         return handle(new=submission.run()).result(timeout)
 
     async def arun(self, task: Task | str, path: str | None = None) -> Report:
-        """The same on an event loop, without holding it up."""
+        """Do this on an event loop, without holding it up."""
         submission, handle = self._submission(task, path, joined=True)
         return await handle(new=await submission.arun())
 
@@ -98,7 +98,7 @@ class Tasking(Leading):
         self._removed(id, (kept := remove(ground_of(self._up), id)) is None or kept.wait(STORE_WAIT_S), kept)
 
     async def aremove_task(self, id: str) -> None:
-        """The same on an event loop, without holding it up."""
+        """Do this on an event loop, without holding it up."""
         kept = remove(ground_of(self._up), id)
         self._removed(id, kept is None or await came(kept, STORE_WAIT_S), kept)
 
@@ -133,7 +133,7 @@ class Tasking(Leading):
         return handles
 
     def registry(self, path: str | None = None) -> list[ExecutableInfo]:
-        """Who can be given work by the supervisor at ``path`` (None: the root), as they stand now.
+        """List the workers that the supervisor at ``path`` (None: the root) can give work to, as they stand now.
 
         Raises:
             UnknownPathError: no supervisor of this path is listed now.
@@ -180,7 +180,7 @@ class Tasking(Leading):
     def _submission(
         self, task: Task | str, path: str | None, *, joined: bool
     ) -> tuple[Submission, Callable[..., TaskHandle]]:
-        """What brings a task into the journal, and what makes its handle then."""
+        """Return what brings a task into the journal, and what makes its handle then."""
         if not isinstance(task, Task):
             task = Task(goal=task)  # whatever else it is, this says what is wrong with it
         require_own(task.id)

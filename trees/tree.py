@@ -214,7 +214,7 @@ class Tree(Tasking):
     def dump(
         self, path: str | None = None, format: Format = "text", *, stacks: bool = False, verbose: bool = False
     ) -> str:
-        """The same, to be looked at: ``"text"``, ``"json"`` (all there is to know) or ``"mermaid"``.
+        """Render a snapshot as ``"text"``, ``"json"`` (all there is to know) or ``"mermaid"``.
 
         The text of a tree that has settled is always the same, so a test may compare it. It folds pools, unless one is
         asked for by its path.

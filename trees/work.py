@@ -1,4 +1,4 @@
-"""What the fields of a declaration accept that say what a worker offers: its code, and the rules of its attempts.
+"""Types of the fields of a declaration that say what a worker offers: its code, and the rules of its attempts.
 
 Comes in: whatever a user wrote. Goes out: the value in the form in which a spec keeps it, or a refusal in our words.
 Nothing here runs, imports or inspects the user's code. This module must never import the specs themselves, threads, a
@@ -23,10 +23,10 @@ from actors.tasks.settings import LadderField
 from actors.tasks.task import Budget
 
 TEAM_FIELDS = ("capabilities", "timeout_s", "idle_timeout_s", "on_failure", "breaker", "backup", "undo", "estimate")
-"""What only says something of a supervisor that has an orchestrator."""
+"""Fields that only have a meaning for a supervisor with an orchestrator."""
 
 TASK_FIELDS = ("type", "output", *TEAM_FIELDS)
-"""What only says something of a worker that can be given work."""
+"""Fields that only have a meaning for a worker that can be given work."""
 
 
 def execute_flaw(value: object) -> tuple[str, str] | None:

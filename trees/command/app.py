@@ -137,7 +137,7 @@ def dump(
 
 
 def _of_process(pid: int, request: Request) -> list[str]:
-    """What every tree of a process shows; with a path only those that have it."""
+    """Return what every tree of a process shows; with a path only those that have it."""
     sockets = find(pid)
     if not sockets:
         hint = "It must run as you, with 'regrow run' or start(..., console=True), and with the same XDG_RUNTIME_DIR."

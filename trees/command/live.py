@@ -44,7 +44,7 @@ class LiveView:
         )
 
     def look(self) -> RenderableType:
-        """What to show now; the last picture again where a new one would come too soon."""
+        """Return what to show now; the last picture again where a new one would come too soon."""
         began = monotonic()
         if began >= self._due:
             text = Text(self._tree.dump(verbose=True), no_wrap=True, overflow="ellipsis")

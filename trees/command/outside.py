@@ -27,19 +27,19 @@ LOOK_S: Final = 0.1
 
 
 class OutsideError(PlacedError):
-    """There is no such task or question, or it cannot be done any more."""
+    """Raised where there is no such task or question, or it cannot be done any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What there is in a store."""
+    """Contents of a store."""
 
     tasks: list[SeenTask]
     """With the teams' parts of each."""
     left_out: int
     """Finished ones, older than those."""
     damaged: list[str]
-    """What is wrong with those that cannot be read."""
+    """Damage of the streams that cannot be read."""
 
 
 class Outside:
@@ -180,7 +180,7 @@ def _answer_to(task: SeenTask, id_: str) -> EscalationAnswered | EscalationExpir
 
 
 def _became(task: SeenTask, id_: str) -> str | None:
-    """What became of a question; None: nothing is known of it."""
+    """Outcome of a question; None: nothing is known of it."""
     closed = _answer_to(task, id_)
     if closed is not None:
         return f"it was answered: {closed.answer}" if isinstance(closed, EscalationAnswered) else "its time was up"

@@ -1,4 +1,4 @@
-"""What ``regrow run`` does about the store of a tree and about tasks that an earlier run has left there.
+"""Handling of the store of a tree by ``regrow run``, and of tasks that an earlier run has left there.
 
 Comes in: what stands on the command line, and a tree that has started. Goes out: which store it is, lines that say what
 goes on and what need not be done again, and at the end the reports.
@@ -23,7 +23,7 @@ from trees.tree import Tree
 
 FILE: Final = "regrow.db"
 DEFAULT: Final = f"sqlite:///{FILE}"
-"""Of ``regrow run``, in the current directory."""
+"""Store of ``regrow run``, in the current directory."""
 MEMORY: Final = "memory:"
 _GOAL_CHARS: Final = 60
 

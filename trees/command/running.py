@@ -192,7 +192,7 @@ def _tell(event: Event) -> None:
 
 
 def _said_of_task(event: TaskEvent) -> str:
-    """What a line says of it; nothing where nobody need know. Ids only: the rest may be private."""
+    """Text of a line on it; none where no one need know. Ids only: the rest may be private."""
     if isinstance(event, Planned):
         return f": planned, subtasks {len(event.plan.subtasks)}"
     if isinstance(event, SubtaskRetrying):

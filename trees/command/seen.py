@@ -1,4 +1,4 @@
-"""What ``regrow tasks`` prints: the tasks of a store, one with its graph and its log.
+"""Output of ``regrow tasks``: the tasks of a store, one with its graph and its log.
 
 Comes in: tasks as a store has them (``SeenTask``), and the time. Goes out: text. Pure: nothing is read or asked here.
 What a task is about, and what went wrong, is shown: who can read the store may see it.
@@ -50,11 +50,11 @@ class SeenTask:
         return self.state.id
 
     def is_part_of(self, other: SeenTask) -> bool:
-        """Whether it is a team's part of another one."""
+        """True for a team's part of another one."""
         return self.root == other.root and is_part_of(self.id, self.state.parent, other.id)
 
     def graph(self, format: str, now: float) -> str:
-        """Of the run, as ``handle.dump`` has it."""
+        """Return the text of the run, as ``handle.dump`` has it."""
         ended = self.state.final is not None
         return render(reported(self.state, lambda: self.records) if ended else self.state, format, now)
 
@@ -142,7 +142,7 @@ def _subtask_of(event: TaskEvent) -> list[str]:
 
 
 def _told(event: TaskEvent) -> Iterator[tuple[str, Any]]:
-    """Its fields but those that are everybody's, and those that are long (they stand in the graph)."""
+    """Return the fields but those that all events have, and long ones, which stand in the graph."""
     for each in fields(event):
         value = getattr(event, each.name)
         if each.repr and each.name not in _UNTOLD and value not in (None, "", (), False):

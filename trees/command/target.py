@@ -26,7 +26,7 @@ DEFAULT = "TREE"
 
 
 class TargetError(PlacedError):
-    """What stands on the command line leads to no tree."""
+    """Raised where the command line leads to no tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Program:
     main: Callable[[Any], Any] | None
     """``main(tree)`` of the same module, if it has one; the inputs that it takes are in it."""
     resume: Callable[[Any], Any] | None = None
-    """The same for ``resume``, which goes on with what an earlier run left."""
+    """Function like ``main`` for ``resume``, which goes on with what an earlier run left."""
 
 
 def load(target: str, inputs: Mapping[str, str]) -> Program:

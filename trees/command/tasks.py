@@ -121,7 +121,7 @@ def respond(
 
 
 def _value(answer: str, value: str | None) -> Any:
-    """What goes with an answer; what is wrong with it ends the command."""
+    """Read what goes with an answer; a mistake in it ends the command."""
     if answer == "edit":
         if value is None:
             raise typer.BadParameter("edit needs the result, as JSON", param_hint="VALUE")

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 WAIT = 0.8
-"""Of the time that a request may take, it waits for the locks of others."""
+"""Share of the time of a request in which it waits for the locks of others."""
 
 
 class Fenced(Storing):
-    """What the store of a candidate talks to."""
+    """Listener of the store of a candidate."""
 
     def __init__(self, system: System, store: Store, keeper: Keeper) -> None:
         super().__init__(system, store)

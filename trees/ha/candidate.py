@@ -1,4 +1,4 @@
-"""What a candidate does next: the state machine of ``trees.ha``, with the time passed in.
+"""State machine of ``trees.ha``: what a candidate does next, with the time passed in.
 
 Comes in: what was heard (of the store, of the tree, of the owner), each with the local time. Goes out: ``step``, what
 is to be done now, each thing once, and ``wake_at``, when to ask again at the latest. It knows no threads, no clock and
@@ -25,14 +25,14 @@ class Phase(Enum):
 
     STANDBY = auto()
     OPENING = auto()
-    """It has the lease and reads the journals."""
+    """Holds the lease and reads the journals."""
     STARTING = auto()
-    """Its tree starts, and takes up what was unfinished."""
+    """Starts the tree, which takes up what was unfinished."""
     LEADING = auto()
     STOPPING = auto()
-    """Its tree ends in order; the lease is still renewed."""
+    """Ends the tree in order; the lease is still renewed."""
     KILLED = auto()
-    """Its tree ends at once."""
+    """Ends the tree at once."""
     RELEASING = auto()
     """All is down: the lease is given back."""
     OVER = auto()
@@ -66,7 +66,7 @@ class Candidate:
         self._ha = ha
         self.phase = Phase.STANDBY
         self.row: Row | None = None
-        """What was last seen of the lease."""
+        """Row of the lease, as it was last seen."""
         self.token = 0
         """Ours, once we have it."""
         self.cause: BaseException | None = None
@@ -74,7 +74,7 @@ class Candidate:
         self.lost: str | None = None
         """How the lease was lost, where it was."""
         self.settled = False
-        """It is known whether it leads or waits."""
+        """True once it is known whether this process leads or waits."""
         self.sent = -math.inf
         """When the last request was sent that got or renewed the lease: everything counts from here."""
         self.due = math.inf
@@ -85,9 +85,9 @@ class Candidate:
         """The request that is waited for, and when it was sent."""
         self._hung = 0
         self.error: BaseException | None = None
-        """What the last request failed with; None: the store answers."""
+        """Error of the last request; None: the store answers."""
         self._leaving = False
-        """Somebody wants it to end."""
+        """True once it is to end."""
         self._todo: list[Do] = []
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class Candidate:
     # -- deciding ------------------------------------------------------------------------------------------
 
     def step(self, now: float) -> list[Do]:
-        """What is to be done now, in this order. Each is said once."""
+        """Return the actions due now, in this order. Each is given once."""
         if self.phase in HOLDING:
             self._watch(now)
         if self._asked is not None and now >= self._asked[1] + self._limit:
@@ -176,7 +176,7 @@ class Candidate:
             self._look_at(row, now)
 
     def _look_at(self, row: Row, now: float) -> None:
-        """Whether it can be had, and else when to look again."""
+        """Decide if the lease can be had, and else when to look again."""
         if self._leaving:
             self._end()
             return
@@ -235,7 +235,7 @@ class Candidate:
             self._todo.append(Do.START)
 
     def broke(self, error: BaseException, now: float) -> None:
-        """They could not be read, or the tree did not start. One that was told to end has not failed."""
+        """Note that the journals could not be read, or the tree did not start; no failure if it was told to end."""
         if self.phase in {Phase.OPENING, Phase.STARTING}:
             self.cause = error
         if self.phase is Phase.OPENING:
@@ -273,7 +273,7 @@ class Candidate:
     # -- hearing of its owner ------------------------------------------------------------------------------
 
     def leave(self, now: float) -> None:
-        """It is to end."""
+        """Begin to end."""
         if self._leaving:
             return
         self._leaving = True

@@ -73,7 +73,7 @@ class Keeper:
         self._opening = Reply()
         self._begun = False
         self._successor = ""
-        """Who is known to have taken over."""
+        """Process that is known to have taken over."""
         self._settled = Reply()
         self.over = Reply()
         """Completed when the lease is given back, or lost, for good."""
@@ -101,7 +101,7 @@ class Keeper:
 
     @property
     def holder(self) -> str | None:
-        """Who leads, as far as is known."""
+        """Leader, as far as is known."""
         if self._role == "leader":
             return self._ha.holder
         row = self._candidate.row
@@ -150,7 +150,7 @@ class Keeper:
         return self._settled
 
     def leave(self) -> None:
-        """Its owner wants it to end."""
+        """Take the owner's order to end."""
         self._hear(self._candidate.leave)
 
     def fenced(self, error: BaseException) -> None:
@@ -380,7 +380,7 @@ class Keeper:
         system.ended.when_done(lambda: self._settled.fail(failure))
 
     def _opening_ended(self) -> None:
-        """What reads the journals cannot be interrupted: what it opens is closed after it."""
+        """Close what was opened while the journals were read, which cannot be interrupted."""
         if self._candidate.token:
             self._opening.wait(self._ha.lease_s)
 
@@ -389,7 +389,7 @@ _ORDER: Final = ("standby", "leader", "stopped")
 
 
 def _cannot(role: Role, wanted: Role) -> bool:
-    """Whether a process with this role will never have the other one."""
+    """True if a process with this role will never have the other one."""
     return _ORDER.index(wanted) < _ORDER.index(role)
 
 

@@ -1,4 +1,4 @@
-"""What a candidate needs of a store: the lease of one root, and what can be asked of it.
+"""Interface of a store to a candidate: the lease of one root, and what can be asked of it.
 
 ``trees.store.lease`` has the one in a database. This module must never import anything that runs.
 """
@@ -16,7 +16,7 @@ class Row:
     token: int
     """0: nobody has ever led."""
     holder: str
-    """Who leads, or led last."""
+    """Leader, the present or the last one."""
     expires_at: float | None
     """By the store's clock, seconds since 1970; None: it has no end, or was never taken."""
     left_s: float

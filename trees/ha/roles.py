@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RoleChanged(Event):
-    """This process plays another part from now on."""
+    """Published when this process changes its role."""
 
     level: ClassVar[str] = "INFO"
 
     role: Role
     token: int
-    """Of a leader its own, of a standby that of whoever leads; of a stopped one the one that it had; 0: none."""
+    """Token: a leader's own, on a standby that of the leader; after the end the last one; 0: none."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class RoleLost(RoleChanged):
-    """The same where nobody wanted it: the lease could not be renewed, another one has it, or a takeover failed."""
+    """End of a role that no one asked for: the lease could not be renewed, another has it, or a takeover failed."""
 
     level: ClassVar[str] = "ERROR"
 
 
 class NotLeaderError(ActorStoppedError):
-    """This process is a standby: nothing of the tree runs here. ``holder`` leads, as far as is known."""
+    """Raised by a standby: nothing of the tree runs here. ``holder`` leads, as far as is known."""
 
     def __init__(self, path: str, holder: str, token: int) -> None:
         super().__init__(path, holder)
@@ -76,7 +76,7 @@ class Leading:
 
     @property
     def holder(self) -> str | None:
-        """Who leads, as far as this process knows: a name, or host and process id. None: nobody, or without ``ha=``."""
+        """Leader, as far as this process knows: a name, or host and process id. None: nobody, or without ``ha=``."""
         return self._keeper.holder if self._keeper is not None else None
 
     def wait_for_role(self, role: Role, timeout: float | None = None) -> bool:
@@ -119,5 +119,5 @@ class Leading:
         return system
 
     def _role_facts(self) -> dict[str, Any]:
-        """What a snapshot says of it."""
+        """Return the facts for a snapshot."""
         return {"role": self.role} | ({} if self._keeper is None else self._keeper.facts(self.role))

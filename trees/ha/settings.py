@@ -1,4 +1,4 @@
-"""What a user writes to have several processes lead one tree in turn, and the times that follow from it.
+"""Settings for several processes that lead one tree in turn, and the times that follow from them.
 
 What they mean, and what they guarantee, is said in ``trees.ha``.
 """
@@ -39,7 +39,7 @@ class HA(Words, frozen=True, kw_only=False):
 
     @property
     def holder(self) -> str:
-        """What the others call this process."""
+        """Name of this process for the others."""
         return self.name if self.name is not None else f"{platform.node() or 'localhost'}:{os.getpid()}"
 
     @property

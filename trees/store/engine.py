@@ -39,10 +39,10 @@ _WAL_BYTES: Final = 16 * 1024 * 1024
 INSTALL: Final = 'Run: pip install "regrow[sql]"'
 _FORMS: Final = "Use sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
 _NO_PAYLOAD: Final = frozenset({"OperationalError", "InterfaceError"})
-"""Of these the database's own words are shown; those of others may hold what was to be written."""
+"""Types of errors whose text is shown; the text of others may hold what was to be written."""
 
 _ODD: Final = (OverflowError, UnicodeError)
-"""What a driver raises, instead of an error of its own, of a value that it cannot send."""
+"""Errors that a driver raises, instead of its own, for a value that it cannot send."""
 _NEVER_SQLITE: Final = frozenset({18, 19, 20, 25})
 """Too big, against a constraint, of a wrong type, out of range."""
 _NEVER_POSTGRES: Final = ("22", "23", "54000")
@@ -73,7 +73,7 @@ _POSTGRES: Final = {
 
 
 class UnwritableError(StoreError):
-    """What was to be written never can be, however often it is tried: a row that is too large, or no row at all."""
+    """Raised where a write can never succeed, however often it is tried: a row that is too large, or no row at all."""
 
 
 class Database:
@@ -86,14 +86,14 @@ class Database:
         """For messages."""
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
         self.file = Path(os.path.realpath(self._url.database)) if self.is_sqlite and self._url.database else None
-        """Of SQLite: where, also when the process changes its directory. One file has one name, whatever links to it:
+        """Path of a file of SQLite, absolute. One file has one name, whatever links to it:
         its guard goes by that."""
         if self.file is not None:
             self._url = self._url.set(database=str(self.file))
         self.hangs_s = HANGS_S
         """How long PostgreSQL lets a transaction of ours hang: so long it may hold what others wait for."""
         self.session: str | None = None
-        """What a session with PostgreSQL is called from now on; None: what it was."""
+        """Name of a session with PostgreSQL from now on; None: unchanged."""
         self._durability: Durability = durability
         self._writers = self._engine(writes=True)
         self._readers = self._engine(writes=False)
@@ -127,7 +127,7 @@ class Database:
             raise StoreError(self.name, what) from error
 
     def _tighten(self, file: Path) -> None:
-        """Nobody but its owner has anything to do with what is in there."""
+        """Let only the owner read and write what is in there."""
         mode = 0
         try:
             mode = stat.S_IMODE(file.stat().st_mode)
@@ -144,7 +144,7 @@ class Database:
                 raise StoreError(self.name, what) from error
 
     def require(self) -> None:
-        """Whoever only looks makes nothing.
+        """Require that the database exists: a reader makes none.
 
         Raises:
             StoreError: there is no such file.
@@ -168,7 +168,7 @@ class Database:
             yield connection
 
     def read_much(self, read: Callable[[Connection], T]) -> T:
-        """What many rows make.
+        """Read what many rows are made of.
 
         The driver of SQLite makes texts of what it reads faster than we do, but stumbles over one that is none. So
         where that fails it is all read once more as ``reading`` does.
@@ -204,7 +204,7 @@ class Database:
             raise self.error(error) from error
 
     def error(self, error: Exception) -> StoreError:
-        """What an error of the database means, and what to do."""
+        """Return what an error of the database means, and what to do."""
         kind = UnwritableError if _is_for_good(error) else StoreError
         return kind(self.name, _said(error))
 
@@ -269,7 +269,7 @@ class Database:
             connection.execute(f"PRAGMA {setting}").fetchall()
 
     def _set_up_postgres(self, connection: Any, _: object) -> None:
-        """Who hangs in a transaction must not hold a lock for ever; nor must we wait for one that does."""
+        """Limit a session: one that hangs in a transaction must not hold a lock for ever; nor must we wait for one."""
         connection.autocommit = True
         connection.execute(f"SET idle_in_transaction_session_timeout = {int(self.hangs_s * 1000)}")
         connection.execute(f"SET lock_timeout = {int(self._busy_s * 1000)}")
@@ -345,7 +345,7 @@ def _cause_of(error: Exception) -> Any:
 
 
 def _is_for_good(error: Exception) -> bool:
-    """Whether it would fail again, however often it is tried."""
+    """True if it would fail again, however often it is tried."""
     cause = _cause_of(error)
     if isinstance(cause, _ODD):
         return True

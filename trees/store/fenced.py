@@ -49,7 +49,7 @@ def commit_at_once(raw: Any, root: str, token: int, parts: Parts, in_doubt: Call
 
 
 def was_refused(error: BaseException) -> bool:
-    """Whether the server of PostgreSQL itself has said no, and so has committed nothing."""
+    """True if the server of PostgreSQL itself has said no, and so has committed nothing."""
     return getattr(getattr(error, "diag", None), "severity_nonlocalized", None) == "ERROR"
 
 

@@ -24,7 +24,7 @@ _TOGETHER: Final = fcntl.LOCK_SH | fcntl.LOCK_NB
 
 
 def this_process() -> str:
-    """What others call it."""
+    """Name for others."""
     return f"{platform.node() or 'localhost'}, process {os.getpid()}"
 
 

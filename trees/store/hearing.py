@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Who hears what happens to a store: called by its writer's thread, and must not wait."""
+    """Listener of a store: called by its writer's thread, and must not wait."""
 
     def publish(self, event: Event) -> None:
         """Something has happened."""
@@ -51,9 +51,9 @@ class Hearing:
         self._taken: set[int] = set()
         """Orders that the listener was given, and that are not done."""
         self._looks: list[Reply] = []
-        """What those wait for who want to know that all orders of by now were heard."""
+        """Futures of those who wait until all orders of by now were heard."""
         self._damaged: list[JournalDamaged] = []
-        """Of those the listener has not heard yet."""
+        """Orders that the listener has not heard yet."""
         self._next_poll = 0.0
 
     def _writes(self) -> Writer:
@@ -70,7 +70,7 @@ class Hearing:
         return reply
 
     def order_done(self, order: Order) -> None:
-        """What another process wanted is done, or cannot be done."""
+        """Note that an order of another process is done, or cannot be done."""
         self._writes().put(Change(What.ORDER_DONE, number=order.id))
 
     def _listen(self, now: float) -> None:

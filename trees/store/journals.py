@@ -119,7 +119,7 @@ def finished(connection: Connection, root: str) -> Sequence[tuple[Any, ...]]:
 
 
 def _plain(connection: Connection, query: Select[Any], given: dict[str, Any]) -> Sequence[tuple[Any, ...]]:
-    """What the driver itself gives: for many rows, SQLAlchemy's own would cost more than what is done with them."""
+    """Rows as the driver gives them: for many rows, SQLAlchemy's own would cost more than what is done with them."""
     cursor: Any = connection.execute(query, given).cursor
     rows: list[tuple[Any, ...]] = cursor.fetchall()
     return rows
@@ -145,7 +145,7 @@ def _decoded(connection: Connection, root: str, stream: str, rows: Sequence[Any]
 
 
 def _apart(connection: Connection, root: str, row: Sequence[Any]) -> str:
-    """What is kept apart of a record."""
+    """Part of a record that is kept apart."""
     stream, n, _, _, digest, apart, count = row
     if apart is None:
         raise _damaged(stream, f"lacks the value of record {n}")

@@ -13,7 +13,7 @@ _DAY_S: Final = 24 * 3600.0
 
 
 class Keep(Words, frozen=True):
-    """What is kept of tasks that are finished; older ones go, with all that belongs to them.
+    """Retention of finished tasks: how many and how long; older ones go, with all that belongs to them.
 
     A task that is not finished is kept whatever is said here. Raises ``ConfigError`` with every problem of it.
     """

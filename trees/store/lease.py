@@ -57,7 +57,7 @@ _END_SESSIONS = text(
 
 
 def session_of(root: str, token: int) -> str:
-    """What the sessions of whoever has this token are called in PostgreSQL."""
+    """Name in PostgreSQL of the sessions of the owner of this token."""
     return f"regrow {hashlib.sha256(root.encode()).hexdigest()[:16]} {token}"
 
 
@@ -73,7 +73,7 @@ class LeaseRow:
         self._wait_s = wait_s
         """How long a request waits for the locks of others."""
         self._over = False
-        """It was given back: a request that has hung until now must not take it again."""
+        """True once it was given back: a request that has hung until now must not take it again."""
         self._lock = threading.Lock()
         self._kept: Connection | None = None
         self._closed = False

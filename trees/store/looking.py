@@ -132,7 +132,7 @@ class Looking:
             return orders.post(connection, root, task, kind, body, self._database.now(connection))
 
     def is_waiting(self, root: str, order: int) -> bool:
-        """Whether an order is still to be done."""
+        """True if an order is still to be done."""
         with self._database.reading() as connection:
             return any(each.id == order for each in orders.waiting(connection, root))
 

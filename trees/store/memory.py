@@ -27,9 +27,9 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._streams: dict[str, list[Event]] = {}
         self._owners: dict[str, str] = {}
-        """Of the streams that are not finished."""
+        """Records of the streams that are not finished."""
         self._finished: dict[str, str] = {}
-        """Of those that are, the oldest first."""
+        """Records of the streams that are finished, the oldest first."""
 
     def __repr__(self) -> str:
         return f"<MemoryStore {len(self._owners)} unfinished, {len(self._finished)} finished>"

@@ -1,4 +1,4 @@
-"""What a durable store has at hand of its journals: all that is not finished, and what else there is by name.
+"""Index of the journals of a durable store: all that is not finished, and what else there is by name.
 
 Comes in: what was read when the store was opened, and each change. Goes out: answers, without a query. A stream leaves
 when its end is kept; one that is a *part* of another (``actors.tasks.naming``) stays until that one leaves, because its
@@ -24,15 +24,15 @@ from trees.store.keep import Keep
 
 @dataclass(slots=True)
 class End:
-    """Of a stream that is finished."""
+    """Entry of a stream that is finished."""
 
     owner: str
     at: float
     """Seconds since 1970."""
     last: Event | str | None
-    """Its last record, or kind and body of it; None: it has to be read."""
+    """Last record, or kind and body of it; None: it has to be read."""
     mark: object = None
-    """What is being written to say so; None: it is kept."""
+    """Write under way that says so; None: it is kept."""
 
 
 class Mirror:
@@ -40,22 +40,22 @@ class Mirror:
 
     def __init__(self) -> None:
         self.journals: dict[str, list[Event]] = {}
-        """Those that are at hand."""
+        """Streams that are at hand."""
         self.owners: dict[str, str] = {}
-        """Of those that are not finished, the oldest first."""
+        """Numbers of the streams that are not finished, the oldest first."""
         self.ends: dict[str, End] = {}
-        """Of those that are; the first that finished first."""
+        """Numbers of the streams that are finished; the first that finished first."""
         self.unreadable: dict[str, StoreError] = {}
         """Not finished, and damaged: what is wrong. They are not listed, so that nobody stumbles over them."""
         self._wholes: dict[str, str] = {}
         """By part: what it is a part of."""
         self._parts: dict[str, list[str]] = {}
-        """The other way round."""
+        """Parts, by what they are a part of."""
         self._tops: dict[str, None] = {}
-        """Those that are finished and no part of anything known: what is counted, the first that finished first."""
+        """Streams that are finished and no part of anything known: those that are counted, first finished first."""
 
     def knows(self, stream: str) -> bool:
-        """Whether there is such a stream, at hand or not."""
+        """True if there is such a stream, at hand or not."""
         return any(stream in each for each in (self.owners, self.ends, self.journals, self.unreadable))
 
     def standing(self, stream: str) -> Standing | None:
@@ -91,7 +91,7 @@ class Mirror:
         self._join(stream, whole)
 
     def withdraw(self, stream: str) -> None:
-        """It was never there."""
+        """Forget a stream that was never there."""
         del self.journals[stream], self.owners[stream]
         self._part(stream)
 
@@ -133,7 +133,7 @@ class Mirror:
         return names
 
     def end_kept(self, stream: str, mark: object) -> None:
-        """Its end is written down: it need not be at hand any more, unless what it is a part of still is."""
+        """Note that the end of a stream is written: it need not be at hand any more, unless what it is a part of is."""
         end = self.ends.get(stream)
         if end is None or end.mark is not mark:
             return  # it went on meanwhile
@@ -147,7 +147,7 @@ class Mirror:
                 self.journals.pop(part, None)
 
     def parts_at_hand(self) -> list[str]:
-        """Those that are finished and a part of something that is not."""
+        """Streams that are finished and a part of something that is not."""
         return [part for part, whole in self._wholes.items() if part in self.ends and whole in self.owners]
 
     # -- what is too old -------------------------------------------------------------------------------------
@@ -168,13 +168,13 @@ class Mirror:
         return 0 if keep.count is None else len(self._tops) - keep.count
 
     def with_parts(self, streams: Iterable[str]) -> list[str]:
-        """The same and all that are parts of them, as far as those are finished."""
+        """Return these and all that are parts of them, as far as those are finished."""
         return [
             each for stream in streams for each in (stream, *self._parts.get(stream, ())) if self._is_forgettable(each)
         ]
 
     def forget(self, streams: Iterable[str]) -> None:
-        """They are deleted."""
+        """Note that these are deleted."""
         for stream in streams:
             self.ends.pop(stream, None)
             self._tops.pop(stream, None)

@@ -31,7 +31,7 @@ class Loaded:
     """The last ones that were written in each journal."""
 
     def count(self, seq: object) -> None:
-        """There is a stream of this number. One that is none is damage, and harmless."""
+        """Count a number of a stream. A value that is none is damage, and harmless."""
         if isinstance(seq, int) and seq > self.numbers:
             self.numbers = seq
 
@@ -41,7 +41,7 @@ class Loaded:
 
 
 def load(connection: Connection, root: str) -> tuple[Mirror, Loaded]:
-    """What there is of a root."""
+    """Return what there is of a root."""
     mirror, loaded, wholes = Mirror(), Loaded(), list[tuple[str, str]]()
     for found in journals.unfinished(connection, root):
         loaded.count(found.seq)

@@ -20,7 +20,7 @@ from trees.store.schema import orders
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What somebody wants of a task."""
+    """Order about a task."""
 
     id: int
     """The later one has the larger one."""
@@ -28,7 +28,7 @@ class Order:
     kind: str
     """cancel, respond, remove."""
     body: dict[str, Any] = field(repr=False)
-    """What there is to say beside that."""
+    """Further arguments."""
     at: float
     """Seconds since 1970, by the store's clock."""
 
@@ -76,6 +76,6 @@ def _order(row: Any) -> Order | DamagedOrder:
 
 
 def done(connection: Connection, root: str, ids: Collection[int]) -> None:
-    """They are done, within the caller's transaction."""
+    """Mark orders as done, within the caller's transaction."""
     rows: list[dict[str, Any]] = [{"of_root": root, "of_id": each} for each in ids]
     connection.execute(_DONE, rows)

@@ -1,4 +1,4 @@
-"""What is too old goes, with all that belongs to it; and a file of SQLite gives the room back."""
+"""Pruning: what is too old goes, with all that belongs to it, and a file of SQLite gives the room back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trees.store.schema import large, pieces, records, streams
 _AT_ONCE: Final = 500
 """Names in one statement; SQLite takes 999 at least."""
 PAGES: Final = 5_000
-"""Of a file of SQLite, given back at a time."""
+"""Pages of a file of SQLite that are given back at a time."""
 
 _OF_ROOT = records.c.root == bindparam("of_root")
 _NAMES: Final[BindParameter[str]] = bindparam("names", expanding=True)

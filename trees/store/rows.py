@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 
 class What(Enum):
-    """What a change does."""
+    """Kind of a change."""
 
     CREATED = auto()
     ADDED = auto()
@@ -47,7 +47,7 @@ class What(Enum):
     REMOVED = auto()
     ORDER_DONE = auto()
     NOTHING = auto()
-    """It was taken back."""
+    """Change that was taken back."""
 
 
 class Apart(NamedTuple):
@@ -56,7 +56,7 @@ class Apart(NamedTuple):
     digest: str
     """By its content."""
     pieces: list[str]
-    """Its JSON, each ``schema.PIECE`` long but the last."""
+    """Pieces of the JSON, each ``schema.PIECE`` long but the last."""
 
 
 class Change:
@@ -78,12 +78,12 @@ class Change:
         self.what = what
         self.stream = stream
         self.number = number
-        """Of a stream that is created: which it is; of a record that is added: which it is; of an order: its id."""
+        """Number of a stream that is created, or of a record that is added; id of an order."""
         self.owner = owner
         self.whole = whole
-        """Of a stream that is created: what it is a part of."""
+        """Parent of a stream that is created."""
         self.record = record
-        """What is added; of a stream that is finished: its last one."""
+        """Record that is added; for a stream that is finished its last one."""
         self.at = at
         self.text: tuple[str, str, Apart | None] | None = None
         """The record as it is written: kind, body, and what is kept apart."""
@@ -131,7 +131,7 @@ def _texts_of(record: Event) -> tuple[str, str, Apart | None]:
 
 
 def _cut(texts: Iterable[str]) -> Iterator[str]:
-    """The same text in pieces of one length; never none."""
+    """Cut a text into pieces of one length; at least one."""
     gathered, length = list[str](), 0
     for text in texts:
         at = 0
@@ -145,7 +145,7 @@ def _cut(texts: Iterable[str]) -> Iterator[str]:
 
 
 class Batch:
-    """What one transaction writes."""
+    """Batch: what one transaction writes."""
 
     def __init__(self, root: str, broken: Container[str] = ()) -> None:
         self.root = root
@@ -154,11 +154,11 @@ class Batch:
         self.ends: dict[str, Change] = {}
         """The last of each stream that was finished or reopened."""
         self.refused: list[tuple[Change, Exception]] = []
-        """Those that cannot be written, and why."""
+        """Changes that cannot be written, and why."""
         self._broken = broken
         """Streams of which nothing more is written."""
         self.characters = 0
-        """Of what is in it."""
+        """Characters of what is in it."""
         self._newest: dict[str, Change] = {}
         """The last change of each stream that adds a record."""
         self._streams: dict[str, Row] = {}
@@ -166,7 +166,7 @@ class Batch:
         """By stream and number: one statement may write no row twice."""
         self._large: dict[str, Apart] = {}
         self.orders: list[int] = []
-        """Those that are done."""
+        """Orders that are done."""
         self.removed: str | None = None
         """A stream that is deleted before all else is written: it ends the batch, so all else is of other streams."""
 
@@ -249,7 +249,7 @@ class Batch:
                 yield {"root": self.root, "hash": digest, "n": n, "body": body}
 
     def parts(self) -> dict[Statement, list[Row]]:
-        """Its rows, by what writes them, in that order; but for what is to be removed."""
+        """Return the rows, by what writes them, in that order; but for what is to be removed."""
         ends = [self._end(*each) for each in self.ends.items()]
         for end in ends:
             if end["id"] in self._streams:

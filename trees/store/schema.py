@@ -171,6 +171,6 @@ def present_token(connection: Connection, root: str) -> int:
 
 
 def holder_of(connection: Connection, root: str) -> str:
-    """Who took the token that counts."""
+    """Owner of the token that counts."""
     found: str | None = connection.execute(_HOLDER, {"root": root}).scalar()
     return "nobody" if found is None else found

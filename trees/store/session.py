@@ -1,4 +1,4 @@
-"""The one connection that writes for a root: under its guard, and with its token.
+"""Connection that writes for a root: under its guard, and with its token.
 
 Every transaction looks first whether the token is still the one that this session took; if it is not, nothing is
 written, and never will be (``LeaseLostError``). A connection that has failed is closed, and the next transaction makes
@@ -50,7 +50,7 @@ class Session:
         self._file_guard = FileGuard(database.file, root) if database.file is not None else None
         self._shared = False
         self._session_id = 0
-        """Of PostgreSQL: whose guard may outlive the connection, until the server notices."""
+        """Id of the session with PostgreSQL, whose guard may outlive the connection, until the server notices."""
         self.token = 0
         self.in_doubt = False
         """A commit was under way when something failed: what it was to write may be written."""
@@ -93,7 +93,7 @@ class Session:
                 self._session_id = session_id(connection)
 
     def _take_guard_again(self, connection: Connection) -> None:
-        """The one that we had went with our old session, or is still held by it: then that is ended."""
+        """Take the guard again: the old session has lost it, or still holds it and is ended."""
         with connection.begin():
             self._require_token(connection)
             if not take_in_session(connection, self._root, shared=self._shared):

@@ -65,7 +65,7 @@ class SqlStore(Hearing):
         self._session = Session(self._database, root)
         self._writer: Writer | None = None
         self._epoch = self._clock.wall() - self._clock.now()
-        """What the clock showed in 1970."""
+        """Difference between seconds since 1970 and the clock of this process."""
         self._leaving: list[str] = []
         """Streams that are being deleted: they do not go on any more."""
         self._next_age_look = 0.0
@@ -81,7 +81,7 @@ class SqlStore(Hearing):
 
     @property
     def name(self) -> str:
-        """What errors call it: the URL, without a password."""
+        """Name in errors: the URL, without a password."""
         return self._database.name
 
     @property
@@ -93,7 +93,7 @@ class SqlStore(Hearing):
 
     @staticmethod
     def look(url: str) -> Looking:
-        """The same database for whoever only looks, whatever process has it open."""
+        """Open the database for reading only, whatever process has it open."""
         return Looking(url)
 
     def open(self, token: int | None = None) -> None:
@@ -287,7 +287,7 @@ class SqlStore(Hearing):
             return dict(self._mirror.owners)
 
     def finished(self, owner: str) -> list[str]:
-        """Those that are, the first that finished first."""
+        """Return the finished streams, the first that finished first."""
         self._require_ours()
         with self._lock:
             return [name for name, end in self._mirror.ends.items() if end.owner == owner]
@@ -314,7 +314,7 @@ class SqlStore(Hearing):
     # -- what the writer tells, in its own thread ----------------------------------------------------------
 
     def kept(self, batch: Batch) -> None:
-        """This is written: what has ended need not be at hand any more."""
+        """Note that this is written: what has ended need not be at hand any more."""
         if batch.ends:
             with self._lock:
                 for stream, change in batch.ends.items():
@@ -344,7 +344,7 @@ class SqlStore(Hearing):
     # -- in the child of a fork ----------------------------------------------------------------------------
 
     def forked(self) -> None:
-        """There is no writer here, and the guard is the parent's."""
+        """Adapt to the child of a fork: there is no writer here, and the guard is the parent's."""
         self._forked = True
         self._lock = threading.Lock()
         self._session.forked()

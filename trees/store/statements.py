@@ -1,4 +1,4 @@
-"""What a batch writes, in the words of both databases, for the driver itself: no layer lies between.
+"""Statements that a batch writes, in the words of both databases, for the driver itself.
 
 A ``Statement`` has two forms. ``each`` takes one row at a time, its values by name. ``at_once`` is a part of one single
 statement for PostgreSQL (``in_one``): that looks at the fence, writes all rows of all parts, and is a transaction by

@@ -1,4 +1,4 @@
-"""The one thread that writes for a store: it takes what has gathered, and writes it in one transaction.
+"""Thread that writes for a store: it takes what has gathered, and writes it in one transaction.
 
 Comes in: ``put`` and ``flush``, from any thread, which never wait. Goes out: what was put, written in order; a
 ``Reply`` for each ``flush``, completed in order, in this thread and under no lock, after the commit of all that was put
@@ -49,10 +49,10 @@ LONGEST_S: Final = 2.0
 
 
 class Owner(Protocol):
-    """What a writer tells, in its own thread and under no lock."""
+    """Listener of a writer, called in its thread and under no lock."""
 
     def kept(self, batch: Batch) -> None:
-        """This is written."""
+        """Note that this is written."""
 
     def spare_time(self, *, idle: bool) -> None:
         """After each transaction, and every ``POLL_S``: what else is to be done with the session. May raise."""
@@ -77,7 +77,7 @@ class Writer:
         self._owner = owner
         self._changed = threading.Condition(threading.Lock())
         self._queue: deque[Change] = deque()
-        """What is not kept yet, the oldest first."""
+        """Changes that are not kept yet, the oldest first."""
         self._taken = 0
         """How many of them are being written, or may be written already."""
         self._put = self._kept = 0
@@ -87,7 +87,7 @@ class Writer:
         self._telling = False
         """A reply is being completed: a flush must not overtake it."""
         self._wanted = False
-        """Somebody waits."""
+        """True while a caller waits."""
         self._closing = False
         self._broken: set[str] = set()
         """Streams that take no more records."""
@@ -98,7 +98,7 @@ class Writer:
         self._delay_s = 0.0
         """How long it waited before the last try; 0: all is well."""
         self._writing = True
-        """What failed was a write; else it was what is done in spare time, which must not hold up a write."""
+        """True where a write has failed; else it was work in spare time, which must not hold up a write."""
         self._thread = threading.Thread(target=self._main, name=f"{root}-store", daemon=True)
 
     # -- for everybody -------------------------------------------------------------------------------------
