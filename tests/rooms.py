@@ -80,9 +80,9 @@ FILES: dict[str, str] = {
     "actors": "__init__",
     "actors/testing": "testing/",
     "trees/declaration": "config work check check_tasks resolve build offer",
-    "trees/store": "store/",
+    "trees/store": "store/ ha/leases",
     "trees/views": (
-        "snapshot look look_tasks dump dump_tasks runs run_view declared picture stacks worst command/seen"
+        "task_parts snapshot look look_tasks dump dump_tasks runs run_view declared picture stacks worst command/seen"
     ),
     "trees/ha": "ha/",
     "trees/host": ("tree start tasking submitting handle storing console signals options removing following"),

@@ -164,9 +164,8 @@ def test_who_has_the_lease_opens_the_store_with_its_token_and_who_had_it_writes_
 
 
 def _unopened(url: str) -> Any:
-    from trees.ha.settings import HA  # noqa: PLC0415
 
-    return open_store(url, root="shop", ha=HA())
+    return open_store(url, root="shop", opened=False)
 
 
 def test_a_locked_file_costs_a_request_no_more_than_its_time_but_everybody_can_look(

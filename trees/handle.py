@@ -29,6 +29,7 @@ from actors.tasks.synthesis import json_form
 from actors.tasks.task import SubtaskStatus, Task, TaskStatus
 from trees.following import TaskEvents
 from trees.runs import render
+from trees.task_parts import done_of, part_of
 
 _ANSWERS: dict[type[Any], tuple[str, str | None]] = {
     Approve: ("approve", None),
@@ -251,16 +252,6 @@ def _before(ground: Ground, id_: str) -> TaskState:
     """Where a task stood when its store was opened."""
     records = ground.store.read(id_)[: ground.before.get(id_, 0)]
     return folded(id_, records) if records else TaskState(id_)
-
-
-def done_of(state: TaskState) -> list[str]:
-    """The subtasks whose results are there."""
-    return [node.id for node in state.nodes.values() if node.status is SubtaskStatus.SUCCEEDED]
-
-
-def part_of(state: TaskState) -> str | None:
-    """The subtask that a team's part of a task stands for; None where it is a task by itself."""
-    return None if state.parent is None else state.parent.rpartition("/")[2].rpartition("#")[0]
 
 
 def respond(desk: Desk, id_: str, answer: Answer, given: float | None = None) -> None:

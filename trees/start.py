@@ -15,6 +15,7 @@ from actors.errors import ActorsError
 from actors.event_log import ErrorsInLog
 from actors.reply import Reply, require_thread
 from actors.system import System
+from actors.tasks.errors import StoreError
 from actors.tasks.ground import attach
 from actors.tasks.journal import Store
 from actors.thread_state import in_background
@@ -26,7 +27,7 @@ from trees.ha.candidacy import candidate, require_shared
 from trees.ha.settings import HA
 from trees.options import Durability, Options
 from trees.store import Keep, MemoryStore, open_store
-from trees.storing import bind, close_store
+from trees.storing import Storing, bind, close_store
 from trees.tree import Tree
 
 DURABILITIES: Final[tuple[Durability, ...]] = get_args(Durability)
@@ -134,7 +135,11 @@ class _Launch:
             return MemoryStore()
         try:
             self._store = open_store(
-                options.store, root=self._spec.id, durability=options.durability, keep=options.keep, ha=options.ha
+                options.store,
+                root=self._spec.id,
+                durability=options.durability,
+                keep=options.keep,
+                opened=options.ha is None,
             )
         except BaseException:
             self.close()
@@ -158,7 +163,11 @@ class _Launch:
             if options.ha is None:
                 bind(system, store, self._spec, close=self.waits)
             else:
-                keeper = candidate(options.ha, self._spec, system, store, str(options.store))
+
+                def connect(lost: Callable[[StoreError], None]) -> None:
+                    bind(system, store, self._spec, close=False, listener=Storing(system, store, lost))
+
+                keeper = candidate(options.ha, self._spec, system, store, str(options.store), connect)
             tree = Tree(self._spec, system, keeper)
             if self._console is not None:
                 tree._open(self._console)  # noqa: SLF001 - its own package

@@ -67,17 +67,15 @@ class Order(Protocol):
 class Storing:
     """Listener of the store of one tree. Its methods are called by the store's own thread, and never wait."""
 
-    def __init__(self, system: System, store: Store) -> None:
+    def __init__(self, system: System, store: Store, lost: Callable[[StoreError], None] | None = None) -> None:
         self._system = system
         self._store = store
+        self.lost = lost if lost is not None else system.fail
+        """Called when the store belongs to another process, or its writer has died; by default the tree ends then."""
 
     def publish(self, event: Event) -> None:
         """Something happened to the store."""
         self._system.publish(event)
-
-    def lost(self, error: StoreError) -> None:
-        """End the tree with this error: the store belongs to another process now, or its writer has died."""
-        self._system.fail(error)
 
     def order(self, order: Order) -> None:
         """Take an order of another process. One that can be carried out is forgotten once it is."""

@@ -94,12 +94,11 @@ class Orchestrator(Hardened):
 
     def __init__(self, life: Life, settings: Tasks) -> None:
         self._regrow_life = self.life = life
-        self.system = cast("System", life.system)
+        self.ground = ground_of(cast("System", life.system))
+        self.system, self.store = self.ground.system, self.ground.store
         self.path = life.mailbox.path.rpartition("/")[0]
         """Of the supervisor: the team."""
         self.settings = settings
-        self.ground = ground_of(self.system)
-        self.store = self.ground.store
         self.desk = self.ground.desk(self.path, settings)
         self.states: dict[str, TaskState] = {}
         self.staff = Staff()

@@ -19,9 +19,9 @@ from actors.tasks.naming import is_part_of
 from actors.tasks.node import Escalation
 from actors.tasks.report import reported
 from actors.tasks.state import TaskState
-from trees.handle import done_of, part_of
 from trees.picture import one_line
 from trees.runs import render
+from trees.task_parts import done_of, part_of
 
 _GOAL_CHARS: Final = 60
 _QUESTION_CHARS: Final = 100

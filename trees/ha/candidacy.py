@@ -6,37 +6,24 @@ imported here, when a tree wants one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actors.errors import ConfigError, Problem
 from actors.tasks.errors import LeaseLostError, StoreError
-from actors.tasks.journal import Store
 from trees.config import SupervisorSpec
 from trees.ha.keeper import Keeper
 from trees.ha.settings import HA
-from trees.storing import Storing, bind
 
 if TYPE_CHECKING:
     from actors.system import System
 
 
+Connect: TypeAlias = Callable[[Callable[[StoreError], None]], None]
+"""Called with what is to be told when the store is lost."""
+
 WAIT = 0.8
 """Share of the time of a request in which it waits for the locks of others."""
-
-
-class Fenced(Storing):
-    """Listener of the store of a candidate."""
-
-    def __init__(self, system: System, store: Store, keeper: Keeper) -> None:
-        super().__init__(system, store)
-        self._keeper = keeper
-
-    def lost(self, error: StoreError) -> None:
-        """Another process has taken over, or nothing can be written any more: nothing of this one may go on."""
-        if isinstance(error, LeaseLostError):
-            self._keeper.fenced(error)
-        else:
-            self._keeper.store_failed(error)
 
 
 def require_shared(spec: SupervisorSpec, ha: object, store: object) -> None:
@@ -54,7 +41,7 @@ def require_shared(spec: SupervisorSpec, ha: object, store: object) -> None:
         raise ConfigError((Problem(f"{spec.id}.store", what, hint),))
 
 
-def candidate(ha: HA, spec: SupervisorSpec, system: System, store: Any, url: str) -> Keeper:
+def candidate(ha: HA, spec: SupervisorSpec, system: System, store: Any, url: str, connect: Connect) -> Keeper:
     """The keeper of a tree: it starts the tree as soon as the lease is ours.
 
     Args:
@@ -63,12 +50,20 @@ def candidate(ha: HA, spec: SupervisorSpec, system: System, store: Any, url: str
         system: not started.
         store: a ``SqlStore`` that is not open.
         url: of its database.
+        connect: brings the store, once it is open, and the tree together.
     """
     from trees.store.lease import LeaseRow, session_of  # noqa: PLC0415 - only here is what the extra `sql` installs needed
 
     store.database.hangs_s = min(store.database.hangs_s, ha.stop_s)
     wait_s = WAIT * ha.request_s
     leases = LeaseRow(url, spec.id, ha.holder, lease_s=ha.lease_s, wait_s=wait_s, hangs_s=ha.stop_s)
+
+    def lost(error: StoreError) -> None:
+        """Another process has taken over, or nothing can be written any more: nothing of this one may go on."""
+        if isinstance(error, LeaseLostError):
+            keeper.fenced(error)
+        else:
+            keeper.store_failed(error)
 
     def take_over(token: int) -> None:
         store.database.session = session_of(spec.id, token)
@@ -77,7 +72,7 @@ def candidate(ha: HA, spec: SupervisorSpec, system: System, store: Any, url: str
             store.close(ha.lease_s)
             return
         try:
-            bind(system, store, spec, close=False, listener=Fenced(system, store, keeper))
+            connect(lost)
         except BaseException:
             store.close(ha.lease_s)
             raise

@@ -13,7 +13,6 @@ from trees.store.keep import Keep
 from trees.store.memory import MemoryStore
 
 if TYPE_CHECKING:
-    from trees.ha.settings import HA
     from trees.store.sql import SqlStore
 
 __all__ = ["Keep", "MemoryStore", "SqlStore", "open_store"]
@@ -25,7 +24,7 @@ def open_store(
     root: str,
     durability: Literal["process", "power"] = "process",
     keep: Keep | None = None,
-    ha: HA | None = None,
+    opened: bool = True,
 ) -> Store:
     """The store of a tree, ready to be used.
 
@@ -35,7 +34,7 @@ def open_store(
         root: the id of the tree's root.
         durability: "process": what is kept survives the death of the process. "power": and a loss of power.
         keep: how long what is finished is kept; None: see ``Keep``.
-        ha: the lease decides who opens it: it is made, and not opened.
+        opened: False: it is made, and not opened, because a lease decides who opens it.
 
     Raises:
         StoreBusyError: another process has this root open in it.
@@ -44,7 +43,7 @@ def open_store(
     if not isinstance(store, str):
         return MemoryStore() if store is None else store
     made = _sql()(store, root=root, durability=durability, keep=keep)
-    if ha is None:
+    if opened:
         made.open()
     return made
 
