@@ -30,6 +30,7 @@ SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
         "sqlite": durable.sqlite,
         "postgres": durable.postgres,
         "price": durable.price,
+        "burst": durable.burst,
         "opening": opening.opening,
     },
 }
