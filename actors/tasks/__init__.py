@@ -12,7 +12,8 @@ How a task flows through these modules, which is also the order in which to read
 * **A plan**: ``planner`` (with ``keywords`` and ``meaning``), ``check`` (with ``estimates`` and ``doubts``).
 * **An attempt**: ``schedule`` and ``selection`` (who is next, with whom), ``staff`` (the registry), ``launching``
   (started, ended), ``suspects`` (which of them run one at a time), ``giving`` (made, given, taken up again),
-  ``attempt``, ``perform``, ``context`` and ``sharing`` (the worker's side), ``classify``, ``trying`` and ``ladder``
+  ``attempt`` (``attempt_end``: ended by others), ``perform``, ``context`` and ``sharing`` (the worker's side),
+  ``classify``, ``trying`` and ``ladder``
   (what follows), ``breaker``.
 * **A task**: ``course`` (its phases), ``steps`` (plan, review, combine) run as an ``errand`` in one of the ``slots``
   when it is their turn (``turns``), its sync code ``aside``, ``review``, ``synthesis``, ``people`` (escalations),
@@ -22,5 +23,5 @@ How a task flows through these modules, which is also the order in which to read
   and ``lease`` (what outlives an orchestrator: what is shared, its public side, over which tasks it died, whether it
   may start anything), ``effects`` (what others see of it, once that is kept), ``feed`` (the events of a task for those
   who follow it), ``liaison`` (what a supervisor tells it), ``hears`` (what it hears), ``recipe`` (how it is declared),
-  and ``orchestrator``, where it all comes together.
+  and ``orchestrator``, where it all comes together. ``public`` is what ``actors`` offers of all this.
 """
