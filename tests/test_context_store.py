@@ -158,12 +158,6 @@ def test_what_is_worth_nothing_does_not_go_because_that_would_help_nobody() -> N
     assert store.evict() == ["larger"]
 
 
-def test_a_store_measures_with_its_own_counter() -> None:
-    assert ContextStore(100, count=len).measure("four") == 4
-    assert ContextStore(100, count=len).measure([1, 2]) == len("[1,2]")
-    assert ContextStore(100).measure("Hello, world!") == 4
-
-
 NAMES = st.sampled_from("abcdef")
 TOKENS = st.integers(-1, 60)
 IMPORTANCE = st.sampled_from([RESULT, SUMMARY, NEEDED])

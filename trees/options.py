@@ -5,7 +5,7 @@ Comes in: what a host wrote. Goes out: a frozen record, or one ``ConfigError`` w
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, InstanceOf, PlainValidator
 
@@ -16,8 +16,7 @@ from actors.problems import kind, refusal
 from actors.tasks.journal import Store
 from actors.words import Words
 from trees.store import Keep
-
-Durability: TypeAlias = Literal["process", "power"]
+from trees.store.keep import Durability
 
 
 def _methods(protocol: type) -> tuple[str, ...]:

@@ -25,8 +25,9 @@ from trees.config import SupervisorSpec
 from trees.console import Console
 from trees.ha.candidacy import candidate, require_shared
 from trees.ha.settings import HA
-from trees.options import Durability, Options
+from trees.options import Options
 from trees.store import Keep, MemoryStore, open_store
+from trees.store.keep import Durability
 from trees.storing import Storing, bind, close_store
 from trees.tree import Tree
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-
-from actors.tasks.tokens import estimate_tokens, tokens_of
 
 NEEDED = 0.9
 """A full result that a dependant still needs."""
@@ -37,11 +35,10 @@ class _Held:
 class ContextStore:
     """The books of what an orchestrator holds of one task, bounded by ``limit_tokens``."""
 
-    __slots__ = ("_held", "_next", "_queue", "count", "limit_tokens", "tokens")
+    __slots__ = ("_held", "_next", "_queue", "limit_tokens", "tokens")
 
-    def __init__(self, limit_tokens: int, count: Callable[[str], int] = estimate_tokens) -> None:
+    def __init__(self, limit_tokens: int) -> None:
         self.limit_tokens = limit_tokens
-        self.count = count
         self.tokens = 0
         """The sum of what is held, with what is pinned."""
         self._held: dict[str, _Held] = {}
@@ -55,10 +52,6 @@ class ContextStore:
 
     def __len__(self) -> int:
         return len(self._held)
-
-    def measure(self, value: Any) -> int:
-        """How many tokens a value is worth, by this store's counter."""
-        return tokens_of(value, self.count)
 
     def pin(self, name: str, tokens: int) -> None:
         """Hold it for good: it is never let go, only dropped. Pinned again, it counts as it is now."""

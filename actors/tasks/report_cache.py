@@ -48,10 +48,6 @@ class ReportCache:
             self._forgotten.add(task)
         self._reports.pop(task, None)
 
-    def clear(self) -> None:
-        """Let go of all of them."""
-        self._reports.clear()
-
     def add(self, report: Report) -> bool:
         """Have a report at hand, if it is worth no more than what all of them may be; the oldest go for it.
 

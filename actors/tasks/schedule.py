@@ -181,7 +181,3 @@ class ReadyQueue(Generic[ItemT]):
             head = lane.head()
             if head is not None and head.item is not None:
                 yield lane.key, head.rank, head.item
-
-    def most_urgent(self) -> Rank | None:
-        """Of all that wait; None: nothing does."""
-        return min((rank for _, rank, _ in self.heads()), default=None)

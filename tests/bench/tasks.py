@@ -19,7 +19,7 @@ from tests.bench import graphs
 from tests.bench.sides import logs_to_nowhere
 from tests.bench.table import Measure, Row, Size, compare, limit, micros, times
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
-from trees.store.engine import Durability
+from trees.store.keep import Durability
 
 WAIT_S = 300.0
 FLOOR, WISHED = 2.0, 4.0

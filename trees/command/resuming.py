@@ -16,8 +16,8 @@ from actors.message_errors import TreeDownError
 from actors.tasks.errors import TaskError
 from trees.config import SupervisorSpec
 from trees.handle import TaskHandle
-from trees.options import Durability
 from trees.picture import one_line
+from trees.store.keep import Durability
 from trees.storing import task_paths
 from trees.tree import Tree
 

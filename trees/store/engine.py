@@ -20,15 +20,15 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.clock import SystemClock
 from actors.tasks.errors import StoreError
+from trees.store.keep import Durability
 
-Durability: TypeAlias = Literal["process", "power"]
 T = TypeVar("T")
 BUSY_S: Final = 1.0
 """How long a transaction waits for the lock of another process."""

@@ -1,8 +1,8 @@
-"""How long a store keeps what is finished."""
+"""Retention of a store: how safe each commit is, and how long finished tasks stay."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -10,6 +10,8 @@ from actors import fields
 from actors.words import Words
 
 _DAY_S: Final = 24 * 3600.0
+Durability: TypeAlias = Literal["process", "power"]
+"""End that a commit survives: that of the process, or a power cut as well."""
 
 
 class Keep(Words, frozen=True):

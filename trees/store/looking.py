@@ -80,11 +80,6 @@ class Looking:
     def __repr__(self) -> str:
         return f"<Looking at {self._database.name}>"
 
-    def roots(self) -> list[str]:
-        """The roots that have tasks there."""
-        with self._database.reading() as connection:
-            return list(connection.execute(select(streams.c.root).distinct().order_by(streams.c.root)).scalars())
-
     def all_tasks(self, root: str | None = None) -> list[KeptTask]:
         """Every task of a root, or of all, finished or not, oldest first."""
         with self._database.reading() as connection:

@@ -27,9 +27,9 @@ from actors.tasks.journal import Standing
 from actors.tasks.naming import whole_of
 from actors.thread_state import after_fork
 from trees.store import journals
-from trees.store.engine import Database, Durability
+from trees.store.engine import Database
 from trees.store.hearing import Hearing
-from trees.store.keep import Keep
+from trees.store.keep import Durability, Keep
 from trees.store.looking import KeptTask, Looking, all_tasks
 from trees.store.mirror import End, Mirror
 from trees.store.opening import Loaded, load
