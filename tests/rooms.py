@@ -74,7 +74,7 @@ FILES: dict[str, str] = {
     "actors/tasks/orchestration": (
         "tasks/orchestrator tasks/hears tasks/course tasks/steps tasks/launching tasks/giving tasks/teamwork "
         "tasks/delegating tasks/ground tasks/desk tasks/effects tasks/liaison tasks/feed tasks/guard "
-        "tasks/recipe tasks/turns"
+        "tasks/recipe tasks/turns tasks/recording"
     ),
     "actors/tasks": "tasks/__init__ tasks/public",
     "actors": "__init__",

@@ -23,5 +23,6 @@ How a task flows through these modules, which is also the order in which to read
   and ``lease`` (what outlives an orchestrator: what is shared, its public side, over which tasks it died, whether it
   may start anything), ``effects`` (what others see of it, once that is kept), ``feed`` (the events of a task for those
   who follow it), ``liaison`` (what a supervisor tells it), ``hears`` (what it hears), ``recipe`` (how it is declared),
-  and ``orchestrator``, where it all comes together. ``public`` is what ``actors`` offers of all this.
+  ``recording`` (the one door to the journal, and the plan of how a task is to flow), and ``orchestrator``, where it all
+  comes together. ``public`` is what ``actors`` offers of all this.
 """

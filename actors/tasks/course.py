@@ -181,7 +181,7 @@ class Course:
         if state is None or state.final is not None or used is NO_USAGE:
             return
         node = state.nodes.get(attempt.subtask.id) if attempt.role in {"work", "undo"} else None
-        to.record(state, events.UsageTold(to.path, state.id, to.time(), used, node.id if node is not None else ""))
+        to.emit(state, events.UsageTold, used, node.id if node is not None else "")
 
     def skip(self, state: TaskState, node: Node, reason: str) -> None:
         """A subtask will not run; whoever asked for it hears it."""
@@ -191,7 +191,7 @@ class Course:
     def record_skip(self, state: TaskState, node: Node, reason: str) -> None:
         """The same, where nobody asked for it."""
         to = self._to
-        to.record(state, events.SubtaskSkipped(to.path, state.id, to.time(), node.id, reason))
+        to.emit(state, events.SubtaskSkipped, node.id, reason)
 
     def ask_failed(self, state: TaskState, node: Node, text: str) -> None:
         """Whoever asked for a subtask hears that it comes to nothing."""
@@ -215,7 +215,7 @@ class Course:
                 self._end_running(state)  # after a failure, or over the budget, it was still to finish
             return
         to = self._to
-        to.record(state, events.TaskEnding(to.path, state.id, to.time(), status, kind, error))
+        to.emit(state, events.TaskEnding, status, kind, error)
         self.ended(state)
 
     def ended(self, state: TaskState) -> None:
@@ -239,7 +239,7 @@ class Course:
                 continue
             to.launching.queue.withdraw(node.ticket)
             if node.made or node.status is SubtaskStatus.WAITING or node.has_begun:
-                to.record(state, events.SubtaskCancelled(to.path, state.id, to.time(), node.id, kind, unknown=False))
+                to.emit(state, events.SubtaskCancelled, node.id, kind, unknown=False)
                 self.ask_failed(state, node, f"cancelled: {kind}")
             else:
                 self.skip(state, node, f"the task ended before: {kind}")
@@ -259,8 +259,7 @@ class Course:
                 to.launching.end(node.live, "withdrawn")
             return
         to.launching.queue.withdraw(node.ticket)
-        event = events.SubtaskCancelled(to.path, state.id, to.time(), node.id, UNWANTED, unknown=False)
-        to.record(state, event)
+        to.emit(state, events.SubtaskCancelled, node.id, UNWANTED, unknown=False)
         self.advance(state)
 
     def finish(self, state: TaskState, status: TaskStatus) -> None:
@@ -268,7 +267,7 @@ class Course:
         to = self._to
         if state.final is not None:
             return
-        to.record(state, events.TaskFinished(to.path, state.id, to.time(), status, state.best_effort))
+        to.emit(state, events.TaskFinished, status, state.best_effort)
         self._over(state)
 
     def _over(self, state: TaskState) -> None:

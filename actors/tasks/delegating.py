@@ -122,10 +122,7 @@ class Delegating:
 
     def _record(self, state: TaskState, message: Delegate, spec: Subtask, *, anew: bool = False) -> None:
         to, host = self._to, message.host.subtask.id
-        event = events.SubtaskDelegated(
-            to.path, state.id, to.time(), spec.id, host, spec, message.ask, message.chain, message.lineage, anew
-        )
-        to.record(state, event)
+        to.emit(state, events.SubtaskDelegated, spec.id, host, spec, message.ask, message.chain, message.lineage, anew)
 
     def _ask_again(self, state: TaskState, node: Node, message: Delegate) -> None:
         """An earlier run of the same act had asked for it: it goes on from where it stands, with the same key.

@@ -49,7 +49,7 @@ class Launching:
     def enqueue(self, state: TaskState, node: Node, reason: str = "", usage: Usage = NO_USAGE) -> None:
         """A subtask could run; ``usage`` is of an attempt that is put back with it."""
         to = self._to
-        to.record(state, events.SubtaskQueued(to.path, state.id, to.time(), node.id, reason, usage))
+        to.emit(state, events.SubtaskQueued, node.id, reason, usage)
         self.put_in_queue(state, node)
 
     def put_in_queue(self, state: TaskState, node: Node) -> None:
@@ -125,8 +125,7 @@ class Launching:
         undoable = entry.is_team or entry.executable.undo is not None
         part = next_part(state.id, node, entry.id, number, state.ids) if entry.is_team else ""
         to.teamwork.let_go(state, node, entry)
-        event = events.SubtaskStarted(to.path, state.id, now, node.id, entry.id, number, node.act, undoable, part)
-        to.record(state, event)
+        to.emit(state, events.SubtaskStarted, node.id, entry.id, number, node.act, undoable, part)
         attempt = to.giving.make(state, node, entry)
         self.hold(attempt, node)
         to.suspects.passes(node.losses, attempt)
@@ -278,7 +277,7 @@ class Launching:
         if breaker is not None:
             ended = tuple(tuple(each) for each in breaker.ended)
             event = kind(entry.path, self._to.time(), breaker.state, breaker.failures, breaker.opened_at, ended)
-            self._to.record_breaker(event)
+            self._to.recording.emit_breaker(event)
             self.cools_down(entry)
 
     def restored(self, entry: Entry | None) -> None:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from actors import collector
 from actors.base import Hardened
 from actors.mailbox import Refusal
-from actors.tasks import events, writable
+from actors.tasks import events
 from actors.tasks.attempt import Attempt
 from actors.tasks.course import Course
 from actors.tasks.delegating import Delegating
@@ -60,14 +60,14 @@ from actors.tasks.hears import (
     WorkerChanged,
 )
 from actors.tasks.launching import Launching
-from actors.tasks.naming import BREAKER
 from actors.tasks.people import People
+from actors.tasks.recording import Recording
 from actors.tasks.staff import Staff
 from actors.tasks.state import TaskState
 from actors.tasks.store_events import JournalDamaged
 from actors.tasks.suspects import Suspects
 from actors.tasks.task import TaskStatus
-from actors.tasks.teamwork import PARTINGS, Teamwork
+from actors.tasks.teamwork import Teamwork
 from actors.tasks.trying import Trying
 from actors.tasks.turns import STOPPED, Turns
 from actors.tasks.undoing import Undoing
@@ -102,6 +102,8 @@ class Orchestrator(Hardened):
         self.desk = self.ground.desk(self.path, settings)
         self.states: dict[str, TaskState] = {}
         self.staff = Staff()
+        self.recording = Recording(self)
+        self.emit = self.recording.emit
         self.suspects = Suspects(settings.max_losses)
         self.turns = Turns(self)
         self.launching = Launching(self)
@@ -117,7 +119,6 @@ class Orchestrator(Hardened):
         self._effects: list[Effect] = []
         self.task: str | None = None  # that the present message is about, as far as that is known
         self._order: object = None  # the one that is being carried out
-        self._recorded: events.TaskEvent | None = None  # the last event that was about to be recorded
 
     # -- beginning -----------------------------------------------------------------------------------------
 
@@ -201,7 +202,7 @@ class Orchestrator(Hardened):
         at = task, state.events if state is not None else 0
         if desk.taken is not None:
             (attempt, usage), desk.taken = desk.taken, None
-            event = self._recorded  # the store may give back another one that is equal to it
+            event = self.recording.last  # the store may give back another one that is equal to it
             if getattr(event, "usage", None) is not usage or self.store.last(attempt.task) != event:
                 attempt.take_back(usage)
         if self._order is not None:
@@ -298,7 +299,7 @@ class Orchestrator(Hardened):
     def _join(self, join: Join) -> None:
         state = self.states.get(join.task)
         if state is not None and state.final is None and not state.chain:
-            self.record(state, events.TaskJoined(self.path, state.id, self.time(), join.chain, join.lineage))
+            self.emit(state, events.TaskJoined, join.chain, join.lineage)
             self.launching.requeue_all(state)
 
     def _responded(self, responded: Responded) -> None:
@@ -346,22 +347,6 @@ class Orchestrator(Hardened):
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""
         return self.ground.epoch + self.system.now()
-
-    def record(self, state: TaskState, event: events.TaskEvent) -> None:
-        """It has happened: into the state, the journal, and the stream of events."""
-        self.task, self._recorded = state.id, event
-        state.apply(writable.checked(event))  # first: whoever reads of a question in the journal can answer it
-        self.store.append(state.id, event)
-        self.desk.taken = None
-        self.system.publish(event)
-        if type(event) in PARTINGS:
-            self.teamwork.parted(state, event)
-
-    def record_breaker(self, event: events.BreakerChanged) -> None:
-        """A breaker has counted, or turned."""
-        self.store.replace(f"{BREAKER}{event.path}", self.path, event)
-        if type(event) is not events.BreakerChanged:
-            self.system.publish(event)
 
     def act(self, function: Callable[..., object], *args: Any) -> None:
         """Do something that others see, once everything recorded so far is kept."""

@@ -43,10 +43,9 @@ class People:
         due = None if ask.timeout_s is None else now + ask.timeout_s
         id_ = f"{state.id}:{node.id}:{state.raised + 1}"
         text = ask.question or f"{node.id} failed. What now?"
-        event = events.EscalationRaised(
-            to.path,
-            state.id,
-            now,
+        to.emit(
+            state,
+            events.EscalationRaised,
             node.id,
             id_,
             text,
@@ -58,7 +57,6 @@ class People:
             worker=attempt.worker if attempt is not None else None,
             counted=attempt is not None and attempt.counted,
         )
-        to.record(state, event)
         self.limit(state, node)
         if attempt is None:
             to.course.advance(state)
@@ -96,8 +94,7 @@ class People:
 
     def _expired(self, state: TaskState, node: Node, id_: str) -> None:
         to = self._to
-        event = events.EscalationExpired(to.path, state.id, to.time(), node.id, id_)
-        to.record(state, event)
+        event = to.emit(state, events.EscalationExpired, node.id, id_)
         self._follow(state, node, event)
         to.course.advance(state)
 
@@ -122,8 +119,7 @@ class People:
             self._expired(state, node, escalation.id)
             return
         answer, value = responded.answer, responded.value
-        event = events.EscalationAnswered(to.path, state.id, to.time(), node.id, escalation.id, answer, value)
-        to.record(state, event)
+        event = to.emit(state, events.EscalationAnswered, node.id, escalation.id, answer, value)
         if to.teamwork.holds(state):
             return  # what follows is done when it goes on
         self._follow(state, node, event)
@@ -142,8 +138,7 @@ class People:
         elif answer in {"approve", "respond"}:
             to.launching.enqueue(state, node, f"a person said: {answer}")
         elif answer == "edit":
-            done = events.SubtaskSucceeded(to.path, state.id, to.time(), node.id, "person", node.attempt, value)
-            to.record(state, done)
+            to.emit(state, events.SubtaskSucceeded, node.id, "person", node.attempt, value)
             to.course.succeeded(state, node)
         else:
             denied = EscalationError(event.escalation, f"a person said no: {value}" if value else "a person said no")

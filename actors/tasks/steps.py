@@ -102,8 +102,7 @@ class Steps:
         if checked.problems:
             self._refused(state, checked.problems, usage=usage)
             return
-        event = events.Planned(to.path, state.id, to.time(), checked.plan, checked.warnings, usage)
-        to.record(state, event)
+        to.emit(state, events.Planned, checked.plan, checked.warnings, usage)
         self._go_on(state)
 
     def _go_on(self, state: TaskState) -> None:
@@ -130,7 +129,7 @@ class Steps:
     ) -> None:
         to, number = self._to, state.refusals + 1
         said = (problems, needed, known, usage, is_last)
-        to.record(state, events.PlanRefused(to.path, state.id, to.time(), number, *said))
+        to.emit(state, events.PlanRefused, number, *said)
         self._go_on(state)
 
     # -- reviewing -----------------------------------------------------------------------------------------
@@ -156,14 +155,13 @@ class Steps:
         passed = verdict.passed and not rerun
         again = {} if last or passed else rerun
         best_effort = not passed and not again
-        event = events.Reviewed(to.path, state.id, to.time(), iteration, passed, again, best_effort, usage=usage)
-        to.record(state, event)
+        to.emit(state, events.Reviewed, iteration, passed, again, best_effort, usage=usage)
         self._go_on(state)
 
     def _review_failed(self, state: TaskState, text: str, usage: Usage) -> None:
         """That says nothing of the results: they are taken as they are. It is told apart from a negative verdict."""
-        to, now, number = self._to, self._to.time(), state.iterations + 1
-        to.record(state, events.Reviewed(to.path, state.id, now, number, False, {}, True, text, usage))  # noqa: FBT003
+        to, number = self._to, state.iterations + 1
+        to.emit(state, events.Reviewed, number, False, {}, True, text, usage)  # noqa: FBT003
         self._go_on(state)
 
     # -- combining -----------------------------------------------------------------------------------------
@@ -180,14 +178,14 @@ class Steps:
 
     def _combined(self, state: TaskState, output: Any, usage: Usage = NO_USAGE) -> None:
         to = self._to
-        to.record(state, events.Synthesized(to.path, state.id, to.time(), output, usage=usage))
+        to.emit(state, events.Synthesized, output, usage=usage)
         self._go_on(state)
 
     def _combine_failed(self, state: TaskState, text: str, usage: Usage) -> None:
         """Nothing is lost: the results as they are."""
         to = self._to
         results = self._course.results(state)
-        to.record(state, events.Synthesized(to.path, state.id, to.time(), results, text, usage))
+        to.emit(state, events.Synthesized, results, text, usage)
         self._go_on(state)
 
     # -- running one ---------------------------------------------------------------------------------------
@@ -227,7 +225,7 @@ class Steps:
             code, is_async_ = _with_own(call, args)
             Errand(to.ground, attempt, code, is_async=is_async_)
         self._running[state.id] = attempt
-        to.turns.want(state, attempt, lambda: events.StepStarted(to.path, state.id, to.time(), role, number))
+        to.turns.want(state, attempt, lambda: to.emit(state, events.StepStarted, role, number))
 
     def end(self, state: TaskState) -> None:
         """Nobody wants its step any more."""

@@ -118,7 +118,8 @@ class Teamwork:
             return
         try:
             state = folded(id_, kept) if (kept := to.store.read(id_)) else None
-            event = self._submitted(id_, attempt) if state is None else None
+            part = self._part(id_, attempt) if state is None else None
+            event = events.TaskSubmitted(to.path, id_, to.time(), *part) if part is not None else None
         except Exception as error:  # noqa: BLE001 - a journal that makes no sense, an id that is too long: its failure
             attempt.caught = error
             attempt.fail(error)
@@ -159,13 +160,14 @@ class Teamwork:
         to = self._to
         to.desk.reports.forget(state.id)
         to.states[state.id] = state
-        to.record(state, self._submitted(state.id, attempt, events.TaskReopened))
+        to.emit(state, events.TaskReopened, *self._part(state.id, attempt))
         to.course.resume(state)
 
-    def _submitted(
-        self, id_: str, attempt: Attempt, kind: type[events.TaskSubmitted] = events.TaskSubmitted
-    ) -> events.TaskSubmitted:
-        to, context = self._to, attempt.context
+    def _part(
+        self, id_: str, attempt: Attempt
+    ) -> tuple[Task, float | None, tuple[str, ...], tuple[str, ...], str, int, int]:
+        """What an attempt is as a task of this team: the fields of its first record."""
+        context = attempt.context
         inputs: dict[str, Any] = dict(context.inputs) if context is not None else {}
         if context is not None and context.results:
             inputs["results"] = context.results
@@ -179,10 +181,7 @@ class Teamwork:
             id=id_,
         )
         chain = tuple(address.path for address in attempt.chain)
-        return kind(
-            to.path,
-            id_,
-            to.time(),
+        return (
             task,
             self._until(attempt),
             chain,
@@ -203,7 +202,7 @@ class Teamwork:
         to = self._to
         restarts = state.paused or (attempt.again and attempt.timeout_s is not None)
         if restarts and attempt.ended_by is None and state.ending is None and state.final is None:
-            to.record(state, events.TaskResumed(to.path, state.id, to.time(), self._until(attempt)))
+            to.emit(state, events.TaskResumed, self._until(attempt))
             if state.id not in self._held:
                 to.course.watch(state)
                 to.launching.requeue_all(state)
@@ -298,7 +297,7 @@ class Teamwork:
         if state is None or state.paused or state.ending is not None or state.final is not None:
             return
         self.go_on(state)
-        to.record(state, events.TaskPaused(to.path, state.id, to.time()))
+        to.emit(state, events.TaskPaused)
         to.course.watch(state)
         for node in state.nodes.values():
             if node.status is SubtaskStatus.QUEUED:
@@ -338,8 +337,7 @@ class Teamwork:
         why = "what it was a part of has failed"
         cancelled = state.final is TaskStatus.CANCELLED  # it stays that
         status = TaskStatus.CANCELLED if cancelled else TaskStatus.FAILED
-        event = events.TaskEnding(to.path, id_, to.time(), status, "team", why, attempt.key)
-        to.record(state, event)
+        to.emit(state, events.TaskEnding, status, "team", why, attempt.key)
         to.course.ended(state)
 
 

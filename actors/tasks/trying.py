@@ -32,11 +32,10 @@ class Trying:
 
     def over(self, state: TaskState, node: Node, attempt: Attempt, outcome: Outcome) -> None:
         """An attempt at a subtask has ended."""
-        to, now = self._to, self._to.time()
+        to = self._to
         if isinstance(outcome, Done):
             done = (attempt.worker, node.attempt, outcome.value, attempt.take_used(), attempt.tokens)
-            event = events.SubtaskSucceeded(to.path, state.id, now, node.id, *done)
-            to.record(state, event)
+            to.emit(state, events.SubtaskSucceeded, node.id, *done)
             to.course.succeeded(state, node)
         elif outcome is NEUTRAL:
             self._neutral(state, node, attempt)
@@ -62,7 +61,7 @@ class Trying:
             self._cancelled(state, node, attempt, UNWANTED, unknown=began)
         elif attempt.ended_by == "preempt" and began:
             usage = attempt.take_used()
-            to.record(state, events.SubtaskPreempted(to.path, state.id, to.time(), node.id, attempt.worker, usage))
+            to.emit(state, events.SubtaskPreempted, node.id, attempt.worker, usage)
             to.launching.put_in_queue(state, node)
         else:
             ended = "nobody waited for it, and somebody does again" if attempt.ended_by == "withdrawn" else ""
@@ -71,7 +70,7 @@ class Trying:
 
     def _cancelled(self, state: TaskState, node: Node, attempt: Attempt, reason: str, *, unknown: bool) -> None:
         to, usage = self._to, attempt.take_used()
-        to.record(state, events.SubtaskCancelled(to.path, state.id, to.time(), node.id, reason, unknown, usage))
+        to.emit(state, events.SubtaskCancelled, node.id, reason, unknown, usage)
 
     def _unwanted(self, state: TaskState, node: Node, attempt: Attempt, outcome: Failure | Later) -> None:
         """Nobody waits for it any longer: however its attempt has ended, there will be no other one."""
@@ -165,10 +164,9 @@ class Trying:
     ) -> None:
         to = self._to
         number = node.made + (kind != Kind.UNANSWERED.value)  # that was a question, and no attempt
-        event = events.SubtaskRetrying(
-            to.path,
-            state.id,
-            to.time(),
+        to.emit(
+            state,
+            events.SubtaskRetrying,
             node.id,
             attempt.worker if attempt is not None else None,
             number,
@@ -180,7 +178,6 @@ class Trying:
             feedback,
             attempt is not None and attempt.counted,
         )
-        to.record(state, event)
         self.wait_for(state, node, due)
 
     def wait_for(self, state: TaskState, node: Node, due: float) -> None:
@@ -200,11 +197,18 @@ class Trying:
         to = self._to
         worker = attempt.worker if attempt is not None else node.worker
         number = max(node.attempt, node.made + (attempt is not None or node.status is SubtaskStatus.QUEUED))
-        now, counted = to.time(), attempt is not None and attempt.counted
-        event = events.SubtaskFailed(
-            to.path, state.id, now, node.id, worker, number, failure.kind.value, failure.text, used(attempt), counted
+        counted = attempt is not None and attempt.counted
+        to.emit(
+            state,
+            events.SubtaskFailed,
+            node.id,
+            worker,
+            number,
+            failure.kind.value,
+            failure.text,
+            used(attempt),
+            counted,
         )
-        to.record(state, event)
         to.course.ask_failed(state, node, failure.text)
         self.skip_dependants(state, node)
 

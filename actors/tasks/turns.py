@@ -45,7 +45,7 @@ class Turns:
         self,
         state: TaskState,
         attempt: Attempt,
-        start: Callable[[], events.TaskEvent],
+        start: Callable[[], object],
         begin: Callable[[Attempt], None] | None = None,
     ) -> None:
         """Have it begin when its turn has come.
@@ -53,7 +53,7 @@ class Turns:
         Args:
             state: its task, which has one at a time.
             attempt: has an errand, unless a worker or a team does it.
-            start: makes the record that says that it begins.
+            start: records that it begins.
             begin: has it begin, once that is kept; None: its errand is called.
         """
         to = self._to
@@ -65,7 +65,7 @@ class Turns:
             to.suspects.passes(state.step_losses, attempt)
             to.act(begin or self._call, attempt)  # an incarnation that is gone has recorded it
         elif not self._must_wait(state, attempt, partial(self.want, state, attempt, start, begin)):
-            to.record(state, start())
+            start()
             to.act(begin or self._call, attempt)
 
     def _must_wait(self, state: TaskState, attempt: Attempt, again: Callable[[], None]) -> bool:
@@ -94,4 +94,4 @@ class Turns:
         """What was begun, and has not ended by itself, will be called again."""
         if state.step and state.final is None:
             to, subtask = self._to, state.undoing or ""
-            to.record(state, events.StepPutBack(to.path, state.id, to.time(), state.step, why, subtask))
+            to.emit(state, events.StepPutBack, state.step, why, subtask)

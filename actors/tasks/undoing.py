@@ -149,8 +149,8 @@ class Undoing:
         """Have it called when its turn has come; or go on with a call that another incarnation had begun."""
         to, how = self._to, self._how(state, node, act)
 
-        def start() -> events.Compensating:
-            return events.Compensating(to.path, state.id, to.time(), node.id, act.worker, act.number, number)
+        def start() -> None:
+            to.emit(state, events.Compensating, node.id, act.worker, act.number, number)
 
         key = f"{state.id}/{node.id}#{act.number}.{act.worker}~undo.{number}"
         attempt = to.ground.attempts.get(key)
@@ -158,7 +158,7 @@ class Undoing:
             failure = self._hindered(state, node, how)
             if failure is not None:
                 if state.undoing is None or node.undo_attempt != number:
-                    to.record(state, start())
+                    start()
                 self._fails(state, node, failure)
                 return
             attempt = to.ground.attempts[key] = self._attempt(state, node, act, number, key)
@@ -250,8 +250,7 @@ class Undoing:
 
     def _done(self, state: TaskState, node: Node, act: Act, *, nothing: bool = False) -> None:
         to = self._to
-        event = events.Compensated(to.path, state.id, to.time(), node.id, act.worker, act.number, nothing=nothing)
-        to.record(state, event)
+        to.emit(state, events.Compensated, node.id, act.worker, act.number, nothing=nothing)
         self.advance(state)
 
     def _failed(self, state: TaskState, node: Node, act: Act, failure: Failure) -> None:
@@ -259,10 +258,7 @@ class Undoing:
         retry = next((rung for rung in self._rungs(act) if isinstance(rung, Retry)), None)
         if retry is not None and number < retry.max_attempts and failure.retryable:
             due = to.time() + ladder.delay_s(retry, number, to.system.random)
-            event = events.CompensationRetrying(
-                to.path, state.id, to.time(), node.id, act.worker, act.number, number, due, failure.text
-            )
-            to.record(state, event)
+            to.emit(state, events.CompensationRetrying, node.id, act.worker, act.number, number, due, failure.text)
             self._wait_for(state, node, act, due)
         else:
             self._fails(state, node, failure)
@@ -280,10 +276,9 @@ class Undoing:
         rung = next((rung for rung in self._rungs(act) if isinstance(rung, Escalate)), None)
         limit = rung.timeout_s if rung is not None and rung.timeout_s is not None else ASK_S
         now = to.time()
-        event = events.EscalationRaised(
-            to.path,
-            state.id,
-            now,
+        to.emit(
+            state,
+            events.EscalationRaised,
             node.id,
             f"{state.id}:{node.id}:{state.raised + 1}",
             f"{node.id} could not be undone. What now?",
@@ -294,7 +289,6 @@ class Undoing:
             kind=failure.kind.value,
             worker=act.worker,
         )
-        to.record(state, event)
         to.people.limit(state, node)
 
     def answered(self, state: TaskState, node: Node, answer: str, value: Any) -> None:
@@ -315,8 +309,7 @@ class Undoing:
         if act is None:
             return
         error = f"{why}; it had failed: {node.undo_error}"
-        event = events.Compensated(to.path, state.id, to.time(), node.id, act.worker, act.number, error)
-        to.record(state, event)
+        to.emit(state, events.Compensated, node.id, act.worker, act.number, error)
         self.advance(state)
 
 

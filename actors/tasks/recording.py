@@ -1,0 +1,84 @@
+"""The straight line of a task: a fact is decided upon, recorded, and what follows from the record is carried out.
+
+::
+
+    fact (an attempt ended, a timer, an answer, a cancel, a worker changed)
+      -> decide(state, fact, facts about workers) -> records         pure, knows no orchestrator
+      -> record: the state, the journal, the stream of events        one place: ``Recording.emit``
+      -> follow(state, record) -> commands                           pure: a table, record type -> what it starts
+      -> carried out once that is kept (``actors.tasks.effects``)    one place
+
+Resuming is then no second program: ``follow`` over the folded state says what is still to be carried out. What must not
+be lost on the way: a record is written before anything follows from it; effects are flushed in groups; a subtask has at
+most one live attempt; an idempotency key stays what it was.
+
+How far this is built:
+
+* **Record**: done. Every event of a task is made and recorded by ``emit``, which fills in path, task and time.
+* **Decide**: ``actors.tasks.ladder`` (which rung is next) and ``actors.tasks.classify`` (what an end means) are pure.
+  Still with the orchestrator in their hands: ``trying`` (what follows from the end of an attempt), ``people``
+  (questions), ``undoing``, ``course``, ``steps``, ``delegating``, ``teamwork``. Each becomes functions that return
+  records, one module at a time, behind the unchanged journal.
+* **Follow**: to be built, together with ``pending(state)``, which takes the place of ``Course.resume``,
+  ``People.resume``, ``Undoing._go_on``, ``Giving.adopt``, ``Delegating.known`` and ``look_again``, and of the methods
+  ``forget_strangers``. ``turns`` shows the form: wanted, recorded, called, with the same code live and after a crash.
+* **Attempt**: still one object that many write. It is to become a frozen spec, an outcome, and the dispatcher's table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from actors.tasks import events, writable
+from actors.tasks.naming import BREAKER
+from actors.tasks.teamwork import PARTINGS
+
+if TYPE_CHECKING:
+    from actors.tasks.orchestrator import Orchestrator
+    from actors.tasks.state import TaskState
+
+FieldsP = ParamSpec("FieldsP")
+EventT = TypeVar("EventT", bound=events.TaskEvent)
+
+
+class Recording:
+    """The one door to the journal of one orchestrator's tasks."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+        self.last: events.TaskEvent | None = None
+        """The last event that was about to be recorded."""
+
+    def emit(
+        self,
+        state: TaskState,
+        made: Callable[Concatenate[str, str, float, FieldsP], EventT],
+        /,
+        *fields: FieldsP.args,
+        **more: FieldsP.kwargs,
+    ) -> EventT:
+        """Record that something has happened to a task just now.
+
+        Args:
+            state: the task's.
+            made: the kind of event; it is made with the supervisor's path, the task's id and the time.
+            fields: all others of the event.
+            more: the same by name.
+        """
+        to = self._to
+        event = made(to.path, state.id, to.time(), *fields, **more)
+        to.task, self.last = state.id, event
+        state.apply(writable.checked(event))  # first: whoever reads of a question in the journal can answer it
+        to.store.append(state.id, event)
+        to.desk.taken = None
+        to.system.publish(event)
+        if type(event) in PARTINGS:
+            to.teamwork.parted(state, event)
+        return event
+
+    def emit_breaker(self, event: events.BreakerChanged) -> None:
+        """Record that a breaker has counted, or turned."""
+        self._to.store.replace(f"{BREAKER}{event.path}", self._to.path, event)
+        if type(event) is not events.BreakerChanged:
+            self._to.system.publish(event)
