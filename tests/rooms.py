@@ -34,7 +34,7 @@ PURE = frozenset(
 )
 """Rooms that only decide: they load no threads, no event loop, no Pykka and no log."""
 
-NOT_PURE = frozenset({"actors/tasks/journal.py", "actors/tasks/lease.py", "actors/tasks/attempt_end.py"})
+NOT_PURE = frozenset({"actors/tasks/journal.py", "actors/tasks/lease.py"})
 """Files of these rooms that do nevertheless."""
 
 FILES: dict[str, str] = {
