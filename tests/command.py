@@ -1,10 +1,9 @@
-"""The command ``regrow`` in a process of its own, and programs for it to run."""
+"""The command ``regrow`` in a process of its own (``tests.hatchery``), and programs for it to run."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,10 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+
+from tests.hatchery import Hatched, started
+
+Process = Hatched | subprocess.Popen[str]
 
 WAIT_S = 60.0
 
@@ -95,15 +98,16 @@ def file(folder: Path, name: str, text: str) -> Path:
 
 
 def regrow(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "trees", *map(str, args)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=cwd, timeout=WAIT_S)
+    with started(*args, cwd=cwd) as process:
+        shown, errors = process.communicate(timeout=WAIT_S)
+        code = process.wait(WAIT_S)
+    return subprocess.CompletedProcess(["regrow", *map(str, args)], code, shown, errors)
 
 
 @contextmanager
-def running(*args: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(*args: object) -> Iterator[tuple[Process, str]]:
     """A ``regrow run`` that is up, and the line that says so."""
-    command = [sys.executable, "-m", "trees", "run", *map(str, args)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started("run", *args) as process:
         try:
             yield process, out(process).readline()
         finally:
@@ -112,6 +116,6 @@ def running(*args: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.wait(WAIT_S)
 
 
-def out(process: subprocess.Popen[str]) -> IO[str]:
+def out(process: Process) -> IO[str]:
     assert process.stdout is not None
     return process.stdout

@@ -12,6 +12,7 @@ from loguru import logger
 
 from actors.tasks.orchestrator import Orchestrator
 from actors.testing import no_stray_actors
+from tests import hatchery
 from tests.databases import postgres, postgres_url, sqlite_url, store_url
 from tests.lanes import (
     pytest_cmdline_main,
@@ -54,6 +55,13 @@ def _somebody_acts_on_all_that_is_open(monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(Orchestrator, "watch", lambda self: found.extend(stranded(self)))
     yield
     assert found == []
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _the_hatchery_is_closed() -> Iterator[None]:
+    """At the end, if a test has used it."""
+    yield
+    hatchery.close()
 
 
 @pytest.fixture(autouse=True)

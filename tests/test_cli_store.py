@@ -8,14 +8,14 @@ import re
 import signal
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.command import SHOP, WAIT_S, file, out, regrow, runtime
+from tests.command import SHOP, WAIT_S, Process, file, out, regrow, runtime
+from tests.hatchery import started
 from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec
 from trees.command.resuming import keeping
 from trees.store.engine import Database
@@ -69,17 +69,9 @@ def program(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def held(program: Path, *args: object) -> Iterator[subprocess.Popen[str]]:
+def held(program: Path, *args: object) -> Iterator[Process]:
     """A run in which ``a`` is done and ``b`` runs."""
-    command = [sys.executable, "-m", "trees", "run", str(program), *map(str, args)]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=program.parent,
-        env={**os.environ, "HOLD": "1"},
-    ) as process:
+    with started("run", program, *args, cwd=program.parent, env={**os.environ, "HOLD": "1"}) as process:
         try:
             while out(process).readline() != "b runs\n":
                 assert process.poll() is None

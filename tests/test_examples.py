@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sizes import only_in_the_whole
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RUN_S = 90.0
 """Seconds that an example may take on a busy machine."""
@@ -212,6 +214,7 @@ def test_audit_shows_its_run_its_graph_and_its_tree(tmp_path: Path) -> None:
     assert re.search(r"└─ review +one_for_one +running +restarts 0/3 in 5 s +tasks finished 1", done.stdout)
 
 
+@only_in_the_whole
 @pytest.mark.slow
 def test_audit_of_the_installed_pip_sends_something_back_and_ends_in_time(tmp_path: Path) -> None:
     pytest.importorskip("pip")
