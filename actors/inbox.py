@@ -110,7 +110,10 @@ class Inbox:
             verdict = self._overflow(places, envelope)
             if verdict is not None:
                 return verdict
-        return self.overtaken(envelope)
+        if self.refusal is not None:
+            return self.overtaken(envelope)
+        self.rouse()
+        return None
 
     def _overflow(self, places: Places, envelope: Envelope) -> Verdict:
         """No place was free: what the rule of this inbox makes of that; None: the message was appended after all."""
