@@ -70,11 +70,12 @@ FILES: dict[str, str] = {
         "tasks/holding tasks/context_store tasks/tokens tasks/review tasks/synthesis tasks/report_cache"
     ),
     "actors/tasks/execution": "tasks/attempt tasks/context tasks/perform tasks/adapters tasks/aside tasks/errand",
-    "actors/tasks/recovery": "tasks/classify tasks/ladder tasks/trying tasks/people tasks/undoing",
+    "actors/tasks/recovery": "tasks/classify tasks/ladder tasks/trying tasks/people tasks/undoing tasks/follow",
     "actors/tasks/orchestration": (
         "tasks/orchestrator tasks/hears tasks/course tasks/steps tasks/launching tasks/giving tasks/teamwork "
         "tasks/delegating tasks/ground tasks/desk tasks/effects tasks/liaison tasks/feed tasks/guard "
-        "tasks/recipe tasks/turns tasks/recording"
+        "tasks/recipe tasks/turns tasks/recording "
+        "tasks/command_handlers tasks/deciding"
     ),
     "actors/tasks": "tasks/__init__ tasks/public",
     "actors": "__init__",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.tasks import events
 from actors.tasks.attempt import Attempt
-from actors.tasks.errors import SubtaskFailedError
+from actors.tasks.follow import pending
 from actors.tasks.holding import Holding
 from actors.tasks.node import UNWANTED, Act, Node
 from actors.tasks.outcome import Kind
@@ -71,44 +71,13 @@ class Course:
             return
         if self._to.teamwork.must_wait(state):
             return
-        for node in list(state.nodes.values()):
-            self._resume_one(state, node)
+        for command, node in pending(state):
+            self._to.handlers.carry_out(command, state, node)
         if state.paused:
             self._to.teamwork.paused(state)
         if state.ending is not None and state.ending.kind != "subtask":
             self._end_all(state)
         self.begin(state)
-
-    def _resume_one(self, state: TaskState, node: Node) -> None:
-        """A subtask from the journal."""
-        status = node.status
-        if node.ask is not None:
-            self._ask_resumed(state, node)
-        if status is SubtaskStatus.QUEUED:
-            self._to.launching.put_in_queue(state, node)
-        elif status is SubtaskStatus.RUNNING:
-            self._to.giving.adopt(state, node)
-        elif status is SubtaskStatus.RETRYING and node.due is not None:
-            self._to.trying.wait_for(state, node, node.due)
-        elif status is SubtaskStatus.SUCCEEDED:
-            self._holding.hold(state, node)
-        elif node.is_done and state.ending is None:
-            self._to.trying.skip_dependants(state, node)  # perhaps not all of them were by then
-        self._to.people.resume(state, node)
-
-    def _ask_resumed(self, state: TaskState, node: Node) -> None:
-        self._to.delegating.known(state, node)
-        if node.is_done:
-            self.answer_again(state, node)
-
-    def answer_again(self, state: TaskState, node: Node) -> None:
-        """Whoever asked for a subtask hears how it has ended, as the journal has it."""
-        if node.status is not SubtaskStatus.SUCCEEDED:
-            self.ask_failed(state, node, node.error)
-            return
-        delegating, value = self._to.delegating, self._holding.results(state, [node.id])[node.id]
-        delegating.goes_on(node.ask or "")
-        self._to.act(delegating.answer, node.ask, value)
 
     def advance(self, state: TaskState) -> None:
         """Do what follows from where a task stands now."""
@@ -133,7 +102,7 @@ class Course:
 
     def _became_ready(self, state: TaskState, node: Node) -> None:
         if state.ending is not None:
-            self.skip(state, node, f"the task ended before: {state.ending.kind}")
+            self._to.emit(state, events.SubtaskSkipped, node.id, f"the task ended before: {state.ending.kind}")
         else:
             self._to.launching.enqueue(state, node)
 
@@ -159,12 +128,13 @@ class Course:
 
     # -- subtasks ------------------------------------------------------------------------------------------
 
-    def succeeded(self, state: TaskState, node: Node) -> None:
-        """A subtask has its result: whoever asked for it hears it."""
+    def hold(self, state: TaskState, node: Node) -> None:
+        """Have the result of a subtask at hand."""
         self._holding.hold(state, node)
-        if node.ask is not None:
-            self._to.delegating.goes_on(node.ask)
-            self._to.act(self._to.delegating.answer, node.ask, node.value)
+
+    def result(self, state: TaskState, node: Node) -> Any:
+        """The result of one that has succeeded, also where it is not held any more."""
+        return self._holding.results(state, [node.id])[node.id]
 
     def look_at_budget(self, state: TaskState) -> None:
         """Something was used up: where it was too much, the task ends with what is done."""
@@ -182,23 +152,6 @@ class Course:
             return
         node = state.nodes.get(attempt.subtask.id) if attempt.role in {"work", "undo"} else None
         to.emit(state, events.UsageTold, used, node.id if node is not None else "")
-
-    def skip(self, state: TaskState, node: Node, reason: str) -> None:
-        """A subtask will not run; whoever asked for it hears it."""
-        self.record_skip(state, node, reason)
-        self.ask_failed(state, node, reason)
-
-    def record_skip(self, state: TaskState, node: Node, reason: str) -> None:
-        """The same, where nobody asked for it."""
-        to = self._to
-        to.emit(state, events.SubtaskSkipped, node.id, reason)
-
-    def ask_failed(self, state: TaskState, node: Node, text: str) -> None:
-        """Whoever asked for a subtask hears that it comes to nothing."""
-        if node.ask is not None:
-            self._to.delegating.goes_on(node.ask)
-            error = SubtaskFailedError(state.id, node.id, text, node.kind)
-            self._to.act(self._to.delegating.answer, node.ask, None, error)
 
     # -- ending --------------------------------------------------------------------------------------------
 
@@ -240,9 +193,8 @@ class Course:
             to.launching.queue.withdraw(node.ticket)
             if node.made or node.status is SubtaskStatus.WAITING or node.has_begun:
                 to.emit(state, events.SubtaskCancelled, node.id, kind, unknown=False)
-                self.ask_failed(state, node, f"cancelled: {kind}")
             else:
-                self.skip(state, node, f"the task ended before: {kind}")
+                to.emit(state, events.SubtaskSkipped, node.id, f"the task ended before: {kind}")
 
     def _end_running(self, state: TaskState) -> None:
         for node in list(state.nodes.values()):

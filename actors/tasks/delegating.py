@@ -17,6 +17,7 @@ from actors.tasks import events
 from actors.tasks.attempt import STOP, Attempt
 from actors.tasks.deadlock import hopeless
 from actors.tasks.errors import SubtaskFailedError
+from actors.tasks.follow import Command
 from actors.tasks.hears import Answered, Delegate, Withdraw
 from actors.tasks.node import Node, asker_of
 from actors.tasks.selection import lane_of
@@ -137,7 +138,7 @@ class Delegating:
         self._record(state, message, node.spec, anew=anew)
         self.known(state, node)
         if node.is_done:
-            self._to.course.answer_again(state, node)
+            self._to.handlers.carry_out(Command.ANSWER, state, node)
         elif not self._refused(state, node):
             self._to.launching.requeue(state, node)
             self._to.course.advance(state)

@@ -134,7 +134,7 @@ class Giving:
         """Its process ended with it once too often."""
         to, losses = self._to, node.losses + 1
         if entry is None:
-            to.trying.failed(state, node, Failure(Kind.LOST, AttemptLostError(node.id, losses)), None)
+            to.deciding.failed(state, node, Failure(Kind.LOST, AttemptLostError(node.id, losses)))
             return
         attempt = self.make(state, node, entry)
         attempt.ended_by, attempt.losses = ending.LOST, losses

@@ -50,7 +50,6 @@ class Launching:
         """A subtask could run; ``usage`` is of an attempt that is put back with it."""
         to = self._to
         to.emit(state, events.SubtaskQueued, node.id, reason, usage)
-        self.put_in_queue(state, node)
 
     def put_in_queue(self, state: TaskState, node: Node) -> None:
         """The same for one of which that is recorded."""
@@ -113,7 +112,7 @@ class Launching:
             if node.losses and suspects.must_wait(node.losses, node, partial(self.requeue, state, node)):
                 continue
             if isinstance(served, Failure):
-                self._to.trying.failed(state, node, nobody(state, node, self._to), None)
+                self._to.deciding.failed(state, node, nobody(state, node, self._to))
             else:
                 self._launch(state, node, served)  # type: ignore[arg-type]
 
@@ -224,7 +223,7 @@ class Launching:
             before = NO_USAGE if node.spec.budget is None else node.spent
             outcome = classify(attempt, lambda name: self._limit_of(node, entry, name), before)
             turned = self._count(attempt, node, entry, outcome)
-            to.trying.over(state, node, attempt, outcome)  # type: ignore[arg-type]  # there is a node in it
+            to.deciding.ended(state, node, attempt, outcome)  # type: ignore[arg-type]  # there is a node in it
             if turned is not None and entry is not None:
                 self.tell_breaker(entry, turned)  # last: a breaker that lacks it finds it in the task's journal
         elif entry is not None and entry.breaker is not None:

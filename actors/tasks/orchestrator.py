@@ -32,7 +32,9 @@ from actors.base import Hardened
 from actors.mailbox import Refusal
 from actors.tasks import events
 from actors.tasks.attempt import Attempt
+from actors.tasks.command_handlers import CommandHandlers
 from actors.tasks.course import Course
+from actors.tasks.deciding import Deciding
 from actors.tasks.delegating import Delegating
 from actors.tasks.effects import Effect
 from actors.tasks.errors import StoreError
@@ -68,7 +70,6 @@ from actors.tasks.store_events import JournalDamaged
 from actors.tasks.suspects import Suspects
 from actors.tasks.task import TaskStatus
 from actors.tasks.teamwork import Teamwork
-from actors.tasks.trying import Trying
 from actors.tasks.turns import STOPPED, Turns
 from actors.tasks.undoing import Undoing
 
@@ -110,10 +111,11 @@ class Orchestrator(Hardened):
         self.giving = Giving(self)
         self.undoing = Undoing(self)
         self.course: Course = Course(self)
-        self.trying = Trying(self)
+        self.deciding = Deciding(self)
         self.people = People(self)
         self.delegating: Delegating = Delegating(self)
         self.teamwork: Teamwork = Teamwork(self)
+        self.handlers = CommandHandlers(self)
         self.staffed = False  # it knows its workers
         self.begun = self.closing = False  # begun: it has taken up its tasks, and hears of them
         self._effects: list[Effect] = []

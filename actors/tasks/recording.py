@@ -15,13 +15,13 @@ most one live attempt; an idempotency key stays what it was.
 How far this is built:
 
 * **Record**: done. Every event of a task is made and recorded by ``emit``, which fills in path, task and time.
-* **Decide**: ``actors.tasks.ladder`` (which rung is next) and ``actors.tasks.classify`` (what an end means) are pure.
-  Still with the orchestrator in their hands: ``trying`` (what follows from the end of an attempt), ``people``
-  (questions), ``undoing``, ``course``, ``steps``, ``delegating``, ``teamwork``. Each becomes functions that return
-  records, one module at a time, behind the unchanged journal.
-* **Follow**: to be built, together with ``pending(state)``, which takes the place of ``Course.resume``,
-  ``People.resume``, ``Undoing._go_on``, ``Giving.adopt``, ``Delegating.known`` and ``look_again``, and of the methods
-  ``forget_strangers``. ``turns`` shows the form: wanted, recorded, called, with the same code live and after a crash.
+* **Decide**: ``classify`` (what an end means), ``ladder`` (which rung is next) and ``trying`` (the record that follows
+  from the end of an attempt) are pure; ``deciding`` collects the facts for them. Still with the orchestrator in their
+  hands: ``people`` (the answer to a question), ``undoing``, ``course``, ``steps``, ``delegating``, ``teamwork``. Each
+  becomes functions that return drafts, one module at a time, behind the unchanged journal.
+* **Follow**: done for subtasks: ``actors.tasks.follow`` has the table and ``pending(state)``, ``command_handlers``
+  carries it out; live and resumed go the same way. Yet to come: the task as a whole (``Course.advance``, which looks at
+  the state; ``Undoing._go_on``, ``turns``), ``Delegating.look_again``, and the methods ``forget_strangers``.
 * **Attempt**: still one object that many write. It is to become a frozen spec, an outcome, and the dispatcher's table.
 """
 
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from actors.tasks import events, writable
 from actors.tasks.naming import BREAKER
-from actors.tasks.teamwork import PARTINGS
+from actors.tasks.task_event import Draft
 
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
@@ -73,9 +73,12 @@ class Recording:
         to.store.append(state.id, event)
         to.desk.taken = None
         to.system.publish(event)
-        if type(event) in PARTINGS:
-            to.teamwork.parted(state, event)
+        to.handlers.follow(state, event)
         return event
+
+    def record(self, state: TaskState, draft: Draft) -> None:
+        """The same for an event that was decided upon."""
+        self.emit(state, draft.made, *draft.fields, **draft.more)
 
     def emit_breaker(self, event: events.BreakerChanged) -> None:
         """Record that a breaker has counted, or turned."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar, Concatenate, NamedTuple, ParamSpec
 
 from actors.events import UNLOGGED, Event
 
@@ -34,3 +35,24 @@ class SubtaskEvent(TaskEvent):
     def has_question(self) -> bool:
         """Where a person was asked, or has said no, question or answer stands in the place of an error."""
         return getattr(self, "kind", "") in {"escalated", "unanswered", "denied"}
+
+
+FieldsP = ParamSpec("FieldsP")
+
+
+class Draft(NamedTuple):
+    """An event that is decided upon and yet to be recorded, which gives it its path, task and time."""
+
+    made: Callable[..., TaskEvent]
+    fields: tuple[Any, ...]
+    more: Mapping[str, Any]
+
+
+def draft(
+    made: Callable[Concatenate[str, str, float, FieldsP], TaskEvent],
+    /,
+    *fields: FieldsP.args,
+    **more: FieldsP.kwargs,
+) -> Draft:
+    """An event of this kind, with all of its fields but path, task and time."""
+    return Draft(made, fields, more)

@@ -32,16 +32,6 @@ from actors.tasks.task import SubtaskStatus, Task, TaskStatus, Usage, same_instr
 if TYPE_CHECKING:
     from actors.tasks.orchestrator import Orchestrator
 
-PARTINGS: Final = frozenset(
-    {
-        events.SubtaskSucceeded,
-        events.SubtaskFailed,
-        events.SubtaskCancelled,
-        events.SubtaskSkipped,
-        events.EscalationRaised,
-    }
-)
-"""Records after which a subtask may have no more to do with the team that it had been given to."""
 _KEEPS: Final = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.QUEUED, SubtaskStatus.RETRYING})
 """Where a subtask goes on with the same team."""
 _FROM_ABOVE: Final = frozenset({"timeout", "idle", "cancel", "withdrawn"})
@@ -81,10 +71,9 @@ class Teamwork:
         if desk is not None:
             desk.tell(Cancel(part_of(state.id, node, act, state.ids), "withdrawn"))
 
-    def parted(self, state: TaskState, event: events.TaskEvent) -> None:
+    def parted(self, state: TaskState, node: Node) -> None:
         """A subtask has ended, or waits for a person, however it came to that: no team has a part of it any longer."""
-        node = state.nodes[event.subtask]  # type: ignore[attr-defined]  # each of them is of a subtask
-        is_undoing = isinstance(event, events.EscalationRaised) and event.undoing
+        is_undoing = node.escalation is not None and node.escalation.undoing
         if node.has_begun and node.status not in _KEEPS and not is_undoing:
             self.let_go(state, node)
 

@@ -289,7 +289,6 @@ class Undoing:
             kind=failure.kind.value,
             worker=act.worker,
         )
-        to.people.limit(state, node)
 
     def answered(self, state: TaskState, node: Node, answer: str, value: Any) -> None:
         """A person said what is to be done about an undo that failed."""
