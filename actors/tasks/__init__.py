@@ -13,8 +13,8 @@ How a task flows through these modules, which is also the order in which to read
 * **An attempt**: ``schedule`` and ``selection`` (who is next, with whom), ``staff`` (the registry), ``launching``
   (started, ended), ``suspects`` (which of them run one at a time), ``giving`` (made, given, taken up again),
   ``attempt`` (``attempt_end``: ended by others), ``perform``, ``context`` and ``sharing`` (the worker's side),
-  ``classify``, ``trying`` and ``ladder``
-  (what follows), ``breaker``.
+  ``classify``, ``trying`` and ``ladder`` (what it means, and which record it makes; ``deciding`` asks them), ``follow``
+  (what follows from a record, live and resumed; ``command_handlers`` do it), ``breaker``.
 * **A task**: ``course`` (its phases), ``steps`` (plan, review, combine) run as an ``errand`` in one of the ``slots``
   when it is their turn (``turns``), its sync code ``aside``, ``review``, ``synthesis``, ``people`` (escalations),
   ``undoing`` (compensation), ``holding``, ``context_store``, ``report_cache`` and ``tokens`` (what is held of results,
