@@ -12,56 +12,9 @@ from loguru import logger
 
 from actors.clock import local
 from actors.error_text import described
-from actors.events import (
-    SHOWN,
-    CallbackRaised,
-    ChildAbandoned,
-    ChildExited,
-    ChildParked,
-    ChildRestarting,
-    ChildStopAbnormal,
-    DeadLetter,
-    Event,
-    EventsLost,
-    InternalError,
-    LoopBlocked,
-    PoolNearCap,
-    RecursionRefused,
-    RequestFailed,
-    SubscriberDropped,
-    SupervisorGaveUp,
-    TreeStopped,
-)
-
-_LEVELS: dict[type[Event], str] = {
-    ChildRestarting: "WARNING",
-    ChildStopAbnormal: "WARNING",
-    ChildParked: "ERROR",
-    ChildAbandoned: "ERROR",
-    DeadLetter: "DEBUG",
-    RequestFailed: "DEBUG",
-    RecursionRefused: "WARNING",
-    LoopBlocked: "WARNING",
-    PoolNearCap: "WARNING",
-    SubscriberDropped: "ERROR",
-    CallbackRaised: "ERROR",
-    EventsLost: "WARNING",
-    InternalError: "CRITICAL",
-}
-
+from actors.events import SHOWN, Event
 
 ErrorsInLog: TypeAlias = Literal["text", "type"]
-
-
-def level_of(event: Event) -> str:
-    """The log level of an event: starts and clean stops TRACE, crash and restart WARNING, a dead root CRITICAL."""
-    if isinstance(event, ChildExited):
-        return "TRACE" if event.reason.clean else "WARNING"
-    if isinstance(event, SupervisorGaveUp):
-        return "CRITICAL" if event.root else "ERROR"
-    if isinstance(event, TreeStopped):
-        return "CRITICAL" if event.gave_up else "TRACE"
-    return _LEVELS.get(type(event), event.level)
 
 
 def describe(event: Event, errors: ErrorsInLog = "text") -> str:
@@ -101,5 +54,4 @@ _LAZY = logger.opt(lazy=True)  # made once: it costs as much as a line that is n
 
 def log(event: Event, errors: ErrorsInLog = "text") -> None:
     """The subscriber that writes log lines."""
-    level = level_of(event)
-    _LAZY.log(level, "{}", lambda: describe(event, errors))
+    _LAZY.log(event.severity, "{}", lambda: describe(event, errors))

@@ -1,11 +1,17 @@
-"""Everything that happens, as one stream of frozen records (delivered by ``actors.bus``).
+"""Everything that happens, as one stream of frozen records (delivered by ``actors.bus``), and the kinds that there are.
 
 Records carry paths, types, numbers and the exception itself while it is delivered; never a message's body.
+
+A kind says all that others need to know of it in its class: the level and the advice of its log line, whether a journal
+keeps it, which of its fields may be large, what it measures, and which span it begins or ends. Declaring the class
+registers it (``kinds``): log, journal, metrics and traces know a new kind without a table of their own. The name of a
+class is what a journal writes: two journalled kinds of one name are refused when the second is declared.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, fields
 from types import TracebackType
 from typing import ClassVar, Final
 
@@ -19,6 +25,30 @@ LOGGED_TIME: Final = {SHOWN: "time of day"}
 """Metadata of a field in seconds since 1970."""
 LOGGED_ERROR: Final = {SHOWN: "error"}
 """Metadata of a field with the text of an error, also where it is in no repr."""
+MEASURED: Final = "unit"
+"""How the unit of a field that is a measurement is given, in its metadata: ``{MEASURED: "s"}``."""
+SECONDS: Final = {MEASURED: "s"}
+"""Metadata of a duration that is a measurement."""
+
+
+_KINDS: Final[dict[tuple[str, str], type[Event]]] = {}
+"""Classes of events by module and qualified name. A dataclass with slots is made twice: the second one counts."""
+_JOURNALLED: Final[dict[str, type[Event]]] = {}
+
+
+def _register(cls: type[Event]) -> None:
+    if vars(cls).get("is_base", False):
+        return
+    known = _JOURNALLED.get(cls.__name__) if cls.journalled else None
+    if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        message = (
+            f"{cls.__module__}.{cls.__qualname__}: journals know a kind of the name {cls.__name__!r} already, that of "
+            f"{known.__module__}. A record is read back by this name: give the new kind another one"
+        )
+        raise TypeError(message)
+    _KINDS[cls.__module__, cls.__qualname__] = cls
+    if cls.journalled:
+        _JOURNALLED[cls.__name__] = cls
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +59,27 @@ class Event:
     """Level of its log line, where no other is given."""
     advice: ClassVar[str] = ""
     """Advice to a person, for the log line: a format of its fields."""
+    is_base: ClassVar[bool] = True
+    """True of a class that only other kinds are derived from. Not inherited: nothing else says it."""
+    journalled: ClassVar[bool] = False
+    """True: stores keep its records. A store refuses a record of any other kind when it is to be written."""
+    large: ClassVar[str] = ""
+    """The one field that may be large: a store keeps it apart."""
+    begins: ClassVar[str] = ""
+    """Name of the span that begins with it: "incarnation", "task" or "attempt"."""
+    ends: ClassVar[str] = ""
+    """Name of the span that ends with it, where one is open at its path (for tasks: with its task, and subtask)."""
 
     path: str
     """Where: a child's path; the root's for the whole tree."""
+
+    def __init_subclass__(cls) -> None:
+        _register(cls)
+
+    @property
+    def severity(self) -> str:
+        """Level of the log line of this record."""
+        return self.level
 
     @property
     def has_question(self) -> bool:
@@ -51,6 +99,11 @@ class TreeStopped(Event):
     gave_up: bool
     """True where nobody had asked for it: the root had used up its restart limit, or see ``TreeFailed``."""
 
+    @property
+    def severity(self) -> str:
+        """Level of its log line: nothing worse can happen than an end that nobody asked for."""
+        return "CRITICAL" if self.gave_up else self.level
+
 
 @dataclass(frozen=True, slots=True)
 class TreeFailed(Event):
@@ -64,6 +117,7 @@ class TreeFailed(Event):
 class ChildStarted(Event):
     """An incarnation is up."""
 
+    begins: ClassVar[str] = "incarnation"
     incarnation: int
 
 
@@ -71,6 +125,7 @@ class ChildStarted(Event):
 class ChildExited(Event):
     """An incarnation ended, or a start failed. Exactly one per end."""
 
+    ends: ClassVar[str] = "incarnation"
     reason: Reason
     incarnation: int
     """Number of the incarnation that ended; for a start that failed, of the one that it would have been."""
@@ -84,14 +139,20 @@ class ChildExited(Event):
     detail: str = field(default="", metadata=LOGGED_ERROR)
     """Description of what happened, where there is no error to tell."""
 
+    @property
+    def severity(self) -> str:
+        """Level of its log line: a clean end is no news."""
+        return self.level if self.reason.clean else "WARNING"
+
 
 @dataclass(frozen=True, slots=True)
 class ChildRestarting(Event):
     """A restart was decided."""
 
+    level: ClassVar[str] = "WARNING"
     attempt: int
     """1 for the first of a row of restarts."""
-    delay_s: float
+    delay_s: float = field(metadata=SECONDS)
     """Backoff before it."""
 
 
@@ -99,6 +160,7 @@ class ChildRestarting(Event):
 class ChildStopAbnormal(Event):
     """A child that was being stopped ended otherwise than it should, or one of its last hooks raised."""
 
+    level: ClassVar[str] = "WARNING"
     reason: Reason
     detail: str = field(metadata=LOGGED_ERROR)
 
@@ -107,6 +169,7 @@ class ChildStopAbnormal(Event):
 class ChildParked(Event):
     """A child used up its own restart limit and stays down until restart_child."""
 
+    level: ClassVar[str] = "ERROR"
     restarts: int
 
 
@@ -114,6 +177,7 @@ class ChildParked(Event):
 class ChildAbandoned(Event):
     """A worker could not be ended in time and was left to itself; its thread counts until it ends."""
 
+    level: ClassVar[str] = "ERROR"
     abandoned: int
     """How many of this path there are now."""
 
@@ -122,17 +186,24 @@ class ChildAbandoned(Event):
 class SupervisorGaveUp(Event):
     """A supervisor restarted more often than its limit allows, and stops."""
 
+    level: ClassVar[str] = "ERROR"
     child: str
     restarts: int
     limit: int
     period_s: float
     root: bool
 
+    @property
+    def severity(self) -> str:
+        """Level of its log line: with the root the tree has ended."""
+        return "CRITICAL" if self.root else self.level
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter(Event):
     """A message that nobody will handle."""
 
+    level: ClassVar[str] = "DEBUG"
     reason: str
     message_type: str
     sender: str | None
@@ -142,6 +213,7 @@ class DeadLetter(Event):
 class RequestFailed(Event):
     """A handler answered with an error and lives: Failed, an expected type, or what its own ask failed with."""
 
+    level: ClassVar[str] = "DEBUG"
     error: BaseException
     asked: bool
     """False: it was a tell, and nobody heard the error."""
@@ -151,6 +223,7 @@ class RequestFailed(Event):
 class RecursionRefused(Event):
     """A request whose target waits for it, or a tell after too many tells."""
 
+    level: ClassVar[str] = "WARNING"
     chain: tuple[str, ...]
     hops: int
 
@@ -159,7 +232,8 @@ class RecursionRefused(Event):
 class LoopBlocked(Event):
     """A handler holds up the event loop."""
 
-    blocked_s: float
+    level: ClassVar[str] = "WARNING"
+    blocked_s: float = field(metadata=SECONDS)
     stack: str
 
 
@@ -167,7 +241,8 @@ class LoopBlocked(Event):
 class PoolNearCap(Event):
     """The pool has almost as many threads as it may have."""
 
-    threads: int
+    level: ClassVar[str] = "WARNING"
+    threads: int = field(metadata={MEASURED: "threads"})
     max_threads: int
 
 
@@ -175,6 +250,7 @@ class PoolNearCap(Event):
 class SubscriberDropped(Event):
     """A subscriber raised, and gets no more events."""
 
+    level: ClassVar[str] = "ERROR"
     subscriber: str
     error: BaseException
 
@@ -183,6 +259,7 @@ class SubscriberDropped(Event):
 class CallbackRaised(Event):
     """A done callback that somebody had added to a reply of the worker at ``path`` raised."""
 
+    level: ClassVar[str] = "ERROR"
     error: BaseException
 
 
@@ -190,11 +267,54 @@ class CallbackRaised(Event):
 class EventsLost(Event):
     """To a subscriber that is too slow: so many events before this one were lost."""
 
-    count: int
+    level: ClassVar[str] = "WARNING"
+    count: int = field(metadata={MEASURED: "events"})
 
 
 @dataclass(frozen=True, slots=True)
 class InternalError(Event):
     """A bug of this library. Please report it."""
 
+    level: ClassVar[str] = "CRITICAL"
     error: BaseException
+
+
+# -- the registry of kinds -----------------------------------------------------------------------------------
+
+
+def kinds() -> tuple[type[Event], ...]:
+    """Every kind of event whose module is loaded, but for the classes that kinds are only derived from."""
+    return tuple(_KINDS.values())
+
+
+def journalled_kind(name: str) -> type[Event] | None:
+    """The kind whose records have this name in a journal; None: there is none."""
+    return _JOURNALLED.get(name)
+
+
+def require_journalled(record: Event) -> None:
+    """Refuse a record that could not be read back by its name.
+
+    Raises:
+        TypeError: its kind is not declared to be journalled: a bug.
+    """
+    cls = type(record)
+    if _JOURNALLED.get(cls.__name__) is not cls:
+        message = (
+            f"a {cls.__module__}.{cls.__qualname__} is of no kind that a journal can read back. "
+            "Derive it from a journalled kind, or declare 'journalled: ClassVar[bool] = True' in its class"
+        )
+        raise TypeError(message)
+
+
+def metric_of(kind: type[Event]) -> str:
+    """The name of the counter of a kind: ``ChildRestarting`` is counted by ``child_restarting``."""
+    return _HUMP.sub("_", kind.__name__).lower()
+
+
+def measured_by(kind: type[Event]) -> dict[str, str]:
+    """The fields of a kind that are measurements, each with its unit."""
+    return {each.name: each.metadata[MEASURED] for each in fields(kind) if MEASURED in each.metadata}
+
+
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

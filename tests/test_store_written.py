@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 import math
 import re
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
 from actors.errors import Problem
-from actors.events import Event
+from actors.events import Event, kinds
 from actors.tasks import events, sharing, written
 from actors.tasks.errors import StoreError
 from actors.tasks.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
@@ -27,13 +26,7 @@ from trees.store import journals, rows
 from trees.store.rows import LARGE, Batch, Change, What
 from trees.store.schema import metadata
 
-KINDS = [
-    each
-    for each in vars(events).values()
-    if inspect.isclass(each)
-    and issubclass(each, Event)
-    and each not in {Event, events.TaskEvent, events.SubtaskEvent, events.SubtaskProgressed}
-]
+KINDS = [each for each in kinds() if each.journalled and each.__module__.startswith("actors.")]
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 

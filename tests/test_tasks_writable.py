@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import given, settings
 
-from actors.events import Event
+from actors.events import Event, kinds
 from actors.tasks import events, writable
 from actors.tasks.task import Task, TaskStatus, Usage
 from actors.tasks.writable import checked, require_length
@@ -18,11 +18,7 @@ from tests.test_store_written import records
 from trees import Retry, StaticPlan, Subtask, SupervisorSpec, TaskFailedError, Tasks, WorkerSpec, start
 
 STANDING = events.Standing()
-KINDS = [
-    each
-    for each in vars(events).values()
-    if isinstance(each, type) and issubclass(each, Event) and is_dataclass(each) and "at" in get_type_hints(each)
-]
+KINDS = [each for each in kinds() if each.journalled and each.__module__.startswith("actors.")]
 
 
 class Odd:

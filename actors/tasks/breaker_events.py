@@ -12,6 +12,8 @@ from actors.events import LOGGED_TIME, UNLOGGED, Event
 class BreakerChanged(Event):
     """What the breaker of the worker at ``path`` has counted. Kept, so that a new orchestrator goes on from here."""
 
+    journalled: ClassVar[bool] = True
+
     at: float = field(metadata=UNLOGGED)
     state: str  # closed, open or half_open
     failures: tuple[float, ...] = field(metadata=UNLOGGED)  # when, within the window

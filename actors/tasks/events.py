@@ -41,6 +41,7 @@ __all__ = [
 class TaskSubmitted(TaskEvent):
     """It is in the journal, and will be looked at."""
 
+    begins: ClassVar[str] = "task"
     large: ClassVar[str] = "spec"
     spec: Task = field(repr=False)
     deadline: float | None = field(metadata=LOGGED_TIME)
@@ -107,6 +108,7 @@ class TaskEnding(TaskEvent):
 class TaskFinished(TaskEvent):
     """The end; nothing of it happens any more."""
 
+    ends: ClassVar[str] = "task"
     level: ClassVar[str] = "DEBUG"
     status: TaskStatus
     best_effort: bool = False
@@ -119,6 +121,7 @@ class TaskFinished(TaskEvent):
 class SubtaskQueued(SubtaskEvent):
     """It can run as soon as there is a worker and a slot; ``reason`` says why again, where it is not the first time."""
 
+    ends: ClassVar[str] = "attempt"
     reason: str = ""
     usage: Usage = NO_USAGE
 
@@ -127,6 +130,7 @@ class SubtaskQueued(SubtaskEvent):
 class SubtaskStarted(SubtaskEvent):
     """An attempt is about to be given to a worker. Recorded before it is."""
 
+    begins: ClassVar[str] = "attempt"
     worker: str  # its id
     attempt: int  # 1 is the first
     act: int
@@ -139,8 +143,9 @@ class SubtaskStarted(SubtaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class SubtaskProgressed(SubtaskEvent):
-    """The attempt says how far it is; not in the journal."""
+    """The attempt says how far it is."""
 
+    journalled: ClassVar[bool] = False
     fraction: float
     text: str = field(repr=False)
 
@@ -149,6 +154,7 @@ class SubtaskProgressed(SubtaskEvent):
 class SubtaskSucceeded(SubtaskEvent):
     """Here is its result."""
 
+    ends: ClassVar[str] = "attempt"
     large: ClassVar[str] = "value"
     worker: str
     attempt: int
@@ -180,6 +186,7 @@ class Standing:
 class SubtaskRetrying(SubtaskEvent):
     """An attempt failed, or was put off, and there will be another one at ``due``."""
 
+    ends: ClassVar[str] = "attempt"
     level: ClassVar[str] = "WARNING"
     worker: str | None
     attempt: int
@@ -197,6 +204,7 @@ class SubtaskRetrying(SubtaskEvent):
 class SubtaskFailed(SubtaskEvent):
     """Everything on its ladder was tried."""
 
+    ends: ClassVar[str] = "attempt"
     level: ClassVar[str] = "WARNING"
     worker: str | None
     attempt: int
@@ -210,6 +218,7 @@ class SubtaskFailed(SubtaskEvent):
 class SubtaskPreempted(SubtaskEvent):
     """It gave way to something more urgent, and is queued again. No attempt is counted."""
 
+    ends: ClassVar[str] = "attempt"
     worker: str
     usage: Usage = NO_USAGE
 
@@ -225,6 +234,7 @@ class SubtaskSkipped(SubtaskEvent):
 class SubtaskCancelled(SubtaskEvent):
     """Its task ended while it ran, waited or was tried again."""
 
+    ends: ClassVar[str] = "attempt"
     reason: str
     unknown: bool
     """Whether it may have had its effect."""
@@ -255,6 +265,7 @@ class SubtaskDelegated(SubtaskEvent):
 class EscalationRaised(SubtaskEvent):
     """Somebody is asked: see ``handle.escalations``."""
 
+    ends: ClassVar[str] = "attempt"
     level: ClassVar[str] = "ERROR"
     advice: ClassVar[str] = "Answer it: tree.respond({escalation!r}, ...) or 'regrow tasks respond {escalation} ...'."
     escalation: str  # its id

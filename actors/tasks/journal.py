@@ -14,10 +14,9 @@ from typing import Literal, NamedTuple, Protocol
 
 from actors.events import Event
 from actors.reply import Reply
-from actors.tasks import events
 from actors.tasks.written import decode, encode
 
-__all__ = ["Standing", "Store", "decode", "encode", "is_kept"]
+__all__ = ["Standing", "Store", "decode", "encode"]
 
 
 class Standing(NamedTuple):
@@ -76,8 +75,3 @@ class Store(Protocol):
 
     def finish(self, stream: str) -> None:
         """Nothing will be appended any more; the store may forget it in the end."""
-
-
-def is_kept(event: Event) -> bool:
-    """Whether an event belongs into a journal."""
-    return not isinstance(event, events.SubtaskProgressed)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from actors.events import Event
+from actors.events import SECONDS, Event
 from actors.tasks.errors import StoreError
 
 
@@ -22,7 +22,7 @@ class StoreResumed(Event):
     """It can again, and what has waited is kept."""
 
     level: ClassVar[str] = "WARNING"
-    after_s: float
+    after_s: float = field(metadata=SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from actors.events import UNLOGGED, Event
 class TaskEvent(Event):
     """Something that happened to a task of the supervisor at ``path``."""
 
-    large: ClassVar[str] = ""
-    """The one field that may be large: a store keeps it apart."""
+    is_base: ClassVar[bool] = True
+    journalled: ClassVar[bool] = True
 
     task: str  # its id
     at: float = field(metadata=UNLOGGED)
@@ -28,6 +28,8 @@ class TaskEvent(Event):
 @dataclass(frozen=True, slots=True)
 class SubtaskEvent(TaskEvent):
     """Something that happened to one subtask."""
+
+    is_base: ClassVar[bool] = True
 
     subtask: str
 

@@ -14,7 +14,7 @@ from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from actors.events import Event
+from actors.events import Event, require_journalled
 
 E = TypeVar("E", bound=Event)
 MOST_CHARACTERS: Final = 128 * 1024 * 1024
@@ -28,11 +28,12 @@ def checked(record: E) -> E:
     """This record; it can be written, and read back.
 
     Raises:
-        TypeError: it cannot, because of a bug: names the field, and not what is in it.
+        TypeError: it cannot, because of a bug: names the kind, or the field, and not what is in it.
     """
     cls = type(record)
     form = _FORMS.get(cls)
     if form is None:
+        require_journalled(record)
         form = _FORMS[cls] = _Form(cls)
     kinds = tuple(map(type, form.atoms(record)))
     if kinds not in form.known:

@@ -27,8 +27,8 @@ from typing import Any, Final, TypeAlias, Union, get_args, get_origin, get_type_
 from pydantic import BaseModel
 
 from actors.errors import ConfigError
-from actors.events import Event
-from actors.tasks import events
+from actors.events import Event, journalled_kind, require_journalled
+from actors.tasks import events as _kinds  # noqa: F401 - the kinds that a journal holds are known once this is loaded
 from actors.tasks.errors import StoreError
 from actors.tasks.sharing import SMALL_CHARS, is_small
 
@@ -41,7 +41,11 @@ _DIGITS: Final = 600
 
 
 def encode(record: Event) -> tuple[str, str]:
-    """A record as the name of its kind and JSON."""
+    """A record as the name of its kind and JSON.
+
+    Raises:
+        TypeError: it could not be read back by the name of its kind: a bug.
+    """
     kind, body, large = encode_apart(record)
     return kind, body if large is None else joined(record, body, "".join(large))
 
@@ -49,7 +53,7 @@ def encode(record: Event) -> tuple[str, str]:
 def encode_apart(record: Event) -> tuple[str, str, Iterable[str] | None]:
     """Kind and JSON, and by itself the JSON of the one field that may be large, in parts; None where it has none."""
     cls = type(record)
-    form, values = _form(cls), {}
+    form, values = _RECORDS.get(cls) or _record_form(record), {}
     for name, default in form.defaults:
         value = getattr(record, name)
         if value is not default:
@@ -69,7 +73,7 @@ def decode(kind: str, body: str, large: str | None = None) -> Event:
     Raises:
         StoreError: it is none of ours.
     """
-    cls = _kinds().get(kind)
+    cls = journalled_kind(kind)
     if cls is None:
         raise StoreError("journal", f"holds a record of the unknown kind {kind!r}. It was written by a newer version")
     try:
@@ -84,10 +88,14 @@ def decode(kind: str, body: str, large: str | None = None) -> Event:
     return record
 
 
-@functools.cache
-def _kinds() -> dict[str, type[Event]]:
-    found = [vars(events)[name] for name in vars(events)]
-    return {each.__name__: each for each in found if isinstance(each, type) and issubclass(each, Event)}
+_RECORDS: Final[dict[type[Any], _Form]] = {}
+"""How the kinds that were written so far are taken apart."""
+
+
+def _record_form(record: Event) -> _Form:
+    require_journalled(record)
+    form = _RECORDS[type(record)] = _form(type(record))
+    return form
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------
@@ -230,7 +238,7 @@ class _Form:
 
     def __init__(self, cls: type[Any]) -> None:
         self._cls = cls
-        self.large: str = getattr(cls, "large", "")
+        self.large: str = cls.large if issubclass(cls, Event) else ""
         hints = get_type_hints(cls)
         self.defaults = [(each.name, each.default) for each in fields(cls)]
         """What is like its default is not written."""

@@ -138,23 +138,23 @@ class CuttingStore:
 
 
 class WritingStore(MemoryStore):
-    """Keeps what a file would: kinds and texts."""
+    """Gives back what a file would: records that were made of kinds and texts."""
 
     def create(self, stream: str, owner: str, record: Event) -> bool:
-        return super().create(stream, owner, encode(record))  # type: ignore[arg-type]
+        return super().create(stream, owner, decode(*encode(record)))
 
     def append(self, stream: str, record: Event) -> None:
-        super().append(stream, encode(record))  # type: ignore[arg-type]
+        super().append(stream, decode(*encode(record)))
 
     def replace(self, stream: str, owner: str, record: Event) -> None:
-        super().replace(stream, owner, encode(record))  # type: ignore[arg-type]
+        super().replace(stream, owner, decode(*encode(record)))
 
     def read(self, stream: str, start: int = 0) -> Sequence[Event]:
-        return [decode(*written) for written in super().read(stream, start)]  # type: ignore[misc]
+        return [decode(*encode(record)) for record in super().read(stream, start)]
 
     def last(self, stream: str) -> Event | None:
-        written = super().last(stream)
-        return None if written is None else decode(*written)  # type: ignore[misc]
+        record = super().last(stream)
+        return None if record is None else decode(*encode(record))
 
 
 def _break_down(_: str) -> None:

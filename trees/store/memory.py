@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from actors.events import Event
+from actors.events import Event, require_journalled
 from actors.tasks.journal import Standing
 from actors.tasks.naming import whole_of
 
@@ -36,6 +36,7 @@ class MemoryStore:
 
     def create(self, stream: str, owner: str, record: Event) -> bool:
         """Begin a stream; False where it exists already."""
+        require_journalled(record)
         with self._lock:
             if stream in self._streams:
                 return False
@@ -53,6 +54,7 @@ class MemoryStore:
         Raises:
             KeyError: there is no such stream.
         """
+        require_journalled(record)
         self._streams[stream].append(record)
         if stream in self._finished:
             with self._lock:
@@ -72,6 +74,7 @@ class MemoryStore:
 
     def replace(self, stream: str, owner: str, record: Event) -> None:  # noqa: ARG002 - it has no use for the owner
         """Have a stream hold this record only."""
+        require_journalled(record)
         with self._lock:
             self._streams[stream] = [record]
 

@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 
 from actors import collector
 from actors.clock import Clock, SystemClock, monotonic
-from actors.events import Event
+from actors.events import Event, require_journalled
 from actors.reply import Reply
 from actors.tasks.errors import StoreError
 from actors.tasks.journal import Standing
@@ -172,6 +172,7 @@ class SqlStore(Hearing):
 
     def create(self, stream: str, owner: str, record: Event) -> bool:
         """Begin a stream; False where it exists already."""
+        require_journalled(record)
         writer = self._writes()
         with self._lock:
             if self._mirror.knows(stream):
@@ -198,6 +199,7 @@ class SqlStore(Hearing):
             KeyError: there is no such stream.
             StoreError: it is damaged.
         """
+        require_journalled(record)
         writer = self._writes()
         with self._lock:
             if stream in self._mirror.owners:
@@ -269,6 +271,7 @@ class SqlStore(Hearing):
 
     def replace(self, stream: str, owner: str, record: Event) -> None:
         """Have a stream hold this record only."""
+        require_journalled(record)
         writer = self._writes()
         with self._lock:
             self._mirror.journals[stream] = [record]
