@@ -1,4 +1,4 @@
-"""Everything that happens, as one stream of frozen records (delivered by ``actors.bus``), and the kinds that there are.
+"""Events: one stream of frozen records (delivered by ``actors.bus``), and the kinds that there are.
 
 Records carry paths, types, numbers and the exception itself while it is delivered; never a message's body.
 
@@ -64,7 +64,7 @@ class Event:
     journalled: ClassVar[bool] = False
     """True: stores keep its records. A store refuses a record of any other kind when it is to be written."""
     large: ClassVar[str] = ""
-    """The one field that may be large: a store keeps it apart."""
+    """Name of the one field that may be large: a store keeps it apart."""
     begins: ClassVar[str] = ""
     """Name of the span that begins with it: "incarnation", "task" or "attempt"."""
     ends: ClassVar[str] = ""
