@@ -59,8 +59,7 @@ def test_a_tree_may_be_stopped_by_a_signal_handler_that_interrupts_its_use(
     for number in range(ROUNDS):
         tree, stopped = a_tree(**fields), []
         ref = tree.ref("t/w")
-        limit_s = 2.0 if "bounded" in use else LIMIT_S  # the known fault waits for as long
-        alarm(lambda tree=tree, stopped=stopped, limit_s=limit_s: stopped.append(tree.stop(limit_s)))  # type: ignore[misc]
+        alarm(lambda tree=tree, stopped=stopped: stopped.append(tree.stop(LIMIT_S)))  # type: ignore[misc]
         while not stopped:
             try:
                 act(ref)
