@@ -131,8 +131,8 @@ def pytest_collection_finish() -> None:
 
 def _is_serial(item: pytest.Item) -> bool:
     """Say whether a test is marked, or uses the server of PostgreSQL: one server is enough."""
-    parameters = getattr(item, "callspec", None)
-    uses = {*getattr(item, "fixturenames", ()), *map(str, parameters.params.values() if parameters else ())}
+    row = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    uses = {*getattr(item, "fixturenames", ()), *(each for each in row if isinstance(each, str))}
     return item.get_closest_marker(SERIAL) is not None or bool(uses & {"postgres", "postgres_url"})
 
 
