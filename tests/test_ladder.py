@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from actors.errors import Escalated, Failed, RecursionDetectedError
 from actors.tasks.errors import AttemptTimeoutError, BreakerOpenError
 from actors.tasks.events import Standing
-from actors.tasks.ladder import AskPerson, Decision, GiveUp, TryAgain, asked_for, decide, delay_s
+from actors.tasks.ladder import AskPerson, Decision, GiveUp, TryAgain, asked_for, decide
 from actors.tasks.outcome import Failure, Kind
 from actors.tasks.policy import Escalate, Failover, Ladder, Retry
 
@@ -73,15 +73,15 @@ def test_without_a_rung_there_is_one_attempt() -> None:
 def test_each_delay_is_the_factor_longer_up_to_the_longest() -> None:
     rung = Retry(initial_s=0.5, factor=3.0, max_s=4.0, jitter=0.0)
 
-    assert [delay_s(rung, tries, Always()) for tries in (1, 2, 3, 4, 10_000)] == [0.5, 1.5, 4.0, 4.0, 4.0]
+    assert [rung.delay_s(tries, Always()) for tries in (1, 2, 3, 4, 10_000)] == [0.5, 1.5, 4.0, 4.0, 4.0]
 
 
 @given(tries=st.integers(1, 100), luck=st.floats(0, 1, exclude_max=True), jitter=st.floats(0, 1))
 def test_jitter_only_adds_and_never_more_than_its_share(tries: int, luck: float, jitter: float) -> None:
     rung = Retry(initial_s=0.5, max_s=30.0, jitter=jitter)
-    base = delay_s(rung.model_copy(update={"jitter": 0.0}), tries, Always(luck))
+    base = rung.model_copy(update={"jitter": 0.0}).delay_s(tries, Always(luck))
 
-    assert base <= delay_s(rung, tries, Always(luck)) <= base * (1 + jitter) + 1e-9
+    assert base <= rung.delay_s(tries, Always(luck)) <= base * (1 + jitter) + 1e-9
 
 
 def test_the_delay_of_the_decision_is_that_of_the_attempts_so_far() -> None:

@@ -1,22 +1,96 @@
 """What is to be done when something fails or is not good enough, as data: ladders, breakers, answers, verdicts.
 
-Comes in: what a user writes. Goes out: frozen words. What follows from them is decided in ``actors.tasks.ladder``,
+Comes in: what a user writes. Goes out: frozen words. A rung says itself what follows from a failure (``Rung.next``);
+which rung is asked is decided in ``actors.tasks.ladder``. What follows from the rest is decided in
 ``actors.tasks.breaker`` and ``actors.tasks.review``. This module must never import threads, a clock or Pykka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
 from actors import fields
 from actors.errors import Problem
+from actors.spec import Uniform
+from actors.tasks.events import Standing
+from actors.tasks.outcome import Failure, Kind, is_one_of
 from actors.words import Words
 
+# -- rungs of a ladder ---------------------------------------------------------------------------------------
 
-class Retry(Words, frozen=True, kw_only=False):
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """Another attempt, after ``delay_s``."""
+
+    delay_s: float
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class AskPerson:
+    """A question to a person; without an answer it goes on from ``standing``."""
+
+    question: str
+    timeout_s: float | None
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Nothing is left to try."""
+
+
+Decision: TypeAlias = TryAgain | AskPerson | GiveUp
+NextWorker: TypeAlias = Callable[[tuple[str, ...]], str | None]
+"""Given workers that are out of the question, another one that can do it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RungFacts:
+    """What a rung may know besides where the subtask stands and how it failed."""
+
+    worker: str | None
+    """Worker that had the attempt; None: nobody had it."""
+    next_worker: NextWorker
+    uniform: Uniform
+
+
+class Rung(Words, frozen=True, kw_only=False):
+    """Base of all rungs: a new one is a class of this with ``next``. Pure: it decides, and others act."""
+
+    def next(self, position: Standing, failure: Failure, facts: RungFacts) -> Decision | None:  # noqa: ARG002 - a rung's
+        """Decide what follows from a failed attempt.
+
+        Args:
+            position: where the subtask stands: ``position.rung`` is the number of this rung, ``position.tries`` how
+                many attempts have failed on it, before this one.
+            failure: of the attempt.
+            facts: who had it, who else could, and a source of randomness.
+
+        Returns:
+            What is to be done, and from where it goes on then; None: it is the next rung's turn.
+        """
+        return None
+
+    def ask(self, position: Standing, question: str) -> AskPerson | None:  # noqa: ARG002 - of a rung that asks
+        """Ask a person because the worker itself wants it, or an undo failed; None: this rung asks nobody."""
+        return None
+
+    def undo_again_s(self, number: int, failure: Failure, uniform: Uniform) -> float | None:  # noqa: ARG002 - the same
+        """Seconds until an undo that has failed ``number`` times is called again; None: this rung does not."""
+        return None
+
+
+_NEVER: Final = frozenset({Kind.RECURSION, Kind.NOBODY, Kind.DENIED, Kind.REJECTED})
+"""Nothing else comes of trying these again."""
+
+
+class Retry(Rung, frozen=True, kw_only=False):
     """Rung: try again, up to ``max_attempts`` attempts with the first, each after a longer delay."""
 
     max_attempts: Annotated[int, Field(ge=1)] = 3
@@ -42,12 +116,55 @@ class Retry(Words, frozen=True, kw_only=False):
             return [Problem("Retry.max_s", what, "Raise max_s: no delay is longer than it.")]
         return []
 
+    def next(self, position: Standing, failure: Failure, facts: RungFacts) -> Decision | None:
+        """Try again, unless there were enough attempts, or it would fail all the same."""
+        tries = position.tries + 1
+        if tries >= self.max_attempts or not self._may_retry(failure):
+            return None
+        return TryAgain(self.delay_s(tries, facts.uniform), replace(position, tries=tries))
 
-class Failover(Words, frozen=True, kw_only=False):
+    def undo_again_s(self, number: int, failure: Failure, uniform: Uniform) -> float | None:
+        """Seconds until an undo is called again."""
+        return self.delay_s(number, uniform) if number < self.max_attempts and failure.retryable else None
+
+    def delay_s(self, tries: int, uniform: Uniform) -> float:
+        """Seconds before the next attempt, when ``tries`` have failed."""
+        try:
+            base = min(self.initial_s * self.factor ** min(tries - 1, 1024), self.max_s)
+        except OverflowError:
+            base = self.max_s
+        return base + base * self.jitter * uniform.random()
+
+    def _may_retry(self, failure: Failure) -> bool:
+        if failure.over_budget or not failure.retryable or failure.kind in _NEVER:
+            return False
+        types = [each for each in failure.types or _types(failure.error) if issubclass(each, Exception)]
+        # What is no ``Exception`` (SystemExit and its like) can be named by nobody: it goes with everything else.
+        wanted = any(is_one_of(each, self.retry_on) for each in types) or (not types and Exception in self.retry_on)
+        return wanted and not any(is_one_of(each, self.give_up_on) for each in types)
+
+
+def _types(error: BaseException) -> tuple[type[BaseException], ...]:
+    """Type of an error of ours, and that of the error that it has come from."""
+    inner = getattr(error, "error", None)
+    return (type(error), type(inner)) if isinstance(inner, BaseException) else (type(error),)
+
+
+class Failover(Rung, frozen=True, kw_only=False):
     """Rung: go on with another worker that can do it, then with the worker's ``backup``, each with fresh tries."""
 
+    def next(self, position: Standing, failure: Failure, facts: RungFacts) -> Decision | None:
+        """Begin the ladder anew with another worker, where there is one for which it would not fail all the same."""
+        if failure.over_budget or failure.kind is Kind.RECURSION:
+            return None
+        worker, tried = facts.worker, position.tried
+        if worker is not None and worker not in tried:
+            tried = (*tried, worker)
+        other = facts.next_worker(tried)
+        return None if other is None else TryAgain(0.0, replace(position, rung=0, tries=0, target=other, tried=tried))
 
-class Escalate(Words, frozen=True, kw_only=False):
+
+class Escalate(Rung, frozen=True, kw_only=False):
     """Rung: ask a person."""
 
     question: str | None = None
@@ -55,9 +172,18 @@ class Escalate(Words, frozen=True, kw_only=False):
     timeout_s: fields.StartTimeout = None
     """Seconds. Without an answer in time it is the next rung's turn. ``None``: as long as it takes."""
 
+    def next(self, position: Standing, failure: Failure, facts: RungFacts) -> Decision | None:  # noqa: ARG002 - a person
+        """Ask a person, whatever it was."""
+        return self.ask(position, failure.question)
 
-Rung: TypeAlias = Retry | Failover | Escalate
+    def ask(self, position: Standing, question: str) -> AskPerson | None:
+        """Ask a person: its own question comes first."""
+        return AskPerson(self.question or question, self.timeout_s, replace(position, tries=0))
+
+
 Ladder: TypeAlias = tuple[Rung, ...]
+
+# -- breakers ------------------------------------------------------------------------------------------------
 
 
 class Breaker(Words, frozen=True, kw_only=False):

@@ -13,7 +13,7 @@ from pydantic import Field, PlainValidator
 from actors import fields
 from actors.problems import kind, refusal
 from actors.tasks.planner import KeywordPlanner
-from actors.tasks.policy import Escalate, Failover, Retry, Rung
+from actors.tasks.policy import Failover, Retry, Rung
 from actors.words import Words
 
 
@@ -31,7 +31,7 @@ def _some(verb: str) -> PlainValidator:
 def _a_ladder(value: object) -> tuple[Rung, ...]:
     if not isinstance(value, (list, tuple)):
         raise refusal(f"{kind(value)} is no list of rungs", "Write [Retry(), Failover(), Escalate()].")
-    wrong = next((rung for rung in value if not isinstance(rung, (Retry, Failover, Escalate))), None)
+    wrong = next((rung for rung in value if not isinstance(rung, Rung)), None)
     if wrong is not None:
         raise refusal(f"{kind(wrong)} is no rung", "Use Retry(...), Failover() and Escalate(...).")
     return tuple(value)

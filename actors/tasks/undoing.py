@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from actors.callables import is_async
 from actors.errors import Failed
 from actors.messages import Origin
-from actors.tasks import events, ladder
+from actors.tasks import events
 from actors.tasks.attempt import STOP, Attempt, AttemptEnded
 from actors.tasks.classify import NEUTRAL, classify
 from actors.tasks.context import Context
@@ -24,7 +24,7 @@ from actors.tasks.errors import AttemptTimeoutError, NoCapableWorkerError, Store
 from actors.tasks.folding import folded
 from actors.tasks.node import Act, Node, part_of
 from actors.tasks.outcome import Done, Failure, Kind
-from actors.tasks.policy import Escalate, Retry
+from actors.tasks.policy import Ladder
 from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
 from actors.tasks.turns import ENDED, STOPPED
@@ -255,15 +255,16 @@ class Undoing:
 
     def _failed(self, state: TaskState, node: Node, act: Act, failure: Failure) -> None:
         to, number = self._to, node.undo_attempt
-        retry = next((rung for rung in self._rungs(act) if isinstance(rung, Retry)), None)
-        if retry is not None and number < retry.max_attempts and failure.retryable:
-            due = to.time() + ladder.delay_s(retry, number, to.system.random)
+        again = (rung.undo_again_s(number, failure, to.system.random) for rung in self._rungs(act))
+        delay_s = next((each for each in again if each is not None), None)
+        if delay_s is not None:
+            due = to.time() + delay_s
             to.emit(state, events.CompensationRetrying, node.id, act.worker, act.number, number, due, failure.text)
             self._wait_for(state, node, act, due)
         else:
             self._fails(state, node, failure)
 
-    def _rungs(self, act: Act) -> tuple[Any, ...]:
+    def _rungs(self, act: Act) -> Ladder:
         entry = self._to.staff.get(act.worker)
         own = entry.executable.on_failure if entry is not None else None
         return tuple(own if own is not None else self._to.settings.on_failure)
@@ -273,8 +274,9 @@ class Undoing:
         to, act = self._to, node.compensating
         if act is None:
             return
-        rung = next((rung for rung in self._rungs(act) if isinstance(rung, Escalate)), None)
-        limit = rung.timeout_s if rung is not None and rung.timeout_s is not None else ASK_S
+        asks = (rung.ask(node.standing, "") for rung in self._rungs(act))
+        ask = next((each for each in asks if each is not None), None)
+        limit = ask.timeout_s if ask is not None and ask.timeout_s is not None else ASK_S
         now = to.time()
         to.emit(
             state,
