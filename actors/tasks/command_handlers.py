@@ -31,7 +31,7 @@ class CommandHandlers:
             Command.QUEUE: to.launching.put_in_queue,
             Command.ADOPT: to.giving.adopt,
             Command.WAIT: self._wait,
-            Command.HOLD: to.course.hold,
+            Command.HOLD: to.course.holding.hold,
             Command.ANSWER: self._answer,
             Command.SKIP: self._skip,
             Command.LIMIT: to.people.limit,

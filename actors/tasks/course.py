@@ -33,7 +33,7 @@ class Course:
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._to = orchestrator
         self._steps = Steps(orchestrator, self)
-        self._holding = Holding(orchestrator)
+        self.holding = Holding(orchestrator)
         self._deadlines: dict[str, Timer] = {}
 
     # -- beginning -----------------------------------------------------------------------------------------
@@ -128,13 +128,9 @@ class Course:
 
     # -- subtasks ------------------------------------------------------------------------------------------
 
-    def hold(self, state: TaskState, node: Node) -> None:
-        """Have the result of a subtask at hand."""
-        self._holding.hold(state, node)
-
     def result(self, state: TaskState, node: Node) -> Any:
         """The result of one that has succeeded, also where it is not held any more."""
-        return self._holding.results(state, [node.id])[node.id]
+        return self.holding.results(state, [node.id])[node.id]
 
     def look_at_budget(self, state: TaskState) -> None:
         """Something was used up: where it was too much, the task ends with what is done."""
@@ -225,7 +221,7 @@ class Course:
     def _over(self, state: TaskState) -> None:
         """That is recorded: let go of it, and tell who waits once it is kept."""
         report = self.report_of(state)
-        self._holding.forget(state)
+        self.holding.forget(state)
         self._steps.forget(state)
         deadline = self._deadlines.pop(state.id, None)
         if deadline is not None:
@@ -251,15 +247,15 @@ class Course:
         """The results of what it depends on."""
         if not node.spec.depends_on:
             return {}
-        return self._holding.results(state, node.spec.depends_on)
+        return self.holding.results(state, node.spec.depends_on)
 
     def results(self, state: TaskState) -> dict[str, Any]:
         """All results of the plan, also those that are not held any more."""
-        return self._holding.results(state, [node.id for node in state.nodes.values() if node.parent is None])
+        return self.holding.results(state, [node.id for node in state.nodes.values() if node.parent is None])
 
     def result_of(self, state: TaskState, node: Node, act: Act) -> Any:
         """What an undo is told of what is to be undone; None where that is not known."""
-        return self._holding.result_of(state, node, act) if act.done else None
+        return self.holding.result_of(state, node, act) if act.done else None
 
     def addresses(self, state: TaskState, node: Node) -> tuple[Any, ...]:
         """The ancestry of an attempt: those who wait for its task, and the team; never an orchestrator."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.tasks import trying
+from actors.tasks import events, trying
 from actors.tasks.attempt import Attempt
 from actors.tasks.classify import Outcome
 from actors.tasks.node import Node
-from actors.tasks.outcome import Failure
+from actors.tasks.outcome import Done, Failure
 from actors.tasks.state import TaskState
 
 if TYPE_CHECKING:
@@ -32,16 +32,14 @@ class Deciding:
     def ended(self, state: TaskState, node: Node, attempt: Attempt, outcome: Outcome) -> None:
         """An attempt has ended."""
         to = self._to
-        end = trying.AttemptEnd(
-            attempt.worker,
-            attempt.started is not None,
-            attempt.ended_by,
-            attempt.take_used(),
-            attempt.tokens,
-            attempt.counted,
-        )
-        is_wanted = to.delegating.is_wanted(node)
-        to.recording.record(state, trying.after(state, node, end, outcome, self.facts(), is_wanted=is_wanted))
+        if isinstance(outcome, Done):  # there is nothing to decide, and most end like this
+            done = (attempt.worker, node.attempt, outcome.value, attempt.take_used(), attempt.tokens)
+            to.emit(state, events.SubtaskSucceeded, node.id, *done)
+        else:
+            began, used = attempt.started is not None, attempt.take_used()
+            end = trying.AttemptEnd(attempt.worker, began, attempt.ended_by, used, attempt.counted)
+            is_wanted = to.delegating.is_wanted(node)
+            to.recording.record(state, trying.after(state, node, end, outcome, self.facts(), is_wanted=is_wanted))
         to.course.look_at_budget(state)
         to.course.advance(state)
         if state.paused:

@@ -216,8 +216,12 @@ def instructed(subtask: Subtask, goal: str) -> Subtask:
     """The subtask, which is to do what the whole task is about where it says nothing else."""
     if subtask.instruction:
         return subtask
-    copy = subtask.__copy__()
-    copy.__dict__["instruction"] = goal  # not model_copy, which checks all of it again: one is made for each attempt
+    # Neither ``model_copy``, which checks all of it again, nor ``copy``, which copies what nobody changes: one is made
+    # for each attempt.
+    copy = type(subtask).__new__(type(subtask))
+    object.__setattr__(copy, "__dict__", {**subtask.__dict__, "instruction": goal})
+    for name in ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"):
+        object.__setattr__(copy, name, getattr(subtask, name))
     return copy
 
 

@@ -1,4 +1,4 @@
-"""The record that the end of an attempt makes: it succeeded, counts for nothing, or failed and climbs the ladder.
+"""The record that the end of an attempt without a result makes: it counts for nothing, or the ladder is climbed.
 
 Comes in: where the subtask stands, how its attempt has ended (``actors.tasks.classify`` says what that means), and what
 is known of workers. Goes out: the one record that this makes. Pure: nothing is started, and no orchestrator is known
@@ -13,9 +13,9 @@ from typing import NamedTuple
 from actors.errors import Failed, Later
 from actors.spec import Uniform
 from actors.tasks import events, ladder
-from actors.tasks.classify import NEUTRAL, Outcome
+from actors.tasks.classify import NEUTRAL, Neutral
 from actors.tasks.node import UNBEGUN, UNWANTED, Node
-from actors.tasks.outcome import Done, Failure, Kind
+from actors.tasks.outcome import Failure, Kind
 from actors.tasks.policy import Ladder
 from actors.tasks.schedule import LaneKey
 from actors.tasks.staff import Staff
@@ -33,8 +33,6 @@ class AttemptEnd(NamedTuple):
     """Why it was ended from outside."""
     usage: Usage
     """What of it no record has yet."""
-    tokens: int | None
-    """What its result is worth."""
     counted: bool
     """The breaker of its worker has counted it."""
 
@@ -50,11 +48,10 @@ class Facts(NamedTuple):
     random: Uniform
 
 
-def after(state: TaskState, node: Node, end: AttemptEnd, outcome: Outcome, facts: Facts, *, is_wanted: bool) -> Draft:
-    """An attempt has ended; ``is_wanted`` says whether somebody waits for its subtask."""
-    if isinstance(outcome, Done):
-        done = (end.worker, node.attempt, outcome.value, end.usage, end.tokens)
-        return draft(events.SubtaskSucceeded, node.id, *done)
+def after(
+    state: TaskState, node: Node, end: AttemptEnd, outcome: Failure | Neutral | Later, facts: Facts, *, is_wanted: bool
+) -> Draft:
+    """An attempt has ended without a result; ``is_wanted`` says whether somebody waits for its subtask."""
     if outcome is NEUTRAL:
         return _neutral(state, node, end, is_wanted=is_wanted)
     if isinstance(outcome, Later):
