@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from pathlib import Path
 from random import Random
@@ -9,19 +10,28 @@ from random import Random
 import pytest
 
 from tests.faults.two_leaders import LEASE_S, play
+from tests.sizes import only_in_the_whole
 
-HOWS = [
-    pytest.param("kill", id="the leader is killed"),
-    pytest.param("freeze", id="it is frozen and goes on later"),
-    pytest.param("cut", id="its store is cut off"),
-    pytest.param("stop", id="it is stopped in order"),
+HOWS = {
+    "kill": "the leader is killed",
+    "freeze": "it is frozen and goes on later",
+    "cut": "its store is cut off",
+    "stop": "it is stopped in order",
+}
+SAMPLE = {("sqlite", "kill"), ("postgres", "freeze"), ("sqlite", "cut"), ("postgres", "stop")}
+ROWS = [
+    pytest.param(store, how, id=f"{store}-{words}", marks=() if (store, how) in SAMPLE else only_in_the_whole)
+    for store, (how, words) in itertools.product(("sqlite", "postgres"), HOWS.items())
 ]
 
 
 @pytest.mark.serial
 @pytest.mark.slow
-@pytest.mark.parametrize("how", HOWS)
-def test_one_leads_and_the_other_takes_over_and_nothing_is_lost(store_url: str, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize(("store", "how"), ROWS)
+def test_one_leads_and_the_other_takes_over_and_nothing_is_lost(
+    store: str, how: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    store_url = request.getfixturevalue(f"{store}_url")
     seed = secrets.randbelow(10**6)
     print(f"seed {seed}")
 
