@@ -263,9 +263,18 @@ class Course:
             return self._to.desk.addresses(node.chain)
         return self._to.desk.addresses((*chain_of(state, node), self._to.path))
 
-    def forget_strangers(self) -> None:
-        """Steps of tasks that have ended meanwhile."""
-        self._steps.forget_strangers()
+    def drop_stale(self) -> None:
+        """Of a new incarnation: let go of attempts that nobody took up again, and end those that nobody wants."""
+        to = self._to
+        for key, attempt in list(to.ground.attempts.items()):
+            is_held = (
+                to.launching.running.get(key) is attempt or to.undoing.holds(attempt) or self._steps.holds(attempt)
+            )
+            is_step = attempt.role in {"plan", "review", "combine"}
+            if attempt.desk is to.desk and not is_held and (attempt.done or is_step):
+                self.count(attempt)
+                to.ground.forget(attempt)
+                to.launching.end(attempt, "cancel")
 
     def step_ended(self, attempt: Attempt, state: TaskState) -> None:
         """A planner, a reviewer or a synthesizer has come back."""

@@ -175,14 +175,6 @@ class Giving:
             attempt.token = entry.breaker.begin(self._to.time())
         self._to.launching.watch(attempt, node, entry)
 
-    def forget_strangers(self) -> None:
-        """Attempts whose end is recorded already, or whose task is."""
-        to = self._to
-        for key, attempt in list(to.ground.attempts.items()):
-            is_ours = attempt.desk is to.desk and attempt.role == "work"
-            if is_ours and attempt.done and to.launching.running.get(key) is not attempt:
-                to.ground.forget(attempt)
-
 
 def _budget_of(state: TaskState, node: Node) -> Budget | None:
     """What a team may use up: what is left of its own budget, and no more than is left of the whole task's."""

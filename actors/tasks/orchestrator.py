@@ -176,9 +176,7 @@ class Orchestrator(Hardened):
         for state in list(self.states.values()):
             self._resume(state)
         self.task = None
-        self.giving.forget_strangers()
-        self.course.forget_strangers()
-        self.undoing.forget_strangers()
+        self.course.drop_stale()
         self.teamwork.take_over()
         self.delegating.look_again()
         self.act(self.desk.resumed.complete)

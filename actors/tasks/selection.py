@@ -52,19 +52,24 @@ def chain_of(state: TaskState, node: Node) -> tuple[str, ...]:
 
 def serve(staff: Staff, key: LaneKey, now: float) -> Entry | Failure | None:
     """Who takes the next one of a lane; None: those who could are busy or put it off, and the lane waits for them."""
-    asked: list[Entry] = []
-    is_put_off = False
-    for entries in _in_turn(staff, key):
-        asked += entries
-        found = _among(entries, now)
-        if isinstance(found, Entry):
-            return found
-        if found is _Wait.BUSY:
-            break
-        is_put_off = is_put_off or found is _Wait.BREAKER
-    else:
-        if not is_put_off:
-            return _NOBODY
+    primaries = staff.primaries(key)
+    found = _among(primaries, now)  # first, and alone: one who can do it has room most of the time
+    if isinstance(found, Entry):
+        return found
+    asked = primaries
+    if found is not _Wait.BUSY:
+        asked, is_put_off = [*primaries], found is _Wait.BREAKER
+        for entries in _further(staff, key, primaries):
+            asked += entries
+            found = _among(entries, now)
+            if isinstance(found, Entry):
+                return found
+            if found is _Wait.BUSY:
+                break
+            is_put_off = is_put_off or found is _Wait.BREAKER
+        else:
+            if not is_put_off:
+                return _NOBODY
     for entry in asked:  # also those that are down, or refused: they may be the first to be free
         entry.lanes.add(key)
     return None
@@ -74,6 +79,11 @@ def _in_turn(staff: Staff, key: LaneKey) -> Iterator[list[Entry]]:
     """Who is asked, group by group: the next one only where nobody of those before admits."""
     primaries = staff.primaries(key)
     yield primaries
+    yield from _further(staff, key, primaries)
+
+
+def _further(staff: Staff, key: LaneKey, primaries: list[Entry]) -> Iterator[list[Entry]]:
+    """Those after the first group."""
     yield staff.backups(primaries, key.without)
     if key.worker is not None and key.capability is not None:
         without = tuple(sorted({*key.without, key.worker}))

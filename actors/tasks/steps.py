@@ -235,15 +235,9 @@ class Steps:
             self._course.count(attempt)
             self._to.launching.end(attempt, "cancel")
 
-    def forget_strangers(self) -> None:
-        """Of a new incarnation: steps that are not wanted any more."""
-        ground, wanted = self._to.ground, set(self._running.values())
-        for attempt in list(ground.attempts.values()):
-            is_step = attempt.desk is self._to.desk and attempt.role in {"plan", "review", "combine"}
-            if is_step and attempt not in wanted:
-                self._course.count(attempt)
-                ground.forget(attempt)
-                self._to.launching.end(attempt, "cancel")
+    def holds(self, attempt: Attempt) -> bool:
+        """Whether it waits for the end of this one."""
+        return self._running.get(attempt.task) is attempt
 
     def forget(self, state: TaskState) -> None:
         """The task is over."""

@@ -113,12 +113,9 @@ class Undoing:
             is_needed = True  # nobody can tell
         return f"the team {team.id!r}, whose members knew how to undo it, is gone" if is_needed else None
 
-    def forget_strangers(self) -> None:
-        """Of a new incarnation: undos whose end is recorded already."""
-        ground, live = self._to.ground, set(self._live.values())
-        for attempt in list(ground.attempts.values()):
-            if attempt.desk is self._to.desk and attempt.role == "undo" and attempt.done and attempt not in live:
-                ground.forget(attempt)
+    def holds(self, attempt: Attempt) -> bool:
+        """Whether it waits for the end of this one."""
+        return self._live.get(attempt.task) is attempt
 
     # -- one act -------------------------------------------------------------------------------------------
 
