@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, PlainValidator
 
@@ -137,8 +137,10 @@ StartTimeout: TypeAlias = Annotated[float | None, PlainValidator(_start_timeout)
 """Seconds, or None for no limit."""
 Shutdown: TypeAlias = Annotated[float | Literal["brutal_kill", "infinity"], PlainValidator(_shutdown)]
 
-ActorTarget: TypeAlias = Annotated[type[Any] | str | None, PlainValidator(_an_actor)]
-CodeTarget: TypeAlias = Annotated[Callable[..., Any] | str | None, PlainValidator(_some_code)]
+WORK: Final = "the work of a worker"
+"""Mark of a field that says what a worker does, in its annotation: a worker gives exactly one of these fields."""
+ActorTarget: TypeAlias = Annotated[type[Any] | str | None, PlainValidator(_an_actor), WORK]
+CodeTarget: TypeAlias = Annotated[Callable[..., Any] | str | None, PlainValidator(_some_code), WORK]
 Args: TypeAlias = Annotated[tuple[Any, ...], PlainValidator(_args)]
 Kwargs: TypeAlias = Annotated[dict[str, Any], PlainValidator(_kwargs)]
 Expected: TypeAlias = Annotated[Sequence[type[Exception]], PlainValidator(_expected)]

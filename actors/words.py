@@ -15,8 +15,8 @@ from actors import fields
 from actors.errors import ConfigError, DepthError, Problem
 from actors.problems import from_pydantic
 
-CODE_FIELDS = ("actor", "run", "handle", "execute", "output", "undo", "estimate")
-"""Fields that hold, or may hold, a user's code."""
+CODE_FIELDS = ("output", "undo", "estimate")
+"""Fields that hold, or may hold, a user's code, besides those that say what a worker does (``fields.WORK``)."""
 _SECRET = frozenset({"args", "kwargs", "inputs"})
 """Fields that no repr shows: secrets travel there."""
 
@@ -109,13 +109,14 @@ class Words(BaseModel, frozen=True):
         """Show what was given, of code only its name, but no arguments of a worker: secrets travel there."""
         for name in type(self).model_fields:
             if name in self.model_fields_set and name not in _SECRET:
-                yield name, _brief(name, getattr(self, name))
+                is_code = name in CODE_FIELDS or fields.WORK in type(self).model_fields[name].metadata
+                yield name, _brief(name, getattr(self, name), is_code=is_code)
 
 
-def _brief(name: str, value: Any) -> object:
+def _brief(name: str, value: Any, *, is_code: bool) -> object:
     """A field's value for a repr. Only a name of code: a partial or a bound method would show what is bound."""
     if name == "children":
         return f"{len(value)} declared"
-    if name not in CODE_FIELDS or value is None or isinstance(value, (str, int, float, Words)):
+    if not is_code or value is None or isinstance(value, (str, int, float, Words)):
         return value
     return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__qualname__)}"

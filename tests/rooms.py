@@ -80,7 +80,9 @@ FILES: dict[str, str] = {
     "actors/tasks": "tasks/__init__ tasks/public",
     "actors": "__init__",
     "actors/testing": "testing/",
-    "trees/declaration": "config work check check_tasks resolve build offer",
+    "trees/declaration": (
+        "config work kind kind_actor kind_run kind_handle kind_execute kinds check check_tasks resolve build offer"
+    ),
     "trees/store": "store/ ha/leases",
     "trees/views": (
         "task_parts snapshot look look_tasks dump dump_tasks runs run_view declared picture stacks worst command/seen"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from actors.worker import Worker
+from tests.ids import stable
 from tests.targets import (
     Asynchronous,
     AsyncMachine,
@@ -24,8 +25,9 @@ from tests.targets import (
     async_handler,
     body,
 )
-from trees.config import WorkerSpec
-from trees.resolve import ResolveError, async_names, is_async, resolve, target_of
+from trees.config import WorkerSpec, work_fields
+from trees.kinds import KINDS, kind_of
+from trees.resolve import ResolveError, async_names, is_async, resolve
 
 
 @pytest.fixture
@@ -160,7 +162,16 @@ def test_the_async_names_of_a_class_are_its_hooks_and_public_methods_as_overridd
     assert async_names(StockAsync) == ["on_receive"]
 
 
-def test_the_target_of_a_spec_is_its_one_kind_of_work() -> None:
-    assert target_of(WorkerSpec(id="w", actor=Plain)) == ("actor", Plain)
-    assert target_of(WorkerSpec(id="w", run=body)) == ("run", body)
-    assert target_of(WorkerSpec(id="w", handle="a:b")) == ("handle", "a:b")
+@pytest.mark.parametrize(
+    ("field", "value"), [("actor", Plain), ("run", body), ("handle", "a:b"), ("execute", body)], ids=stable
+)
+def test_the_kind_of_a_worker_is_that_of_the_one_field_that_it_gives(field: str, value: Any) -> None:
+    kind, found = kind_of(WorkerSpec(id="w", **{field: value}))
+
+    assert kind is KINDS[field]
+    assert kind.field == field
+    assert found == value
+
+
+def test_each_field_that_says_what_a_worker_does_has_a_kind() -> None:
+    assert tuple(KINDS) == work_fields() == ("actor", "run", "handle", "execute")

@@ -27,7 +27,7 @@ from tests.targets import (
 )
 from trees.check import check
 from trees.config import Mailbox, SupervisorSpec, WorkerSpec
-from trees.resolve import where
+from trees.kinds import where
 
 
 def of_worker(**fields: Any) -> list[Problem]:

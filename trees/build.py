@@ -7,7 +7,6 @@ of its root; ``start_child`` turns one more spec into one more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from actors import spec as core
@@ -22,14 +21,13 @@ from actors.spec import (
     SupervisorRecipe,
     WorkerRecipe,
 )
-from actors.tasks.adapters import adapt
 from actors.tasks.executable import Executable
 from actors.tasks.liaison import Liaison
 from actors.tasks.settings import Tasks
-from actors.worker import actor_recipe, body_recipe, execute_recipe, handle_recipe
 from trees import offer
 from trees.config import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
-from trees.resolve import can_execute, parks, resolve, target_of, where
+from trees.kind import Rules
+from trees.kinds import kind_of, parks, where
 
 
 def build(spec: Spec, *, under_tasks: bool = False) -> ChildSpec:
@@ -90,22 +88,22 @@ class _Builder:
 
     def _executable(self, spec: WorkerSpec) -> Executable | None:
         """Description for others, where it can be given work."""
-        which, target = target_of(spec)
-        if which not in {"actor", "execute"}:
+        kind, value = kind_of(spec)
+        if not kind.may_execute:
             return None
-        key = (which, target if isinstance(target, str) else id(target))
+        key = (kind.field, value if isinstance(value, str) else id(value))
         if key not in self._schemas:
-            found = resolve(target)
-            self._schemas[key] = offer.schemas_of(found) if can_execute(which, found) else None
+            found = kind.find(value)
+            self._schemas[key] = offer.schemas_of(found) if kind.can_execute(found) else None
         schemas = self._schemas[key]
         return None if schemas is None else offer.of_worker(spec, schemas)
 
     def _worker(self, spec: WorkerSpec) -> WorkerRecipe:
         if spec.args or spec.kwargs:
             return _recipe(spec)
-        which, target = target_of(spec)
+        kind, value = kind_of(spec)
         # By identity: the specs keep their functions and mailboxes alive while they are built.
-        key = (which, id(target), spec.dispatch, id(spec.mailbox), spec.expected, spec.crash_on_ask_error)
+        key = (kind.field, id(value), spec.dispatch, id(spec.mailbox), spec.expected, spec.crash_on_ask_error)
         recipe = self._recipes.get(key)
         if recipe is None:
             recipe = self._recipes[key] = _recipe(spec)
@@ -119,27 +117,14 @@ def _orchestrator(tasks: Tasks) -> ChildSpec:
 
 
 def _recipe(spec: WorkerSpec) -> WorkerRecipe:
-    which, target = target_of(spec)
-    args, kwargs = tuple(spec.args), dict(spec.kwargs)
-    code, place = resolve(target), where(spec)
-    if which == "run":
-        return body_recipe(code, args, kwargs, where=place)
-    rules: dict[str, Any] = {
-        "where": place,
-        "bounds": _bounds(spec.mailbox),
-        "expected": tuple(spec.expected),
-        "crash_on_ask_error": spec.crash_on_ask_error,
-    }
-    if which != "execute":
-        return (actor_recipe if which == "actor" else handle_recipe)(code, args, kwargs, **rules)
-    # Of a class each incarnation is a new object, which is adapted when it is made.
-    makes_object = isinstance(code, type)
-    call = _maker(code) if makes_object else adapt(code, args, kwargs).call
-    return execute_recipe(call, args, kwargs, makes_object=makes_object, **rules)
-
-
-def _maker(cls: type[Any]) -> Callable[..., Callable[..., Any]]:
-    return lambda *args, **kwargs: adapt(cls(*args, **kwargs)).call
+    kind, value = kind_of(spec)
+    rules = Rules(
+        where=where(spec),
+        bounds=_bounds(spec.mailbox),
+        expected=tuple(spec.expected),
+        crash_on_ask_error=spec.crash_on_ask_error,
+    )
+    return kind.recipe(kind.find(value), tuple(spec.args), dict(spec.kwargs), rules)
 
 
 def _seconds(shutdown: float | str) -> float:

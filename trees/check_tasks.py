@@ -20,10 +20,9 @@ from actors.errors import Problem
 from actors.problems import kind, listed, nearest
 from actors.spec import ChildSpec
 from actors.tasks.adapters import entry_of, is_unbound
-from actors.worker import is_actor_class
 from trees.config import Spec, SupervisorSpec, WorkerSpec
 from trees.resolve import ResolveError, resolve
-from trees.work import TASK_FIELDS, TEAM_FIELDS, execute_flaw
+from trees.work import TASK_FIELDS, TEAM_FIELDS
 
 ORCHESTRATOR = "orchestrator"
 """The id of the first child of every supervisor with ``tasks``."""
@@ -136,19 +135,6 @@ def _named(spec: Spec, name: str, at: str, siblings: Siblings) -> Iterator[Probl
 
 
 # -- what their code must take --------------------------------------------------------------------------------
-
-
-def flaw_of_execute(found: Any) -> tuple[str, str] | None:
-    """Return the flaws of what ``execute=`` names, for every spec, as (what, hint)."""
-    flaw = execute_flaw(found)
-    if flaw is not None:
-        return flaw
-    if is_actor_class(found) or is_actor_class(type(found)):
-        what = f"{kind(found)} is an actor {'class' if isinstance(found, type) else 'object'}"
-        return what, "Write actor= and the class: its execute is used all the same."
-    if inspect.isabstract(found):
-        return f"{kind(found)} is abstract", "Name a subclass that defines what is missing."
-    return None
 
 
 def takes_work(

@@ -8,6 +8,7 @@ This module must never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -23,9 +24,6 @@ from trees import work
 
 MAX_LEVEL = 3
 """The root is level 1. Nothing stands deeper than this, and on this level itself only workers."""
-
-WORK_FIELDS = ("actor", "run", "handle", "execute")
-"""Fields for the work of a worker: exactly one of these."""
 
 
 class Backoff(Words, frozen=True):
@@ -144,11 +142,17 @@ class WorkerSpec(Words, frozen=True):
 
     @classmethod
     def _misfits(cls, data: Mapping[str, Any]) -> list[Problem]:
-        given = [name for name in WORK_FIELDS if data.get(name) is not None]
+        given = [name for name in work_fields() if data.get(name) is not None]
         if len(given) == 1:
             return []
         what = f"{listed(given, last='and')} together" if given else "declares no work"
-        return [Problem(cls._owner(data), what, f"Give exactly one of {listed(WORK_FIELDS)}.")]
+        return [Problem(cls._owner(data), what, f"Give exactly one of {listed(work_fields())}.")]
+
+
+@functools.cache
+def work_fields() -> tuple[str, ...]:
+    """Fields for the work of a worker: exactly one of these."""
+    return tuple(name for name, field in WorkerSpec.model_fields.items() if fields.WORK in field.metadata)
 
 
 def _children(value: object) -> tuple[WorkerSpec | SupervisorSpec, ...]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from trees.check_tasks import ORCHESTRATOR
 from trees.config import Spec, SupervisorSpec, WorkerSpec
 from trees.dump import worst_case_line
+from trees.kinds import kind_of, parks, where
 from trees.picture import Row, aligned, lines_before
-from trees.resolve import parks, target_of, where
 from trees.worst import crashes_to_give_up, share_of
 
 
@@ -21,7 +21,7 @@ def _rows(spec: Spec, prefix: tuple[str, str], *, under_tasks: bool = False) -> 
     own, below = prefix
     if isinstance(spec, WorkerSpec):
         name = f"{spec.id} ×{spec.pool}" if spec.pool > 1 else spec.id
-        yield Row(own + name, spec.restart, _work(spec), list(_worker_facts(spec, under_tasks=under_tasks)))
+        yield Row(own + name, spec.restart, _shown(spec), list(_worker_facts(spec, under_tasks=under_tasks)))
         return
     limit = f"up to {spec.max_restarts} restarts in {spec.period_s:g} s"
     yield Row(own + spec.id, spec.strategy, "supervisor", [limit, *_common_facts(spec)])
@@ -35,12 +35,9 @@ def _rows(spec: Spec, prefix: tuple[str, str], *, under_tasks: bool = False) -> 
         yield from _rows(child, lines_before(below, last=True), under_tasks=tasks)
 
 
-def _work(spec: WorkerSpec) -> str:
-    """The field and the name of the code: of an object only its type."""
-    field, target = target_of(spec)
-    if isinstance(target, str):
-        return f"{field} {target}"
-    return f"{field} {getattr(target, '__qualname__', type(target).__qualname__)}"
+def _shown(spec: WorkerSpec) -> str:
+    kind, value = kind_of(spec)
+    return kind.shown(value)
 
 
 def _worker_facts(spec: WorkerSpec, *, under_tasks: bool) -> Iterator[str]:

@@ -1,8 +1,7 @@
-"""Resolution of ``actor=``, ``run=``, ``handle=`` and ``execute=``, and of where each runs.
+"""Resolution of what a spec names: the class or function behind an import string, and which of its methods are async.
 
-Comes in: a spec, or one of these fields. Goes out: the class or function itself, whether it is async, and the place
-that runs it. Importing the user's module is the only thing that happens here. This module must never import threads
-or a clock; what a Pykka actor is it asks ``actors.worker``.
+Importing the user's module is the only thing that happens here. This module must never import threads or a clock; what
+a Pykka actor is it asks ``actors.worker``.
 """
 
 from __future__ import annotations
@@ -15,10 +14,7 @@ from typing import Any
 from actors.callables import is_async
 from actors.errors import ActorsError
 from actors.problems import nearest
-from actors.spec import Where
-from actors.tasks.adapters import adapt, entry_of
-from actors.worker import Worker, is_actor_class, is_stock, overrides
-from trees.config import Spec, SupervisorSpec, WorkerSpec
+from actors.worker import Worker, is_stock
 
 HOOKS = ("on_start", "on_receive", "on_stop", "on_failure")
 """The methods that are called on an actor without anybody asking for them by name."""
@@ -34,15 +30,6 @@ class ResolveError(ActorsError):
 
     def __str__(self) -> str:
         return f"{self.what}. {self.hint}"
-
-
-def target_of(spec: WorkerSpec) -> tuple[str, Any]:
-    """The name of the one field that says what the worker does (such as ``actor``), and its value."""
-    if spec.actor is not None:
-        return "actor", spec.actor
-    if spec.run is not None:
-        return "run", spec.run
-    return ("handle", spec.handle) if spec.handle is not None else ("execute", spec.execute)
 
 
 def resolve(target: object) -> Any:
@@ -96,32 +83,6 @@ def _attribute(owner: Any, name: str, target: str) -> Any:
         raise ResolveError(what, "Repair what it does when it is looked up.") from error
 
 
-def can_execute(which: str, found: Any) -> bool:
-    """True where what stands behind ``which`` field can be given work."""
-    if which == "actor":
-        return is_actor_class(found) and not is_stock(found) and overrides(found, "execute")
-    return which == "execute"
-
-
-def parks(spec: Spec, *, under_tasks: bool) -> bool:
-    """True if it is parked, alone, when its restarts are used up.
-
-    What serves an orchestrator is unless it says otherwise: one poisoned task is not to use up the restarts of all.
-    """
-    if not under_tasks or isinstance(spec, SupervisorSpec) or "on_exhausted" in spec.model_fields_set:
-        return spec.on_exhausted == "park"
-    which, target = target_of(spec)
-    return can_execute(which, resolve(target))
-
-
-def executes_async(found: Any) -> bool:
-    """True where what ``execute=`` names gives a coroutine: a function, or the method that is called of an object."""
-    if isinstance(found, type):
-        entry = entry_of(found)
-        return entry is not None and is_async(entry.code)
-    return adapt(found).is_async
-
-
 def async_names(actor: type[Any]) -> list[str]:
     """The hooks and public methods of an actor class that are async, in the order of their classes.
 
@@ -151,20 +112,3 @@ def _members(actor: type[Any]) -> Iterator[tuple[str, object]]:
             if name not in seen:
                 seen.add(name)
                 yield name, member
-
-
-def where(spec: WorkerSpec) -> Where:
-    """Where the worker's code runs, for a spec that the check has passed."""
-    if spec.dispatch != "auto":
-        return Where(spec.dispatch)
-    field, target = target_of(spec)
-    found = resolve(target)
-    if field == "run":
-        return Where.LOOP if is_async(found) else Where.THREAD
-    if field == "handle":
-        return Where.LOOP if is_async(found) else Where.POOL
-    if field == "execute":
-        return Where.LOOP if executes_async(found) else Where.POOL
-    if is_stock(found):
-        return Where.THREAD
-    return Where.LOOP if async_names(found) else Where.POOL

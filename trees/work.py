@@ -100,7 +100,7 @@ def _type(value: str) -> str:
     return "workflow" if value == "skill" else value
 
 
-ExecuteTarget: TypeAlias = Annotated[Any, PlainValidator(_execute)]
+ExecuteTarget: TypeAlias = Annotated[Any, PlainValidator(_execute), fields.WORK]
 TypeWord: TypeAlias = Annotated[Literal["tool", "workflow", "skill", "agent"], AfterValidator(_type)]
 """Skill is another word for workflow, and is kept as that."""
 Capabilities: TypeAlias = Annotated[Collection[str], PlainValidator(_capabilities)]
