@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from actors.errors import ConfigError, DepthError, Problem
 from actors.problems import kind as type_of
 from trees import check_tasks
 from trees.check_tasks import NOBODY, Kin, Siblings
 from trees.config import Spec, SupervisorSpec, WorkerSpec, check_depth
-from trees.kind import Target
+from trees.kind import Target, WorkKind
 from trees.kinds import kind_of
 
 
@@ -84,10 +85,9 @@ class _Checker:
         return {child.id: Kin(can_execute=self._can_execute(child), backup=child.backup) for child in spec.children}
 
     def _can_execute(self, spec: Spec) -> bool:
-        return spec.tasks is not None if isinstance(spec, SupervisorSpec) else self._target(spec).can_execute
+        return spec.tasks is not None if isinstance(spec, SupervisorSpec) else self._target(*kind_of(spec)).can_execute
 
-    def _target(self, spec: WorkerSpec) -> Target:
-        kind, value = kind_of(spec)
+    def _target(self, kind: WorkKind, value: Any) -> Target:
         # By identity, since callables need not be hashable; the spec keeps them alive.
         key = (kind.field, value if isinstance(value, str) else id(value))
         target = self._targets.get(key)
@@ -96,8 +96,8 @@ class _Checker:
         return target
 
     def _worker(self, spec: WorkerSpec, at: str) -> Iterator[Problem]:
-        kind, _ = kind_of(spec)
-        target = self._target(spec)
+        kind, value = kind_of(spec)
+        target = self._target(kind, value)
         yield from check_tasks.rules(spec, at)
         if target.flaws:
             for what, hint in target.flaws:
