@@ -75,7 +75,7 @@ FILES: dict[str, str] = {
         "tasks/orchestrator tasks/hears tasks/course tasks/steps tasks/launching tasks/giving tasks/teamwork "
         "tasks/delegating tasks/ground tasks/desk tasks/effects tasks/liaison tasks/feed tasks/guard "
         "tasks/recipe tasks/turns tasks/recording "
-        "tasks/command_handlers tasks/deciding"
+        "tasks/command_handlers tasks/deciding tasks/undo_dispatch"
     ),
     "actors/tasks": "tasks/__init__ tasks/public",
     "actors": "__init__",

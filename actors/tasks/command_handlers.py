@@ -36,6 +36,7 @@ class CommandHandlers:
             Command.SKIP: self._skip,
             Command.LIMIT: to.people.limit,
             Command.GO_ON: to.people.go_on,
+            Command.UNDO: lambda state, _: to.undoing.advance(state),
         }
         self._follows: dict[type[Any], tuple[Callable[[TaskState, Node], object], ...]] = {
             kind: tuple(self._handlers[command] for command in commands) for kind, commands in FOLLOWS.items()

@@ -5,8 +5,8 @@ Comes in: a record, or the folded state of a task. Goes out: commands, in the or
 dies anywhere between a record and what follows from it loses nothing, and nothing is written twice for the living and
 for the resumed. Pure.
 
-Not in the table yet: what follows from records of the task as a whole (planning, review, undo, its end). That is still
-found by ``Course.advance``, which looks at where the task stands.
+Not in the table yet: what follows from records of the task as a whole (planning, review, its end). That is still found
+by ``Course.advance``, which looks at where the task stands; of an undo it is the same look, live and resumed.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Command(Enum):
     SKIP = "skip what cannot do without it"
     LIMIT = "end the question about it when its time is up"
     GO_ON = "do what the answer about it says, or what no answer means"
+    UNDO = "go on with undoing: this one again, the next one, or the task has ended"
 
     __hash__ = object.__hash__  # that of an Enum is computed anew each time
 
@@ -49,6 +50,8 @@ FOLLOWS: Final[dict[type[events.TaskEvent], tuple[Command, ...]]] = {
     events.EscalationRaised: (Command.PART, Command.LIMIT),
     events.EscalationAnswered: (Command.GO_ON,),
     events.EscalationExpired: (Command.GO_ON,),
+    events.CompensationRetrying: (Command.UNDO,),
+    events.Compensated: (Command.UNDO,),
 }
 """By the kind of a record: what follows from it for its subtask."""
 

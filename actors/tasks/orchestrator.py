@@ -71,7 +71,7 @@ from actors.tasks.suspects import Suspects
 from actors.tasks.task import TaskStatus
 from actors.tasks.teamwork import Teamwork
 from actors.tasks.turns import STOPPED, Turns
-from actors.tasks.undoing import Undoing
+from actors.tasks.undo_dispatch import UndoDispatch
 
 if TYPE_CHECKING:
     from actors.dispatch.timers import Timer
@@ -109,7 +109,7 @@ class Orchestrator(Hardened):
         self.turns = Turns(self)
         self.launching = Launching(self)
         self.giving = Giving(self)
-        self.undoing = Undoing(self)
+        self.undoing = UndoDispatch(self)
         self.course: Course = Course(self)
         self.deciding = Deciding(self)
         self.people = People(self)

@@ -77,10 +77,8 @@ class People:
             return
         if node.compensating is None:
             to.recording.record(state, _decided(state, node, event, to.deciding.facts()))
-        elif isinstance(event, events.EscalationExpired):
-            to.undoing.given_up(state, node, "nobody answered in time")
         else:
-            to.undoing.answered(state, node, event.answer, event.value)
+            to.undoing.answered(state, node, event)
 
 
 def _decided(

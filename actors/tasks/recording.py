@@ -15,13 +15,14 @@ most one live attempt; an idempotency key stays what it was.
 How far this is built:
 
 * **Record**: done. Every event of a task is made and recorded by ``emit``, which fills in path, task and time.
-* **Decide**: ``classify`` (what an end means), ``ladder`` (which rung is next) and ``trying`` (the record that follows
-  from the end of an attempt) are pure; ``deciding`` collects the facts for them. Still with the orchestrator in their
-  hands: ``people`` (the answer to a question), ``undoing``, ``course``, ``steps``, ``delegating``, ``teamwork``. Each
-  becomes functions that return drafts, one module at a time, behind the unchanged journal.
-* **Follow**: done for subtasks: ``actors.tasks.follow`` has the table and ``pending(state)``, ``command_handlers``
-  carries it out; live and resumed go the same way. Yet to come: the task as a whole (``Course.advance``, which looks at
-  the state; ``Undoing._go_on``, ``turns``), ``Delegating.look_again``, and the methods ``forget_strangers``.
+* **Decide**: ``classify`` (what an end means), ``ladder`` (which rung is next), ``trying`` (the record that follows
+  from the end of an attempt) and ``undoing`` (the same of an undo) are pure; ``deciding`` collects the facts for them.
+  Half done: ``people`` (the decision is a pure function, timers stand beside it). Still with the orchestrator in their
+  hands: ``course``, ``steps``, ``delegating``, ``teamwork``. Each becomes functions that return drafts, one module at a
+  time, behind the unchanged journal.
+* **Follow**: done for subtasks and undos: ``actors.tasks.follow`` has the table and ``pending(state)``,
+  ``command_handlers`` carries it out; live and resumed go the same way. Yet to come: the task as a whole
+  (``Course.advance``, which looks at the state, live and resumed) and ``Delegating.look_again``.
 * **Attempt**: still one object that many write. It is to become a frozen spec, an outcome, and the dispatcher's table.
 """
 

@@ -1,330 +1,78 @@
-"""Compensation: what was done, or may have been done, is undone, the newest first, once, and whatever else happens.
+"""The record that the end of an undo makes, and the one that a person's answer about it makes.
 
-It begins when a task cannot succeed any more and nothing of it runs. That an undo is about to be called is recorded
-before it is; one that fails is tried again by the ``Retry`` rungs of its ladder, then a person is asked, for a limited
-time. Nothing cancels it.
+Comes in: where the task stands, what was undone and how that has ended, and what is known of workers. Goes out: a
+record. Pure: undos are called in ``actors.tasks.undo_dispatch``, and no orchestrator is known here.
+
+One that fails is tried again by the ``Retry`` rungs of its ladder. Then a person is asked, for a limited time: it
+cannot hold the task open for ever.
 """
 
 from __future__ import annotations
 
-import pkgutil
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
-
-from actors.callables import is_async
-from actors.errors import Failed
-from actors.messages import Origin
+from actors.errors import Later
 from actors.tasks import events
-from actors.tasks.attempt import STOP, Attempt, AttemptEnded
-from actors.tasks.classify import NEUTRAL, classify
-from actors.tasks.context import Context
-from actors.tasks.errand import Errand
-from actors.tasks.errors import AttemptTimeoutError, NoCapableWorkerError, StoreError
-from actors.tasks.folding import folded
-from actors.tasks.node import Act, Node, part_of
+from actors.tasks.node import Act, Node
 from actors.tasks.outcome import Done, Failure, Kind
 from actors.tasks.policy import Ladder
-from actors.tasks.staff import Entry
 from actors.tasks.state import TaskState
-from actors.tasks.turns import ENDED, STOPPED
-
-if TYPE_CHECKING:
-    from actors.tasks.orchestrator import Orchestrator
+from actors.tasks.task_event import Draft, draft
+from actors.tasks.trying import Facts
 
 ASK_S = 300.0
 """How long a person is asked about an undo that failed, where no ``Escalate`` rung says otherwise."""
 
 
-class Undoing:
-    """The compensations of one orchestrator's tasks; one act at a time of each."""
+def after(
+    state: TaskState, node: Node, act: Act, outcome: Done | Failure | Later, facts: Facts, *, nothing: bool
+) -> Draft:
+    """An undo has ended; ``nothing`` says that there was nothing to undo."""
+    if isinstance(outcome, Done):
+        return draft(events.Compensated, node.id, act.worker, act.number, nothing=nothing)
+    failure = outcome if isinstance(outcome, Failure) else Failure(Kind.FAILED, outcome)
+    number = node.undo_attempt
+    again = (rung.undo_again_s(number, failure, facts.random) for rung in _rungs(act, facts))
+    delay_s = next((each for each in again if each is not None), None)
+    if delay_s is None:
+        return given_to_a_person(state, node, act, failure, facts)
+    due = facts.now + delay_s
+    return draft(events.CompensationRetrying, node.id, act.worker, act.number, number, due, failure.text)
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._to = orchestrator
-        self._live: dict[str, Attempt] = {}
-        """By task."""
-        self._left: dict[str, list[tuple[int, Node, Act]]] = {}
-        """By task: what may have to be undone, the one that was begun last at the end. Made once for each task."""
 
-    def advance(self, state: TaskState) -> None:
-        """Undo the next act, or end the task."""
-        if state.id in self._live:
-            return
-        under_way = state.nodes[state.undoing] if state.undoing is not None else None
-        if under_way is not None:
-            if under_way.escalation is None:
-                self._go_on(state, under_way)
-            return
-        found = self._next(state)
-        if found is None:
-            self._left.pop(state.id, None)
-            ending = state.ending
-            assert ending is not None  # noqa: S101 - it is the phase that follows it
-            self._to.course.finish(state, ending.status)
-            return
-        node, act = found
-        self._begin(state, node, act, 1)
+def given_to_a_person(state: TaskState, node: Node, act: Act, failure: Failure, facts: Facts) -> Draft:
+    """Nothing is left to try."""
+    asks = (rung.ask(node.standing, "") for rung in _rungs(act, facts))
+    ask = next((each for each in asks if each is not None), None)
+    return draft(
+        events.EscalationRaised,
+        node.id,
+        f"{state.id}:{node.id}:{state.raised + 1}",
+        f"{node.id} could not be undone. What now?",
+        failure.text,
+        facts.now + (ask.timeout_s if ask is not None and ask.timeout_s is not None else ASK_S),
+        node.standing,
+        undoing=True,
+        kind=failure.kind.value,
+        worker=act.worker,
+    )
 
-    def _next(self, state: TaskState) -> tuple[Node, Act] | None:
-        """Of what is to be undone and can be, the act that was begun last."""
-        left = self._left.get(state.id)
-        if left is None:
-            acts = [(act.seq, node, act) for node in state.nodes.values() for act in node.acts or () if act.needs_undo]
-            left = self._left[state.id] = sorted(acts, key=lambda each: each[0])
-        while left:
-            _, node, act = left.pop()
-            if act.needs_undo and self._how(state, node, act) is not None:
-                return node, act
+
+def answered(node: Node, act: Act, event: events.EscalationAnswered | events.EscalationExpired) -> Draft | None:
+    """A person has said what is to be done about an undo that failed, or nobody has; None: it is called once more."""
+    if isinstance(event, events.EscalationExpired):
+        return _stands(node, act, "nobody answered in time")
+    if event.answer in {"approve", "respond"}:
         return None
-
-    def _how(self, state: TaskState, node: Node, act: Act) -> Callable[..., Any] | Entry | str | None:
-        """What undoes an act: code, a worker, the team that did it; a text where that is gone; None: nothing."""
-        entry = self._to.staff.was(act.worker)
-        declared = node.spec.undo
-        if declared is None and entry is not None:
-            declared = entry.executable.undo
-        if declared is None and entry is None and act.undoable:
-            return f"{act.worker!r}, which knew how to undo it, is gone"
-        if declared is None:
-            # What a team finished is done, also where the act is open (it gave way) or its result was refused above.
-            is_teams = entry is not None and entry.is_team and act.needs_undo
-            return self._by_team(state, node, act, entry) if is_teams and entry is not None else None
-        code: Callable[..., Any]
-        if not isinstance(declared, str):
-            code = declared
-            return code
-        if ":" not in declared:
-            by = self._to.staff.get(declared)
-            return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
-        return partial(_imported, declared)
-
-    def _by_team(self, state: TaskState, node: Node, act: Act, team: Entry) -> Entry | str | None:
-        """The team that did it; where that is gone, a text if its members had done what only they could undo."""
-        if not team.is_gone:
-            return team
-        part = part_of(state.id, node, act, state.ids)
-        try:
-            kept = self._to.store.read(part)
-            nodes = folded(part, kept).nodes.values() if kept else ()
-            is_needed = any(
-                each.needs_undo and (each.undoable or of.spec.undo) for of in nodes for each in of.acts or ()
-            )
-        except StoreError:
-            is_needed = True  # nobody can tell
-        return f"the team {team.id!r}, whose members knew how to undo it, is gone" if is_needed else None
-
-    def holds(self, attempt: Attempt) -> bool:
-        """Whether it waits for the end of this one."""
-        return self._live.get(attempt.task) is attempt
-
-    # -- one act -------------------------------------------------------------------------------------------
-
-    def _go_on(self, state: TaskState, node: Node) -> None:
-        """Of a new incarnation: one was under way, or waited for its time."""
-        act = node.compensating
-        if act is None:
-            return
-        if node.due is not None:
-            self._wait_for(state, node, act, node.due)
-        else:
-            self._begin(state, node, act, node.undo_attempt)
-
-    def _wait_for(self, state: TaskState, node: Node, act: Act, due: float) -> None:
-        """Call it again when its time has come."""
-        number = node.undo_attempt + 1
-
-        def again() -> None:
-            if node.compensating is act and node.due == due and state.final is None:
-                self._begin(state, node, act, number)
-
-        if due <= self._to.time():
-            again()
-        else:
-            self._to.at(due, again)
-
-    def _begin(self, state: TaskState, node: Node, act: Act, number: int) -> None:
-        """Have it called when its turn has come; or go on with a call that another incarnation had begun."""
-        to, how = self._to, self._how(state, node, act)
-
-        def start() -> None:
-            to.emit(state, events.Compensating, node.id, act.worker, act.number, number)
-
-        key = f"{state.id}/{node.id}#{act.number}.{act.worker}~undo.{number}"
-        attempt = to.ground.attempts.get(key)
-        if attempt is None:
-            failure = self._hindered(state, node, how)
-            if failure is not None:
-                if state.undoing is None or node.undo_attempt != number:
-                    start()
-                self._fails(state, node, failure)
-                return
-            attempt = to.ground.attempts[key] = self._attempt(state, node, act, number, key)
-            if isinstance(how, Entry):
-                attempt.worker, attempt.path = how.id, how.path
-            else:
-                code: Any = how
-                Errand(to.ground, attempt, partial(_undo, code, node.id), is_async=is_async(code))
-        self._live[state.id] = attempt
-        if attempt.done or attempt.errand is not None:
-            to.turns.want(state, attempt, start)
-        elif isinstance(how, Entry):
-            to.turns.want(state, attempt, start, partial(self._give, entry=how))
-        else:
-            attempt.fail(AttemptEnded(STOP))  # whoever had it is gone
-
-    def _hindered(self, state: TaskState, node: Node, how: object) -> Failure | None:
-        """Why it is not called: nobody can do it, or it has perhaps killed its process once too often."""
-        if how is None or isinstance(how, str):
-            return Failure(Kind.NOBODY, NoCapableWorkerError(state.id, (how or "its undo",), ()))
-        if not state.step or (isinstance(how, Entry) and how.is_team):
-            return None
-        lost = self._to.turns.lost(state, "undo of subtask", node.id)
-        return Failure(Kind.LOST, lost) if lost is not None else None
-
-    def _limit(self, attempt: Attempt) -> None:
-        """As long as a step, from when it has begun: it may have to wait for a worker that has something else to do."""
-        if self._to.settings.step_timeout_s is not None:
-            self._to.launching.watch_limits(attempt, self._to.settings.step_timeout_s, None)
-
-    def _attempt(self, state: TaskState, node: Node, act: Act, number: int, key: str) -> Attempt:
-        to = self._to
-        result = to.course.result_of(state, node, act)
-        chain = to.course.addresses(state, node)
-        attempt = Attempt(key, to.desk, state.id, node.spec, act.worker, f"{to.path}/{act.worker}", chain=chain)
-        attempt.role = "undo"
-        attempt.nested = part_of(state.id, node, act, state.ids)
-        attempt.context = Context(
-            attempt,
-            goal=state.task.goal,
-            inputs={**state.task.inputs, **node.spec.inputs},
-            results={node.id: result},
-            feedback="",
-            number=number,
-            idempotency_key=f"{state.id}/{node.id}/{act.number}/undo",
-        )
-        return attempt
-
-    def _give(self, attempt: Attempt, entry: Entry) -> None:
-        self._limit(attempt)
-        if entry.is_team:
-            self._to.giving.give(attempt, entry, None)
-            return
-        if not self._to.ground.may_start() or not attempt.give_once():
-            return
-        running = (box for path, box in entry.boxes.items() if entry.members.get(path) == "running")
-        box = next(iter(entry.free), None) or next(running, None) or next(iter(entry.boxes.values()))
-        attempt.member = box
-        refusal = box.admit((attempt, attempt, attempt.origin(Origin)))
-        if refusal is not None:
-            attempt.fail(self._to.system.stopped_error(box.path, refusal))
-
-    # -- its end -------------------------------------------------------------------------------------------
-
-    def ended(self, attempt: Attempt, state: TaskState) -> None:
-        """An undo has come back."""
-        if self._live.get(state.id) is not attempt:
-            return
-        del self._live[state.id]
-        self._to.course.count(attempt)
-        node = state.nodes[attempt.subtask.id]
-        act = node.compensating
-        if act is None:
-            return
-        outcome = classify(attempt)
-        if isinstance(outcome, Done):
-            self._done(state, node, act, nothing=isinstance(attempt.undone, list) and not attempt.undone)
-        elif outcome is NEUTRAL:
-            self._to.turns.put_back(state, STOPPED if self._to.closing else ENDED)
-            self._to.ground.forget(attempt)
-            self._to.at(self._to.time() + NEUTRAL_S, lambda: self.advance(state))
-        elif isinstance(outcome, Failure):
-            if outcome.kind is Kind.TIMEOUT:
-                limit = self._to.settings.step_timeout_s or 0.0
-                outcome = Failure(Kind.TIMEOUT, AttemptTimeoutError(node.id, node.undo_attempt, "step", limit))
-            self._failed(state, node, act, outcome)
-        else:
-            self._failed(state, node, act, Failure(Kind.FAILED, outcome))
-
-    def _done(self, state: TaskState, node: Node, act: Act, *, nothing: bool = False) -> None:
-        to = self._to
-        to.emit(state, events.Compensated, node.id, act.worker, act.number, nothing=nothing)
-        self.advance(state)
-
-    def _failed(self, state: TaskState, node: Node, act: Act, failure: Failure) -> None:
-        to, number = self._to, node.undo_attempt
-        again = (rung.undo_again_s(number, failure, to.system.random) for rung in self._rungs(act))
-        delay_s = next((each for each in again if each is not None), None)
-        if delay_s is not None:
-            due = to.time() + delay_s
-            to.emit(state, events.CompensationRetrying, node.id, act.worker, act.number, number, due, failure.text)
-            self._wait_for(state, node, act, due)
-        else:
-            self._fails(state, node, failure)
-
-    def _rungs(self, act: Act) -> Ladder:
-        entry = self._to.staff.get(act.worker)
-        own = entry.executable.on_failure if entry is not None else None
-        return tuple(own if own is not None else self._to.settings.on_failure)
-
-    def _fails(self, state: TaskState, node: Node, failure: Failure) -> None:
-        """Ask a person, for a limited time: it cannot hold the task open for ever."""
-        to, act = self._to, node.compensating
-        if act is None:
-            return
-        asks = (rung.ask(node.standing, "") for rung in self._rungs(act))
-        ask = next((each for each in asks if each is not None), None)
-        limit = ask.timeout_s if ask is not None and ask.timeout_s is not None else ASK_S
-        now = to.time()
-        to.emit(
-            state,
-            events.EscalationRaised,
-            node.id,
-            f"{state.id}:{node.id}:{state.raised + 1}",
-            f"{node.id} could not be undone. What now?",
-            failure.text,
-            now + limit,
-            node.standing,
-            undoing=True,
-            kind=failure.kind.value,
-            worker=act.worker,
-        )
-
-    def answered(self, state: TaskState, node: Node, answer: str, value: Any) -> None:
-        """A person said what is to be done about an undo that failed."""
-        act = node.compensating
-        if act is None:
-            return
-        if answer in {"approve", "respond"}:
-            self._begin(state, node, act, node.undo_attempt + 1)
-        elif answer == "edit":
-            self._done(state, node, act)
-        else:
-            self.given_up(state, node, f"a person said no: {value}" if value else "a person said no")
-
-    def given_up(self, state: TaskState, node: Node, why: str) -> None:
-        """It stays done, and the report says so."""
-        to, act = self._to, node.compensating
-        if act is None:
-            return
-        error = f"{why}; it had failed: {node.undo_error}"
-        to.emit(state, events.Compensated, node.id, act.worker, act.number, error)
-        self.advance(state)
+    if event.answer == "edit":
+        return draft(events.Compensated, node.id, act.worker, act.number)
+    return _stands(node, act, f"a person said no: {event.value}" if event.value else "a person said no")
 
 
-def _undo(how: Callable[..., Any], subtask: str, task: Any, context: Any) -> Any:
-    """Call code that undoes: with the result, which it may change."""
-    return how(task, context.results[subtask], context)
+def _stands(node: Node, act: Act, why: str) -> Draft:
+    """It stays done, and the report says so."""
+    return draft(events.Compensated, node.id, act.worker, act.number, f"{why}; it had failed: {node.undo_error}")
 
 
-def _imported(name: str, task: Any, result: Any, context: Any) -> Any:
-    """Call ``module:attr``; importing it runs code of the user's, so it is done where that runs."""
-    try:
-        found: Any = pkgutil.resolve_name(name)
-    except Exception as error:
-        said = f"{name!r}, which is to undo it, could not be imported: {type(error).__name__}"
-        raise Failed(said, retryable=False) from error
-    return found(task, result, context)
-
-
-NEUTRAL_S = 0.05
-"""How soon an undo is called again whose worker was just being stopped."""
+def _rungs(act: Act, facts: Facts) -> Ladder:
+    entry = facts.staff.get(act.worker)
+    own = entry.executable.on_failure if entry is not None else None
+    return tuple(own if own is not None else facts.ladder)
