@@ -17,7 +17,8 @@ How a task flows through these modules, which is also the order in which to read
   (what follows from a record, live and resumed; ``command_handlers`` do it), ``breaker``.
 * **A task**: ``course`` (its phases), ``steps`` (plan, review, combine) run as an ``errand`` in one of the ``slots``
   when it is their turn (``turns``), its sync code ``aside``, ``review``, ``synthesis``, ``people`` (escalations),
-  ``undoing`` with ``undo_dispatch`` (compensation), ``holding``, ``context_store``, ``report_cache`` and ``tokens`` (what is held of results,
+  ``undoing`` with ``undo_dispatch`` (compensation), ``holding``,
+  ``context_store``, ``report_cache`` and ``tokens`` (what is held of results,
   and how much that is).
 * **Among others**: ``teamwork`` (teams), ``delegating`` and ``deadlock`` (context.ask), ``ground``, ``desk``, ``guard``
   and ``lease`` (what outlives an orchestrator: what is shared, its public side, over which tasks it died, whether it
