@@ -25,7 +25,7 @@ from tests.targets import (
     async_handler,
     body,
 )
-from trees.config import WorkerSpec, work_fields
+from trees.config import WorkerSpec, kind_fields
 from trees.kinds import KINDS, kind_of
 from trees.resolve import ResolveError, async_names, is_async, resolve
 
@@ -174,4 +174,4 @@ def test_the_kind_of_a_worker_is_that_of_the_one_field_that_it_gives(field: str,
 
 
 def test_each_field_that_says_what_a_worker_does_has_a_kind() -> None:
-    assert tuple(KINDS) == work_fields() == ("actor", "run", "handle", "execute")
+    assert tuple(KINDS) == kind_fields() == ("actor", "run", "handle", "execute")

@@ -142,15 +142,15 @@ class WorkerSpec(Words, frozen=True):
 
     @classmethod
     def _misfits(cls, data: Mapping[str, Any]) -> list[Problem]:
-        given = [name for name in work_fields() if data.get(name) is not None]
+        given = [name for name in kind_fields() if data.get(name) is not None]
         if len(given) == 1:
             return []
         what = f"{listed(given, last='and')} together" if given else "declares no work"
-        return [Problem(cls._owner(data), what, f"Give exactly one of {listed(work_fields())}.")]
+        return [Problem(cls._owner(data), what, f"Give exactly one of {listed(kind_fields())}.")]
 
 
 @functools.cache
-def work_fields() -> tuple[str, ...]:
+def kind_fields() -> tuple[str, ...]:
     """Fields for the work of a worker: exactly one of these."""
     return tuple(name for name, field in WorkerSpec.model_fields.items() if fields.WORK in field.metadata)
 
