@@ -20,10 +20,14 @@ declare both with ``trees`` and start the tree in your own program. What you may
 
 from typing import TYPE_CHECKING, Any
 
-from actors.child import ChildInfo
-from actors.child_state import ChildCounts, LastExit
-from actors.clock import Clock, SystemClock
-from actors.errors import (
+from actors.messaging.envelope import carry
+from actors.messaging.message_errors import ActorStoppedError, ParkedError, ReplyTimeoutError, TreeDownError
+from actors.messaging.ref import Ref
+from actors.messaging.reply import Reply
+from actors.messaging.worker_api import ref, sleep, stopping
+from actors.model.child_state import ChildCounts, LastExit
+from actors.model.clock import Clock, SystemClock
+from actors.model.errors import (
     ActorsError,
     BlockingAskError,
     ChildError,
@@ -44,7 +48,7 @@ from actors.errors import (
     UnknownPathError,
     WorkerCrashedError,
 )
-from actors.events import (
+from actors.model.events import (
     CallbackRaised,
     ChildAbandoned,
     ChildExited,
@@ -66,11 +70,7 @@ from actors.events import (
     TreeStarted,
     TreeStopped,
 )
-from actors.here import ref, sleep, stopping
-from actors.message_errors import ActorStoppedError, ParkedError, ReplyTimeoutError, TreeDownError
-from actors.messages import carry
-from actors.ref import Ref
-from actors.reply import Reply
+from actors.supervision.child import ChildInfo
 from actors.worker import Worker
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Workers: the class to derive from, and the workers made from plain functions.
 
-A supervisor asks a recipe (``actors.spec.WorkerRecipe``) for a new object per incarnation, and wants to know whether
-user code would run when it starts, stops or fails. Where none would, it need not leave its own thread for that.
+A supervisor asks a recipe (``actors.model.spec.WorkerRecipe``) for a new object per incarnation, and wants to know
+whether user code would run when it starts, stops or fails. Where none would, it need not leave its own thread for that.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, TypeGuard
 
 import pykka
 
-from actors.base import Hardened, build, harden
-from actors.mailbox import Refusal
-from actors.messages import CURRENT, Internal
-from actors.spec import UNBOUNDED, Bounds, Where, WorkerRecipe
+from actors.execution.pykka_bridge import ManagedActor, build, managed
+from actors.messaging.envelope import CURRENT, SystemMessage
+from actors.messaging.mailbox import Refusal
+from actors.model.spec import UNBOUNDED, DispatcherKind, MailboxLimit, WorkerRecipe
 
 
-class Worker(Hardened):
+class Worker(ManagedActor):
     """A worker with state: derive from it, and declare it with ``WorkerSpec(id=..., actor=YourClass)``.
 
     The hooks are Pykka's, each of them sync or ``async``: ``on_start``, ``on_receive(message)``, ``on_stop``,
@@ -64,14 +64,14 @@ class Worker(Hardened):
         raise NotImplementedError(f"{type(self).__name__} has no execute(task, context)")
 
 
-class ExecuteWorker(Hardened):
+class ExecuteWorker(ManagedActor):
     """``execute=``: code that does one piece of work at a time; what is sent to it otherwise is a dead letter."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self.execute = call
 
     def _regrow_receive(self, message: Any) -> Any:
-        if issubclass(type(message), Internal):
+        if issubclass(type(message), SystemMessage):
             return message.handle(self)
         current = CURRENT.get()
         if current is not None:
@@ -79,7 +79,7 @@ class ExecuteWorker(Hardened):
         return None
 
 
-class FunctionWorker(Hardened):
+class FunctionWorker(ManagedActor):
     """``handle=``: a function that takes one message at a time. It has no state, so incarnations share it."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ class FunctionWorker(Hardened):
         return self._function
 
 
-class BodyWorker(Hardened):
+class BodyWorker(ManagedActor):
     """``run=``: a function that is the worker's whole life."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -106,13 +106,13 @@ def actor_recipe(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     *,
-    where: Where,
-    bounds: Bounds = UNBOUNDED,
+    where: DispatcherKind,
+    bounds: MailboxLimit = UNBOUNDED,
     expected: tuple[type[BaseException], ...] = (),
     crash_on_ask_error: bool = False,
 ) -> WorkerRecipe:
     """The recipe for ``actor=``: a Worker, or a stock ``pykka.ThreadingActor``."""
-    hardened = harden(cls)
+    hardened = managed(cls)
     return WorkerRecipe(
         make=lambda life: build(hardened, life, args, kwargs),
         where=where,
@@ -131,8 +131,8 @@ def handle_recipe(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     *,
-    where: Where,
-    bounds: Bounds = UNBOUNDED,
+    where: DispatcherKind,
+    bounds: MailboxLimit = UNBOUNDED,
     expected: tuple[type[BaseException], ...] = (),
     crash_on_ask_error: bool = False,
 ) -> WorkerRecipe:
@@ -156,8 +156,8 @@ def execute_recipe(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     *,
-    where: Where,
-    bounds: Bounds = UNBOUNDED,
+    where: DispatcherKind,
+    bounds: MailboxLimit = UNBOUNDED,
     expected: tuple[type[BaseException], ...] = (),
     crash_on_ask_error: bool = False,
     makes_object: bool = False,
@@ -201,7 +201,7 @@ def execute_recipe(
 
 
 def body_recipe(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, where: Where
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, where: DispatcherKind
 ) -> WorkerRecipe:
     """The recipe for ``run=``."""
     worker = BodyWorker(function, args, kwargs)
@@ -216,7 +216,7 @@ def body_recipe(
     )
 
 
-# -- what trees.check asks ---------------------------------------------------------------------------------
+# -- what trees.declaration.check asks ---------------------------------------------------------------------------------
 
 
 def is_actor_class(target: object) -> TypeGuard[type[Any]]:
@@ -236,4 +236,4 @@ def _builds_plain(cls: type[Any]) -> bool:
 
 def overrides(cls: type[Any], hook: str) -> bool:
     """True where the class brings its own version of a hook."""
-    return getattr(cls, hook, None) not in {getattr(base, hook, None) for base in (pykka.Actor, Hardened, Worker)}
+    return getattr(cls, hook, None) not in {getattr(base, hook, None) for base in (pykka.Actor, ManagedActor, Worker)}

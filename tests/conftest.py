@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import pytest
 from loguru import logger
 
-from actors.tasks.orchestrator import Orchestrator
+from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.testing import no_stray_actors
-from tests import hatchery
-from tests.databases import postgres, postgres_url, sqlite_url, store_url
-from tests.lanes import (
+from tests.support import hatchery
+from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
+from tests.support.lanes import (
     pytest_cmdline_main,
     pytest_collection_finish,
     pytest_collection_modifyitems,
@@ -24,7 +24,7 @@ from tests.lanes import (
     pytest_terminal_summary,
     pytest_xdist_make_scheduler,
 )
-from tests.waiting import stranded
+from tests.support.waiting import stranded
 
 __all__ = [
     "no_stray_actors",

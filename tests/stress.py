@@ -42,7 +42,7 @@ def busy_cores() -> Iterator[None]:
 
 def run_round(tests: list[str], interval_s: float, timeout_s: float) -> tuple[bool, str]:
     """One run of the tests: whether they passed, and what was printed."""
-    pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "tests.stress_plugin", "-p", "no:cacheprovider"]
+    pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "tests.support.stress_plugin", "-p", "no:cacheprovider"]
     environment = os.environ | {"REGROW_SWITCHINTERVAL": str(interval_s)}
     try:
         done = subprocess.run(

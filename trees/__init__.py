@@ -1,6 +1,24 @@
 """Trees of supervisors and workers, declared, checked, started and shown, and the tasks that they work on."""
 
-from actors.tasks.errors import (
+from actors.tasks.journal.report import Report, SubtaskReport
+from actors.tasks.journal.subtask_state import Escalation
+from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.model.outcome import Done
+from actors.tasks.model.policy import (
+    Approve,
+    Breaker,
+    Check,
+    Edit,
+    Escalate,
+    Failover,
+    Reject,
+    Respond,
+    Retry,
+    Verdict,
+)
+from actors.tasks.model.store_events import JournalDamaged, OrderDamaged, StorePaused, StoreResumed, TaskStranded
+from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
+from actors.tasks.model.task_errors import (
     AttemptTimeoutError,
     BreakerOpenError,
     BudgetExceededError,
@@ -18,7 +36,7 @@ from actors.tasks.errors import (
     TaskTimeoutError,
     UnknownTaskError,
 )
-from actors.tasks.events import (
+from actors.tasks.model.task_events import (
     BreakerClosed,
     BreakerHalfOpened,
     BreakerOpened,
@@ -54,34 +72,16 @@ from actors.tasks.events import (
     TaskSubmitted,
     UsageTold,
 )
-from actors.tasks.executable import ExecutableInfo
-from actors.tasks.node import Escalation
-from actors.tasks.outcome import Done
-from actors.tasks.planner import CapabilityPlanner, KeywordPlanner, ModelPlanner, StaticPlan
-from actors.tasks.policy import (
-    Approve,
-    Breaker,
-    Check,
-    Edit,
-    Escalate,
-    Failover,
-    Reject,
-    Respond,
-    Retry,
-    Verdict,
-)
-from actors.tasks.report import Report, SubtaskReport
-from actors.tasks.settings import Tasks
-from actors.tasks.store_events import JournalDamaged, OrderDamaged, StorePaused, StoreResumed, TaskStranded
-from actors.tasks.synthesis import Last, ModelSynthesizer, Verbatim
-from actors.tasks.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
-from trees.config import Backoff, Mailbox, SupervisorSpec, WorkerSpec
+from actors.tasks.planning.planners import CapabilityPlanner, KeywordPlanner, ModelPlanner, StaticPlan
+from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.results.synthesis import Last, ModelSynthesizer, Verbatim
+from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
+from trees.ha.ha_settings import HA
 from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
-from trees.ha.settings import HA
-from trees.handle import TaskHandle
-from trees.start import start, start_async
+from trees.host.start import start, start_async
+from trees.host.task_handle import TaskHandle
+from trees.host.tree import Tree
 from trees.store import Keep
-from trees.tree import Tree
 
 __all__ = [
     "HA",

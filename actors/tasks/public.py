@@ -3,8 +3,10 @@
 This module is loaded when the first of them is asked for: the runtime itself needs none.
 """
 
-from actors.tasks.context import Context
-from actors.tasks.events import (
+from actors.tasks.execution.context import Context
+from actors.tasks.model.outcome import Done
+from actors.tasks.model.task import Usage
+from actors.tasks.model.task_events import (
     BreakerClosed,
     BreakerHalfOpened,
     BreakerOpened,
@@ -40,8 +42,6 @@ from actors.tasks.events import (
     TaskSubmitted,
     UsageTold,
 )
-from actors.tasks.outcome import Done
-from actors.tasks.task import Usage
 
 __all__ = [
     "BreakerClosed",

@@ -16,16 +16,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actors.testing.clock import ManualClock
-from actors.testing.faulty import AsyncFaultyWorker, Fault, FaultyWorker, Hang
-from actors.testing.model import FakeModel
-from actors.testing.quiet import settle
-from actors.testing.scripted import AsyncScriptedExecutable, Call, ScriptedExecutable
-from actors.testing.steps import Crash, Echo, InTurn, Slow
-from actors.testing.stray import leaving_nothing_behind
+from actors.testing.fake_model import FakeModel
+from actors.testing.faulty_workers import AsyncFaultyWorker, Fault, FaultyWorker, Hang
+from actors.testing.leak_check import leaving_nothing_behind
+from actors.testing.manual_clock import ManualClock
+from actors.testing.quiescence import settle
+from actors.testing.script import Crash, Echo, InTurn, Slow
+from actors.testing.scripted_executable import AsyncScriptedExecutable, Call, ScriptedExecutable
 
 if TYPE_CHECKING:
-    from actors.testing.fixture import no_stray_actors
+    from actors.testing.pytest_plugin import no_stray_actors
 
 
 def __getattr__(name: str) -> Any:
@@ -33,7 +33,7 @@ def __getattr__(name: str) -> Any:
     if name != "no_stray_actors":
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    from actors.testing.fixture import no_stray_actors  # noqa: PLC0415 - only where it is used
+    from actors.testing.pytest_plugin import no_stray_actors  # noqa: PLC0415 - only where it is used
 
     return no_stray_actors
 

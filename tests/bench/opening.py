@@ -15,11 +15,11 @@ from contextlib import closing
 from pathlib import Path
 from time import perf_counter
 
-from actors.events import Event
-from actors.tasks import events
-from actors.tasks.naming import NEW_IDS
-from actors.tasks.task import Plan, Task, TaskStatus
-from actors.tasks.written import encode
+from actors.model.events import Event
+from actors.tasks.journal.codec import encode
+from actors.tasks.model import task_events
+from actors.tasks.model.task import Plan, Task, TaskStatus
+from actors.tasks.model.task_ids import NEW_IDS
 from tests.bench.sides import logs_to_nowhere
 from tests.bench.table import QUICK, Row, Size, limit, seconds
 from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
@@ -62,15 +62,15 @@ def _started(folder: Path, run: int, number: int, is_finished: bool) -> float:
 def _journal(task: str, is_finished: bool) -> list[Event]:
     at = 1_700_000_000.0
     begun: list[Event] = [
-        events.TaskSubmitted(ROOT, task, at, Task(goal="go"), None, ids=NEW_IDS),
-        events.Planned(ROOT, task, at, Plan(PLAN)),
-        events.SubtaskQueued(ROOT, task, at, "one"),
-        events.SubtaskStarted(ROOT, task, at, "one", "w", 1, 1),
+        task_events.TaskSubmitted(ROOT, task, at, Task(goal="go"), None, ids=NEW_IDS),
+        task_events.Planned(ROOT, task, at, Plan(PLAN)),
+        task_events.SubtaskQueued(ROOT, task, at, "one"),
+        task_events.SubtaskStarted(ROOT, task, at, "one", "w", 1, 1),
     ]
     if not is_finished:
         return begun
-    ended = events.TaskFinished(ROOT, task, at, TaskStatus.SUCCEEDED)
-    return [*begun, events.SubtaskSucceeded(ROOT, task, at, "one", "w", 1, 1), ended]
+    ended = task_events.TaskFinished(ROOT, task, at, TaskStatus.SUCCEEDED)
+    return [*begun, task_events.SubtaskSucceeded(ROOT, task, at, "one", "w", 1, 1), ended]
 
 
 def _fill(file: Path, number: int, is_finished: bool) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 from loguru import logger
 
 from actors import Event
-from actors.clock import unstopped
-from actors.errors import ActorsError
+from actors.model.clock import unstopped
+from actors.model.errors import ActorsError
 from trees import (
     HA,
     RoleChanged,

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from actors import Event, Failed
-from actors.reply import Reply
-from actors.tasks import events
-from actors.tasks.journal import Standing, Store, decode, encode
+from actors.messaging.reply import Reply
+from actors.tasks.journal.store import Store, StreamState, decode, encode
+from actors.tasks.model import task_events
 from actors.testing import settle
 from trees import (
     Check,
@@ -90,7 +90,9 @@ class CuttingStore:
             return created
 
         return (
-            write() if isinstance(record, events.TaskSubmitted) and record.parent is None else self._write(owner, write)
+            write()
+            if isinstance(record, task_events.TaskSubmitted) and record.parent is None
+            else self._write(owner, write)
         )
 
     def append(self, stream: str, record: Event) -> None:
@@ -130,7 +132,7 @@ class CuttingStore:
     def finish(self, stream: str) -> None:
         self._kept.finish(stream)
 
-    def standing(self, stream: str) -> Standing | None:
+    def standing(self, stream: str) -> StreamState | None:
         return self._kept.standing(stream)
 
     def remove(self, stream: str) -> None:
@@ -318,7 +320,7 @@ class World:
 def started(spec: SupervisorSpec, store: Any) -> Iterator[Tree]:
     """A tree with a store of ours."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.import_module("trees.start"), "MemoryStore", lambda: store)
+        patch.setattr(importlib.import_module("trees.host.start"), "MemoryStore", lambda: store)
         tree = start(spec)
     with tree:
         yield tree
@@ -372,16 +374,16 @@ def twice(store: CuttingStore) -> list[Any]:
         undone: set[Any] = set()
         acts: dict[str, int] = {}
         for record in journal:
-            if isinstance(record, events.SubtaskStarted):
+            if isinstance(record, task_events.SubtaskStarted):
                 acts[record.subtask] = record.act
                 if (record.subtask, record.act) in done:
                     found.append((stream, record))
-            elif isinstance(record, events.SubtaskSucceeded):
+            elif isinstance(record, task_events.SubtaskSucceeded):
                 act = (record.subtask, acts[record.subtask])
                 if act in done:
                     found.append((stream, record))
                 done.add(act)
-            elif isinstance(record, events.Compensated):
+            elif isinstance(record, task_events.Compensated):
                 act = (record.subtask, record.worker, record.act)
                 if act in undone:
                     found.append((stream, record))

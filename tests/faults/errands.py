@@ -17,7 +17,7 @@ import sys
 from loguru import logger
 
 from actors import Context, Escalated, EscalationRaised, Event
-from actors.errors import Failed
+from actors.model.errors import Failed
 from trees import (
     Approve,
     Escalate,

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.databases import DEBIAN, Cluster, programs
+from tests.support.databases import DEBIAN, Cluster, programs
 
 KINDS = ("sqlite", "postgres")
 

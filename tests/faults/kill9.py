@@ -28,10 +28,10 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from actors import Event
-from actors.tasks import events
-from actors.tasks.errors import StoreError
-from actors.tasks.folding import folded
-from actors.tasks.task import SubtaskStatus
+from actors.tasks.journal.fold import fold
+from actors.tasks.model import task_events
+from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.model.task_errors import StoreError
 from tests.faults.errands import PAID, TASK
 from tests.faults.fresh import KINDS, databases
 from trees.store import SqlStore
@@ -128,7 +128,7 @@ class Round:
     def note_in_flight(self) -> None:
         """Somebody has just died: what had it begun and not recorded the end of?"""
         records = journal(self._url)  # none, where it was killed before the first one
-        for node in folded(TASK, records).nodes.values() if records else ():
+        for node in fold(TASK, records).nodes.values() if records else ():
             if node.status is SubtaskStatus.RUNNING:
                 self.in_flight[f"did {node.id}"] += 1
             if node.compensating is not None:
@@ -147,16 +147,16 @@ class Round:
 def check_journal(records: Sequence[Event]) -> None:
     """Each subtask once, and compensated once, in reverse order of the payments."""
     succeeded: Counter[str] = Counter()
-    undone = [each.subtask for each in records if isinstance(each, events.Compensated)]
+    undone = [each.subtask for each in records if isinstance(each, task_events.Compensated)]
     for record in records:
-        if isinstance(record, events.SubtaskStarted) and succeeded[record.subtask]:
+        if isinstance(record, task_events.SubtaskStarted) and succeeded[record.subtask]:
             raise Wrong(f"{record.subtask} was started again after its result was recorded")
-        if isinstance(record, events.SubtaskSucceeded):
+        if isinstance(record, task_events.SubtaskSucceeded):
             succeeded[record.subtask] += 1
     twice = [id_ for id_, times in succeeded.items() if times > 1]
     if twice:
         raise Wrong(f"more than one result is recorded of {twice}")
-    paid = [each.subtask for each in records if isinstance(each, events.SubtaskStarted) and each.subtask in PAID]
+    paid = [each.subtask for each in records if isinstance(each, task_events.SubtaskStarted) and each.subtask in PAID]
     began = list(dict.fromkeys(paid))
     if undone != began[::-1]:
         raise Wrong(f"paid in the order {began}, and undone in the order {undone}")

@@ -33,10 +33,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from actors.clock import unstopped
+from actors.model.clock import unstopped
 from tests.faults.candidate import LAYERS, TASK, WIDTH
 from tests.faults.fresh import KINDS, databases
-from tests.proxy import Proxy
+from tests.support.proxy import Proxy
 from trees import TaskFinished
 from trees.store import SqlStore
 

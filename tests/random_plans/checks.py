@@ -9,27 +9,38 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from actors.child import Standing
-from actors.tasks import events
-from actors.tasks.folding import folded
-from actors.tasks.report import Report, reported
-from actors.tasks.state import TaskState
-from actors.tasks.task import SubtaskStatus, TaskStatus
+from actors.supervision.child import ChildState
+from actors.tasks.journal.fold import fold
+from actors.tasks.journal.report import Report, report_of
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model import task_events
+from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from tests.random_plans.declared import Job, Run, Sub
 from tests.random_plans.world import CLEAN, Act, World
 from trees import Tree
 
-ENDS = (events.SubtaskSucceeded, events.SubtaskFailed, events.SubtaskSkipped, events.SubtaskCancelled)
+ENDS = (
+    task_events.SubtaskSucceeded,
+    task_events.SubtaskFailed,
+    task_events.SubtaskSkipped,
+    task_events.SubtaskCancelled,
+)
 STATUS_AFTER = {
-    events.SubtaskSucceeded: SubtaskStatus.SUCCEEDED,
-    events.SubtaskFailed: SubtaskStatus.FAILED,
-    events.SubtaskSkipped: SubtaskStatus.SKIPPED,
-    events.SubtaskCancelled: SubtaskStatus.CANCELLED,
+    task_events.SubtaskSucceeded: SubtaskStatus.SUCCEEDED,
+    task_events.SubtaskFailed: SubtaskStatus.FAILED,
+    task_events.SubtaskSkipped: SubtaskStatus.SKIPPED,
+    task_events.SubtaskCancelled: SubtaskStatus.CANCELLED,
 }
-STOPS = (*ENDS, events.SubtaskRetrying, events.SubtaskQueued, events.SubtaskPreempted, events.EscalationRaised)
+STOPS = (
+    *ENDS,
+    task_events.SubtaskRetrying,
+    task_events.SubtaskQueued,
+    task_events.SubtaskPreempted,
+    task_events.EscalationRaised,
+)
 """After these an attempt is over."""
-UNDOS = (events.Compensating, events.CompensationRetrying, events.Compensated)
-PEOPLE = (events.EscalationRaised, events.EscalationAnswered, events.EscalationExpired)
+UNDOS = (task_events.Compensating, task_events.CompensationRetrying, task_events.Compensated)
+PEOPLE = (task_events.EscalationRaised, task_events.EscalationAnswered, task_events.EscalationExpired)
 
 
 # -- at every quiet moment -----------------------------------------------------------------------------------
@@ -78,7 +89,7 @@ def _free(tree: Tree, run: Run, node: Any, busy: set[str]) -> str:
         if entry.breaker is not None and not entry.breaker.admits(tree._system.services["tasks"].time()):
             continue
         for child in list(tree._system.children.values()):
-            if child.spec.id == id_ and child.standing is Standing.UP and child.path not in busy:
+            if child.spec.id == id_ and child.standing is ChildState.UP and child.path not in busy:
                 return child.path
     return ""
 
@@ -88,22 +99,22 @@ def _free(tree: Tree, run: Run, node: Any, busy: set[str]) -> str:
 
 def journal_is_right(job: Job, records: Sequence[Any], report: Report, world: World) -> list[str]:
     """What is wrong with what is written down of one task."""
-    state = folded(report.task_id, records)
+    state = fold(report.task_id, records)
     subs = {sub.id: sub for sub in job.subs}
-    planned = any(isinstance(each, events.Planned) for each in records)
+    planned = any(isinstance(each, task_events.Planned) for each in records)
     wrong = [*_report_is_right(state, report, records), *_ends_once(records, list(subs) if planned else [])]
     wrong += _needs_are_kept(records, subs)
     return [*wrong, *_undone_in_reverse(records, report), *_effects_are_undone(records, report, world)]
 
 
 def _report_is_right(state: TaskState, report: Report, records: Sequence[Any]) -> Iterable[str]:
-    if reported(state, lambda: records) != report:
-        yield f"the journal says {reported(state, lambda: records)}, the report {report}"
+    if report_of(state, lambda: records) != report:
+        yield f"the journal says {report_of(state, lambda: records)}, the report {report}"
     last = {each.subtask: each for each in records if isinstance(each, ENDS)}
-    kept = {id_: each.value for id_, each in last.items() if isinstance(each, events.SubtaskSucceeded)}
+    kept = {id_: each.value for id_, each in last.items() if isinstance(each, task_events.SubtaskSucceeded)}
     if kept != report.results:
         yield f"results {report.results}, not {kept}"
-    if set(report.failed) != {id_ for id_, each in last.items() if isinstance(each, events.SubtaskFailed)}:
+    if set(report.failed) != {id_ for id_, each in last.items() if isinstance(each, task_events.SubtaskFailed)}:
         yield f"failed: {report.failed}"
     missing = [each for each in report.graph if each.status not in _final(each.id, records)]
     if missing:
@@ -119,13 +130,17 @@ def _ends_once(records: Sequence[Any], ids: list[str]) -> Iterable[str]:
     ended = Counter(each.subtask for each in records if isinstance(each, ENDS))
     if dict(ended) != dict.fromkeys(ids, 1):
         yield f"ends: {dict(ended)}"
-    if [type(each) for each in records].count(events.TaskFinished) != 1 or not isinstance(
-        records[-1], events.TaskFinished
+    if [type(each) for each in records].count(task_events.TaskFinished) != 1 or not isinstance(
+        records[-1], task_events.TaskFinished
     ):
         yield "it did not finish once, at the end"
     over: set[str] = set()
     for each in records:
-        if isinstance(each, events.SubtaskEvent) and each.subtask in over and not isinstance(each, (*UNDOS, *PEOPLE)):
+        if (
+            isinstance(each, task_events.SubtaskEvent)
+            and each.subtask in over
+            and not isinstance(each, (*UNDOS, *PEOPLE))
+        ):
             yield f"{each} after its end"
         if isinstance(each, ENDS):
             over.add(each.subtask)
@@ -135,7 +150,7 @@ def _needs_are_kept(records: Sequence[Any], subs: dict[str, Sub]) -> Iterable[st
     passed: set[str] = set()
     running: set[str] = set()
     for each in records:
-        if isinstance(each, events.SubtaskStarted):
+        if isinstance(each, task_events.SubtaskStarted):
             missing = set(subs[each.subtask].needs) - passed
             if missing:
                 yield f"{each.subtask} started before {missing} had ended"
@@ -144,7 +159,9 @@ def _needs_are_kept(records: Sequence[Any], subs: dict[str, Sub]) -> Iterable[st
             running.add(each.subtask)
         elif isinstance(each, STOPS):
             running.discard(each.subtask)
-        if isinstance(each, ENDS) and (isinstance(each, events.SubtaskSucceeded) or not subs[each.subtask].required):
+        if isinstance(each, ENDS) and (
+            isinstance(each, task_events.SubtaskSucceeded) or not subs[each.subtask].required
+        ):
             passed.add(each.subtask)
 
 
@@ -153,11 +170,11 @@ def _undone_in_reverse(records: Sequence[Any], report: Report) -> Iterable[str]:
     undos: list[tuple[str, str, int]] = []
     ended: Counter[tuple[str, str, int]] = Counter()
     for each in records:
-        if isinstance(each, events.SubtaskStarted):
+        if isinstance(each, task_events.SubtaskStarted):
             starts.setdefault((each.subtask, each.worker, each.act), len(starts))
-        elif isinstance(each, events.Compensating) and (each.subtask, each.worker, each.act) not in undos:
+        elif isinstance(each, task_events.Compensating) and (each.subtask, each.worker, each.act) not in undos:
             undos.append((each.subtask, each.worker, each.act))
-        elif isinstance(each, events.Compensated):
+        elif isinstance(each, task_events.Compensated):
             ended[each.subtask, each.worker, each.act] += 1
     order = [starts[each] for each in undos]
     if order != sorted(order, reverse=True):
@@ -182,7 +199,7 @@ def _effects_are_undone(records: Sequence[Any], report: Report, world: World) ->
             yield f"{act} was undone {count} times"
     if report.status is TaskStatus.SUCCEEDED:
         return
-    asked = {each.subtask for each in records if isinstance(each, events.EscalationRaised) and each.undoing}
+    asked = {each.subtask for each in records if isinstance(each, task_events.EscalationRaised) and each.undoing}
     for act, done in deeds.items():
         if act.worker not in undoable or act.subtask in report.undo_errors or act.subtask in asked:
             continue  # or a person says that it is undone
@@ -200,7 +217,7 @@ def most_at_once(stream: Iterable[Any]) -> int:
     running: set[tuple[str, str]] = set()
     most = 0
     for each in stream:
-        if isinstance(each, events.SubtaskStarted):
+        if isinstance(each, task_events.SubtaskStarted):
             running.add((each.task, each.subtask))
             most = max(most, len(running))
         elif isinstance(each, STOPS):

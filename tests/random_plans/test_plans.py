@@ -16,19 +16,19 @@ from hypothesis import HealthCheck, Phase, given, settings
 from loguru import logger
 
 from actors import ChildError
-from actors.clock import monotonic
-from actors.events import Event, InternalError
-from actors.reply import Reply
-from actors.supervision import Ping
-from actors.tasks.errors import EscalationError
-from actors.tasks.events import SubtaskSucceeded
-from actors.tasks.hears import Due
-from actors.tasks.policy import Answer
+from actors.messaging.reply import Reply
+from actors.model.clock import monotonic
+from actors.model.events import Event, InternalError
+from actors.supervision.supervisor_incarnation import Ping
+from actors.tasks.model.policy import Answer
+from actors.tasks.model.task_errors import EscalationError
+from actors.tasks.model.task_events import SubtaskSucceeded
+from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ManualClock, settle
 from tests.random_plans import checks
 from tests.random_plans.declared import Move, Run, runs
 from tests.random_plans.world import BoomError, Hold, World, spec_of
-from tests.sizes import size
+from tests.support.sizes import size
 from trees import Approve, Edit, Reject, Respond, Task, TaskHandle, Tree, start
 
 PLANS = int(os.environ.get("REGROW_PLANS", size(250, 80)))
@@ -129,7 +129,7 @@ class Player:
 
         life: Any = self.system.children["r/orchestrator"].life
         if life is not None:
-            self.system.services["tasks"].desks["r"].tell(Due(life, crash))
+            self.system.services["tasks"].desks["r"].tell(TimerFired(life, crash))
 
     def _child(self, pick: int, call: Callable[[Tree, str], Any]) -> None:
         paths = [path for path in self.system.children if path not in {"r/orchestrator", "r/u"}]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from actors import Escalated, Failed, Later, Rejected, Reply, Worker
-from actors.messages import CURRENT
+from actors.messaging.envelope import CURRENT
 from tests.random_plans.declared import Hand, Job, Run
 from trees import (
     Breaker,

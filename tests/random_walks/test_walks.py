@@ -27,12 +27,12 @@ from actors import (
     TreeDownError,
     UnknownPathError,
 )
-from actors.events import ChildExited, Event, InternalError, SupervisorGaveUp
+from actors.model.events import ChildExited, Event, InternalError, SupervisorGaveUp
 from actors.testing import ManualClock, settle
 from tests.random_walks.declared import PLACES, RESTARTS, roots
 from tests.random_walks.model import Child, Decl, Model, Sup
 from tests.random_walks.world import BoomError, World, message, spec_of
-from tests.sizes import size
+from tests.support.sizes import size
 from trees import SupervisorSpec, Tree, start
 
 WALKS = int(os.environ.get("REGROW_WALKS", size(250, 80)))

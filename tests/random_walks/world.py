@@ -9,7 +9,7 @@ from typing import Any
 from actors import Ignore, Worker
 from tests.random_walks.model import Decl
 from trees import Backoff, SupervisorSpec, WorkerSpec
-from trees.config import Spec
+from trees.declaration.specs import Spec
 
 
 class BoomError(Exception):

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from loguru import logger
 
 from actors import Event
-from actors.errors import ActorsError
-from tests.stores import PATIENCE_S
+from actors.model.errors import ActorsError
+from tests.support.stores import PATIENCE_S
 from tests.survival.scene import Scene
 from trees import HA, RoleChanged, StorePaused, StoreResumed, Tree, start
 from trees.store import SqlStore

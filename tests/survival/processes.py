@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.stores import PATIENCE_S
+from tests.support.stores import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,9 +17,9 @@ from contextlib import suppress
 from typing import Any
 
 from actors import Context, Escalated, Failed, Worker
-from actors.tasks import events
+from actors.tasks.model import task_events
 from actors.testing import Hang, ManualClock
-from tests.stores import PATIENCE_S, kept
+from tests.support.stores import PATIENCE_S, kept
 from trees import (
     Escalate,
     Plan,
@@ -140,9 +140,9 @@ class Scene:
         """Submit the three; returns when they are in the middle of everything, and that is kept."""
         ended, busy, broken = (tree.submit(Task(goal, id=goal), path=PATH) for goal in PLANS)
         ended.result(PATIENCE_S)
-        _seen(busy, (events.SubtaskRetrying, "again"), (events.EscalationRaised, "asked"))
+        _seen(busy, (task_events.SubtaskRetrying, "again"), (task_events.EscalationRaised, "asked"))
         self._hold.wait_until_entered(PATIENCE_S)
-        _seen(broken, (events.Compensated, "two"))
+        _seen(broken, (task_events.Compensated, "two"))
         self._undoing.wait_until_entered(PATIENCE_S)
         kept(tree._system.services["tasks"].store)
 

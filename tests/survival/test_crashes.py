@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from actors import ChildExited, ChildStarted, Event
-from actors.tasks.hears import Due
-from tests.stores import PATIENCE_S
+from actors.tasks.orchestration.messages import TimerFired
+from tests.support.stores import PATIENCE_S
 from tests.survival.cells import COLUMNS, ORCHESTRATOR, STANDBY, SUPERVISOR, WORKER, cell
 from tests.survival.processes import Notes
 from tests.survival.scene import ENDED, HELD, PATH, UNDOING, Scene, require_all
@@ -52,7 +52,7 @@ def test_an_orchestrator_that_crashed_goes_on_with_the_attempts_that_run(
     life = tree._system.children[f"{PATH}/orchestrator"].life
     assert life is not None
 
-    tree._system.services["tasks"].desks[PATH].tell(Due(life, _a_bug))
+    tree._system.services["tasks"].desks[PATH].tell(TimerFired(life, _a_bug))
     assert again.wait(PATIENCE_S)
 
     require_all(scene.finish(tree), notes.done())

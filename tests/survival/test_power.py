@@ -23,16 +23,16 @@ from typing import Any
 import pytest
 
 from actors import Event
-from actors.clock import unstopped
-from tests.databases import Cluster
-from tests.hardening import eventually
-from tests.stores import PATIENCE_S
+from actors.model.clock import unstopped
+from tests.support.databases import Cluster
+from tests.support.hardening import eventually
+from tests.support.stores import PATIENCE_S
 from tests.survival.cells import POSTGRES, POWER, SQLITE, cell
 from tests.survival.disk import Disk, can_trace, under
 from tests.survival.processes import Notes, Process
 from tests.survival.scene import HELD, PLANS, UNDOING, Scene, require_all
 from trees import Tree
-from trees.store import SqlStore, session
+from trees.store import SqlStore, fenced_connection
 
 Begin = Callable[..., Tree]
 
@@ -56,7 +56,7 @@ def at_commits(*questions: str) -> Iterator[list[tuple[Any, ...]]]:
 
     with pytest.MonkeyPatch.context() as patched:
         for name in ("commit_rows", "commit_at_once"):
-            patched.setattr(session, name, asking(getattr(session, name)))
+            patched.setattr(fenced_connection, name, asking(getattr(fenced_connection, name)))
         yield answers
 
 

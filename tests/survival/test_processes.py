@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from actors.clock import unstopped
-from tests.stores import PATIENCE_S
+from actors.model.clock import unstopped
+from tests.support.stores import PATIENCE_S
 from tests.survival.cells import FROZEN, KILLED, MEMORY, POSTGRES, POWER, SQLITE, STANDBY, cell
 from tests.survival.processes import Notes, Process
 from tests.survival.scene import HELD, UNDOING, Scene, require_all

@@ -15,10 +15,10 @@ import psycopg
 import pytest
 
 from actors import TreeStopped
-from actors.clock import unstopped
-from tests.crew import Record
-from tests.databases import Cluster
-from tests.stores import PATIENCE_S
+from actors.model.clock import unstopped
+from tests.support.crew import Record
+from tests.support.databases import Cluster
+from tests.support.stores import PATIENCE_S
 from tests.survival.cells import FULL, MEMORY, POSTGRES, SQLITE, STANDBY, UNREACHABLE, cell
 from tests.survival.processes import Notes, Process
 from tests.survival.scene import AFTER, ENDED, HELD, UNDOING, Scene, require_all

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import readme
+from tests.support import readme
 from tests.survival import cells
 from tests.survival.cells import CELLS, COLUMNS, HEADING, MEMORY, ROWS, cell, table
 

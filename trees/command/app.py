@@ -1,4 +1,4 @@
-"""``regrow check | run | dump | tasks``; the last one is in ``trees.command.tasks``.
+"""``regrow check | run | dump | tasks``; the last one is in ``trees.command.task_commands``.
 
 Exit codes: 0 all is well (also: ended by Ctrl-C, cleanly); 1 the declaration, the target, the store or the start is
 wrong, or there is nothing to dump; 2 the command line is wrong; 3 the root gave up; 4 ``main`` raised, or a task that
@@ -15,17 +15,17 @@ from typing import Annotated, get_args
 
 import typer
 
-from actors.errors import ActorsError, ConfigError
-from actors.event_log import ErrorsInLog
-from trees.check import require_valid
-from trees.command import tasks
-from trees.command.resuming import DEFAULT, MEMORY, NothingToResumeError, keeping
-from trees.command.running import Runner
+from actors.model.errors import ActorsError, ConfigError
+from actors.runtime.event_log import ErrorsInLog
+from trees.command import task_commands
+from trees.command.resume import DEFAULT, MEMORY, NothingToResumeError, store_choice
+from trees.command.run import Runner
 from trees.command.target import Program, TargetError, load
-from trees.console import ConsoleError, Request, ask, find
-from trees.declared import draw
-from trees.dump import FORMATS, Format
-from trees.start import DURABILITIES
+from trees.declaration.check import require_valid
+from trees.host.console import ConsoleError, ConsoleRequest, ask, find
+from trees.host.start import DURABILITIES
+from trees.views.declaration_text import draw
+from trees.views.tree_text import FORMATS, Format
 
 app = typer.Typer(
     add_completion=False,
@@ -33,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Supervision trees: check a declaration, run it, look at a running one, and at the tasks of any.",
 )
-app.add_typer(tasks.app, name="tasks")
+app.add_typer(task_commands.app, name="tasks")
 
 Target = Annotated[str, typer.Argument(metavar="FILE_OR_MODULE[:ATTR]", help="Where the SupervisorSpec is.")]
 Inputs = Annotated[
@@ -107,7 +107,7 @@ def run(
         raise typer.BadParameter(f"{log_errors!r} is neither text nor type", param_hint="--log-errors")
     program = _loaded(target, inputs)
     try:
-        kept = keeping(program.spec, store, chosen, resume=resume)
+        kept = store_choice(program.spec, store, chosen, resume=resume)
     except NothingToResumeError as error:
         raise typer.BadParameter(str(error), param_hint="--resume") from error
     raise typer.Exit(Runner(program, kept, resume=resume, log_errors=shown).run())
@@ -128,7 +128,7 @@ def dump(
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is none of {', '.join(FORMATS)}", param_hint="--format")
     chosen: Format = next(each for each in FORMATS if each == format)
-    request = Request(format=chosen, path=path, stacks=stacks, verbose=verbose)
+    request = ConsoleRequest(format=chosen, path=path, stacks=stacks, verbose=verbose)
     try:
         dumps = [ask(socket, request)] if socket is not None else _of_process(pid or 0, request)
     except ConsoleError as error:
@@ -136,7 +136,7 @@ def dump(
     typer.echo("\n\n".join(dumps))
 
 
-def _of_process(pid: int, request: Request) -> list[str]:
+def _of_process(pid: int, request: ConsoleRequest) -> list[str]:
     """Return what every tree of a process shows; with a path only those that have it."""
     sockets = find(pid)
     if not sockets:

@@ -18,9 +18,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from actors.errors import ActorsError, ConfigError
-from actors.problems import PlacedError, kind, nearest
-from trees.config import SupervisorSpec
+from actors.model.errors import ActorsError, ConfigError
+from actors.validation.validation_messages import PlacedError, nearest, type_phrase
+from trees.declaration.specs import SupervisorSpec
 
 DEFAULT = "TREE"
 
@@ -151,7 +151,7 @@ def _tree_or_maker(found: Any, name: str, place: str) -> Any:
     if isinstance(found, SupervisorSpec) or (callable(found) and not isinstance(found, type)):
         return found
     hint = "Name a SupervisorSpec, or a function that makes one."
-    raise TargetError(f"{place}:{name}", f"{kind(found)} is no tree", hint)
+    raise TargetError(f"{place}:{name}", f"{type_phrase(found)} is no tree", hint)
 
 
 def _makers(module: ModuleType) -> list[Callable[..., Any]]:
@@ -187,7 +187,7 @@ def _made(maker: Callable[..., Any], name: str, place: str, inputs: Mapping[str,
     except Exception as error:
         raise TargetError(at, f"raised {type(error).__name__}", "The traceback shows where.") from error
     if not isinstance(spec, SupervisorSpec):
-        raise TargetError(at, f"returned {kind(spec)}", "It must return a SupervisorSpec.")
+        raise TargetError(at, f"returned {type_phrase(spec)}", "It must return a SupervisorSpec.")
     return spec
 
 

@@ -1,8 +1,8 @@
 """One of several processes leads a tree, the others wait and take over: how a candidate stands, and what is guaranteed.
 
 ``start(TREE, store=URL, ha=HA(lease_s=10))`` makes a *candidate*. Which one leads is a row in the store that they
-share, the *lease* (``trees.store.lease``): who, until when by the store's clock, and the *token*, a number that grows
-with every change of hands.
+share, the *lease* (``trees.store.sql_lease``): who, until when by the store's clock, and the *token*, a number that
+grows with every change of hands.
 
 The states of a candidate::
 
@@ -19,7 +19,7 @@ on while the process or the machine sleeps:
 
 * 1/5: the next renewal is sent; again and again where it fails.
 * 1/2: it could not be renewed: the tree is stopped in order, and whatever comes, it is not started again.
-* 3/4: nothing is started any more (``actors.tasks.lease``), and what still runs is killed.
+* 3/4: nothing is started any more (``actors.tasks.journal.local_lease``), and what still runs is killed.
 * 1: the store lets another one have it. A standby looks every quarter of the lease, at most a second apart, and at the
   moment when the lease that it last saw runs out: so it takes over within the lease and a second.
 
@@ -43,7 +43,7 @@ What is guaranteed, and why:
 What it does not do: a process that is frozen in the middle of a write to SQLite holds the file's lock until it goes on
 or dies, and nobody can take over before that.
 
-To be read in this order: ``settings`` (what a user writes), ``leases`` (what is asked of a store; ``trees.store.lease``
-does it), ``candidate`` (decides what is next), ``keeper`` (does it), ``roles`` (what a ``Tree`` says of it),
-``candidacy`` (puts them together).
+To be read in this order: ``ha_settings`` (what a user writes), ``trees.store.lease_store`` (what is asked of a store;
+``trees.store.sql_lease`` does it), ``candidate`` (decides what is next), ``lease_keeper`` (does it), ``roles`` (what a
+``Tree`` says of it), ``assembly`` (puts them together).
 """

@@ -2,7 +2,7 @@
 
 Comes in: what was heard (of the store, of the tree, of the owner), each with the local time. Goes out: ``step``, what
 is to be done now, each thing once, and ``wake_at``, when to ask again at the latest. It knows no threads, no clock and
-no store; ``trees.ha.keeper`` has them.
+no store; ``trees.ha.lease_keeper`` has them.
 
 One request to the store is under way at a time. One that takes too long counts as failed and is not waited for; should
 its answer come after all, it is heard like any other: that a lease was renewed, or taken, stays true.
@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 from enum import Enum, auto
 
-from trees.ha.leases import Row
-from trees.ha.settings import FIRST_S, HA
+from trees.ha.ha_settings import FIRST_S, HA
+from trees.store.lease_store import LeaseState
 
 MOST_HUNG = 3
 """Requests that may hang at a time; then none is sent until one of them comes back."""
 
 
-class Phase(Enum):
+class CandidatePhase(Enum):
     """Where a candidate stands."""
 
     STANDBY = auto()
@@ -38,7 +38,7 @@ class Phase(Enum):
     OVER = auto()
 
 
-class Do(Enum):
+class Action(Enum):
     """One thing to do."""
 
     LOOK = auto()
@@ -55,7 +55,7 @@ class Do(Enum):
     """End it at once."""
 
 
-HOLDING = frozenset({Phase.OPENING, Phase.STARTING, Phase.LEADING, Phase.STOPPING})
+HOLDING = frozenset({CandidatePhase.OPENING, CandidatePhase.STARTING, CandidatePhase.LEADING, CandidatePhase.STOPPING})
 """The lease is ours and has to be renewed."""
 
 
@@ -64,8 +64,8 @@ class Candidate:
 
     def __init__(self, ha: HA, now: float) -> None:
         self._ha = ha
-        self.phase = Phase.STANDBY
-        self.row: Row | None = None
+        self.phase = CandidatePhase.STANDBY
+        self.row: LeaseState | None = None
         """Row of the lease, as it was last seen."""
         self.token = 0
         """Ours, once we have it."""
@@ -81,28 +81,28 @@ class Candidate:
         """When the lease of another is over, by our clock."""
         self._began = self._next = now
         """The latter: when the next request is due."""
-        self._asked: tuple[Do, float] | None = None
+        self._asked: tuple[Action, float] | None = None
         """The request that is waited for, and when it was sent."""
         self._hung = 0
         self.error: BaseException | None = None
         """Error of the last request; None: the store answers."""
         self._leaving = False
         """True once it is to end."""
-        self._todo: list[Do] = []
+        self._todo: list[Action] = []
 
     def __repr__(self) -> str:
         return f"<Candidate {self.phase.name} token {self.token}>"
 
     # -- deciding ------------------------------------------------------------------------------------------
 
-    def step(self, now: float) -> list[Do]:
+    def step(self, now: float) -> list[Action]:
         """Return the actions due now, in this order. Each is given once."""
         if self.phase in HOLDING:
             self._watch(now)
         if self._asked is not None and now >= self._asked[1] + self._limit:
             self._hung += 1
             self.failed(self._asked[1], TimeoutError(f"no answer within {self._limit:.3g} s"), now)
-        if self.phase is Phase.RELEASING and self._asked is None and self._hung >= MOST_HUNG:
+        if self.phase is CandidatePhase.RELEASING and self._asked is None and self._hung >= MOST_HUNG:
             self._end()  # nobody answers: it runs out
         request = self._request(now)
         if request is not None:
@@ -118,7 +118,7 @@ class Candidate:
             ends.append(self.sent + self._ha.stop_s)
         if self._asked is not None:
             ends.append(self._asked[1] + self._limit)
-        elif self.phase in HOLDING or self.phase is Phase.STANDBY:
+        elif self.phase in HOLDING or self.phase is CandidatePhase.STANDBY:
             ends.append(self._next if self._hung < MOST_HUNG else math.inf)
         return min(ends, default=math.inf)
 
@@ -132,7 +132,7 @@ class Candidate:
         late = now - self.sent
         if late >= self._ha.kill_s:
             self._lose(self._not_renewed(late))
-        elif late >= self._ha.stop_s and self.phase is not Phase.STOPPING:
+        elif late >= self._ha.stop_s and self.phase is not CandidatePhase.STOPPING:
             self.lost = self.lost or self._not_renewed(late)
             self._stop()
 
@@ -140,22 +140,22 @@ class Candidate:
         said = f" ({type(self.error).__name__}: {self.error})" if self.error is not None else ""
         return f"its lease could not be renewed for {late:.3g} of {self._ha.lease_s:.3g} s{said}"
 
-    def _request(self, now: float) -> Do | None:
+    def _request(self, now: float) -> Action | None:
         if self._asked is not None or now < self._next or self._hung >= MOST_HUNG:
             return None
         if self.phase in HOLDING:
-            return Do.RENEW
-        if self.phase is Phase.RELEASING:
+            return Action.RENEW
+        if self.phase is CandidatePhase.RELEASING:
             self._next = math.inf
-            return Do.RELEASE
-        if self.phase is not Phase.STANDBY:
+            return Action.RELEASE
+        if self.phase is not CandidatePhase.STANDBY:
             return None
         free = self.row is not None and self.row.left_s <= 0 and now >= self.due
-        return Do.ACQUIRE if free else Do.LOOK
+        return Action.ACQUIRE if free else Action.LOOK
 
     # -- hearing of the store ------------------------------------------------------------------------------
 
-    def _answered(self, sent: float) -> Do | None:
+    def _answered(self, sent: float) -> Action | None:
         """Which request that was; None for one that was not waited for any longer."""
         if self._asked is None or self._asked[1] != sent:
             self._hung = max(0, self._hung - 1)
@@ -163,19 +163,19 @@ class Candidate:
         request, self._asked = self._asked[0], None
         return request
 
-    def seen(self, sent: float, row: Row, now: float) -> None:
+    def seen(self, sent: float, row: LeaseState, now: float) -> None:
         """The lease is like this, and it is not ours."""
         request = self._answered(sent)
         if self.phase in HOLDING:
-            if request is Do.RENEW or row.token > self.token:
+            if request is Action.RENEW or row.token > self.token:
                 self.row = row
                 self._lose(f"{row.holder} has taken over with token {row.token}")
-        elif self.phase is Phase.RELEASING and request is Do.RELEASE:
+        elif self.phase is CandidatePhase.RELEASING and request is Action.RELEASE:
             self._end()
-        elif self.phase is Phase.STANDBY:
+        elif self.phase is CandidatePhase.STANDBY:
             self._look_at(row, now)
 
-    def _look_at(self, row: Row, now: float) -> None:
+    def _look_at(self, row: LeaseState, now: float) -> None:
         """Decide if the lease can be had, and else when to look again."""
         if self._leaving:
             self._end()
@@ -192,10 +192,10 @@ class Candidate:
     def granted(self, sent: float, token: int, now: float) -> None:
         """The lease is ours, from ``sent`` on at the latest."""
         self._answered(sent)
-        if self.phase is Phase.STANDBY and token > self.token:
+        if self.phase is CandidatePhase.STANDBY and token > self.token:
             self.token = token
-            self.phase = Phase.OPENING
-            self._todo.append(Do.OPEN)
+            self.phase = CandidatePhase.OPENING
+            self._todo.append(Action.OPEN)
             if self._leaving:
                 self._release(now)
         if token == self.token and sent > self.sent:
@@ -210,46 +210,46 @@ class Candidate:
         self.error = error
         if self.phase in HOLDING:
             self._next = now + self._ha.retry_s
-        elif self.phase is Phase.STANDBY and not self._leaving and self.settled:
+        elif self.phase is CandidatePhase.STANDBY and not self._leaving and self.settled:
             self._next = now + self._ha.poll_s
-        elif self.phase is Phase.STANDBY and not self._leaving and not final and now < self._began + FIRST_S:
+        elif self.phase is CandidatePhase.STANDBY and not self._leaving and not final and now < self._began + FIRST_S:
             self._next = now + self._ha.retry_s
-        elif self.phase is Phase.STANDBY:
+        elif self.phase is CandidatePhase.STANDBY:
             self.cause = None if self._leaving else error  # it never knew who leads: whoever starts it hears of this
             self._end()
-        elif self.phase is Phase.RELEASING and request is Do.RELEASE:
+        elif self.phase is CandidatePhase.RELEASING and request is Action.RELEASE:
             self._end()  # then it runs out
 
     def released(self, sent: float) -> None:
         """The lease is given back."""
         self._answered(sent)
-        if self.phase is Phase.RELEASING:
+        if self.phase is CandidatePhase.RELEASING:
             self._end()
 
     # -- hearing of the tree -------------------------------------------------------------------------------
 
     def opened(self) -> None:
         """The journals are read."""
-        if self.phase is Phase.OPENING:
-            self.phase = Phase.STARTING
-            self._todo.append(Do.START)
+        if self.phase is CandidatePhase.OPENING:
+            self.phase = CandidatePhase.STARTING
+            self._todo.append(Action.START)
 
     def broke(self, error: BaseException, now: float) -> None:
         """Note that the journals could not be read, or the tree did not start; no failure if it was told to end."""
-        if self.phase in {Phase.OPENING, Phase.STARTING}:
+        if self.phase in {CandidatePhase.OPENING, CandidatePhase.STARTING}:
             self.cause = error
-        if self.phase is Phase.OPENING:
+        if self.phase is CandidatePhase.OPENING:
             self._release(now)
-        elif self.phase is Phase.STARTING:
-            self.phase = Phase.STOPPING  # it ends by itself; ``down`` will be heard
+        elif self.phase is CandidatePhase.STARTING:
+            self.phase = CandidatePhase.STOPPING  # it ends by itself; ``down`` will be heard
 
     def up(self) -> None:
         """The tree is up, and what was unfinished goes on."""
-        if self.phase is Phase.STARTING:
-            self.phase = Phase.LEADING
+        if self.phase is CandidatePhase.STARTING:
+            self.phase = CandidatePhase.LEADING
             self.settled = True
 
-    def fenced(self, why: str) -> None:
+    def lease_lost(self, why: str) -> None:
         """A write was refused, or something found the lease over: another one leads, or may."""
         if self.phase in HOLDING:
             self._lose(why)
@@ -257,11 +257,11 @@ class Candidate:
     def store_failed(self, error: BaseException) -> None:
         """Nothing can be written any more: the tree ends at once, and the lease is given back when it is down."""
         self.cause = error
-        if self.phase is Phase.OPENING:
+        if self.phase is CandidatePhase.OPENING:
             self._end()
         elif self.phase in HOLDING:
-            self.phase = Phase.STOPPING
-            self._todo.append(Do.KILL)
+            self.phase = CandidatePhase.STOPPING
+            self._todo.append(Action.KILL)
 
     def down(self, now: float, *, clean: bool) -> None:
         """All of the tree is down and its last write is kept; ``clean`` where nothing was left to itself."""
@@ -277,10 +277,10 @@ class Candidate:
         if self._leaving:
             return
         self._leaving = True
-        if self.phase is Phase.STANDBY:
-            if self._asked is None or self._asked[0] is not Do.ACQUIRE:
+        if self.phase is CandidatePhase.STANDBY:
+            if self._asked is None or self._asked[0] is not Action.ACQUIRE:
                 self._end()  # else it may be ours in a moment, and would be nobody's for a whole lease
-        elif self.phase is Phase.OPENING:
+        elif self.phase is CandidatePhase.OPENING:
             self._release(now)
         elif self.phase in HOLDING:
             self._stop()
@@ -288,25 +288,25 @@ class Candidate:
     # -- what follows --------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
-        if self.phase is Phase.OPENING:
+        if self.phase is CandidatePhase.OPENING:
             self._end()
-        elif self.phase is not Phase.STOPPING:
-            self.phase = Phase.STOPPING
-            self._todo.append(Do.STOP)
+        elif self.phase is not CandidatePhase.STOPPING:
+            self.phase = CandidatePhase.STOPPING
+            self._todo.append(Action.STOP)
 
     def _lose(self, why: str) -> None:
         self.lost = self.lost or why
-        if self.phase is Phase.OPENING:
+        if self.phase is CandidatePhase.OPENING:
             self._end()
         else:
-            self.phase = Phase.KILLED
-            self._todo.append(Do.KILL)
+            self.phase = CandidatePhase.KILLED
+            self._todo.append(Action.KILL)
 
     def _release(self, now: float) -> None:
-        self.phase = Phase.RELEASING
-        self._todo = [each for each in self._todo if each is not Do.OPEN]
+        self.phase = CandidatePhase.RELEASING
+        self._todo = [each for each in self._todo if each is not Action.OPEN]
         self._next = now
 
     def _end(self) -> None:
-        self.phase = Phase.OVER
+        self.phase = CandidatePhase.OVER
         self._todo.clear()

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from actors.events import Event
-from actors.message_errors import ActorStoppedError
-from actors.reply import require_thread
-from trees.snapshot import Role
+from actors.messaging.message_errors import ActorStoppedError
+from actors.messaging.reply import require_thread
+from actors.model.events import Event
+from trees.views.snapshot import Role
 
 if TYPE_CHECKING:
-    from actors.system import System
-    from trees.ha.keeper import Keeper
+    from actors.runtime.system import System
+    from trees.ha.lease_keeper import LeaseKeeper
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class NotLeaderError(ActorStoppedError):
         )
 
 
-class Leading:
+class RoleMethods:
     """The part of a ``Tree`` that has to do with who leads."""
 
     _system: System
-    _keeper: Keeper | None = None
+    _keeper: LeaseKeeper | None = None
 
     @property
     def role(self) -> Role:

@@ -1,4 +1,4 @@
-"""Where plans and results live: the stores behind ``actors.tasks.journal.Store``.
+"""Where plans and results live: the stores behind ``actors.tasks.journal.store.Store``.
 
 ``open_store`` makes one of what ``start(store=...)`` was given. What needs a database is imported when one is wanted.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from actors.tasks.errors import StoreError
-from actors.tasks.journal import Store
-from trees.store.keep import Keep
+from actors.tasks.journal.store import Store
+from actors.tasks.model.task_errors import StoreError
 from trees.store.memory import MemoryStore
+from trees.store.retention import Keep
 
 if TYPE_CHECKING:
     from trees.store.sql import SqlStore

@@ -11,9 +11,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from actors.events import Event, require_journalled
-from actors.tasks.journal import Standing
-from actors.tasks.naming import whole_of
+from actors.model.events import Event, require_journalled
+from actors.tasks.journal.store import StreamState
+from actors.tasks.model.task_ids import whole_of
 
 KEEP = 10_000
 """Finished streams that are kept, the newest."""
@@ -93,14 +93,14 @@ class MemoryStore:
         with self._lock:
             return dict(self._owners)
 
-    def standing(self, stream: str) -> Standing | None:
+    def standing(self, stream: str) -> StreamState | None:
         """How a task's stream stands; None: there is none."""
         with self._lock:
             owner = self._owners.get(stream)
             if owner is not None:
-                return Standing(owner, "unfinished")
+                return StreamState(owner, "unfinished")
             owner = self._finished.get(stream)
-            return Standing(owner, "finished") if owner is not None else None
+            return StreamState(owner, "finished") if owner is not None else None
 
     def remove(self, stream: str) -> None:
         """Forget a stream, and its parts."""

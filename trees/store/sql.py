@@ -18,23 +18,23 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from actors import collector
-from actors.clock import Clock, SystemClock, monotonic
-from actors.events import Event, require_journalled
-from actors.reply import Reply
-from actors.tasks.errors import StoreError
-from actors.tasks.journal import Standing
-from actors.tasks.naming import whole_of
-from actors.thread_state import after_fork
-from trees.store import journals
-from trees.store.engine import Database
-from trees.store.hearing import Hearing
-from trees.store.keep import Durability, Keep
-from trees.store.looking import KeptTask, Looking, all_tasks
-from trees.store.mirror import End, Mirror
-from trees.store.opening import Loaded, load
-from trees.store.rows import Batch, Change, What
-from trees.store.session import Session
+from actors.concurrency import collector
+from actors.concurrency.thread_state import after_fork
+from actors.messaging.reply import Reply
+from actors.model.clock import Clock, SystemClock, monotonic
+from actors.model.events import Event, require_journalled
+from actors.tasks.journal.store import StreamState
+from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.task_ids import whole_of
+from trees.store import record_reader
+from trees.store.batches import Batch, Change, ChangeKind
+from trees.store.database import Database
+from trees.store.fenced_connection import FencedConnection
+from trees.store.journal_index import FinishedStream, JournalIndex
+from trees.store.loading import Loaded, load
+from trees.store.reader import StoredTask, StoreReader, all_tasks
+from trees.store.retention import Durability, Keep
+from trees.store.store_listener import ListenerSide
 from trees.store.writer import CLOSE_S, Writer
 
 PRUNED_AT_ONCE: Final = 256
@@ -43,7 +43,7 @@ AGE_LOOK_S: Final = 30.0
 """How often it looks for what is too old."""
 
 
-class SqlStore(Hearing):
+class SqlStore(ListenerSide):
     """Journals in a database. Open it before anything else, and close it at the end."""
 
     def __init__(
@@ -60,9 +60,9 @@ class SqlStore(Hearing):
         self._keep = keep or Keep()
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._mirror = Mirror()
+        self._mirror = JournalIndex()
         self._numbers = 0
-        self._session = Session(self._database, root)
+        self._session = FencedConnection(self._database, root)
         self._writer: Writer | None = None
         self._epoch = self._clock.wall() - self._clock.now()
         """Difference between seconds since 1970 and the clock of this process."""
@@ -92,9 +92,9 @@ class SqlStore(Hearing):
     # -- opening and closing -------------------------------------------------------------------------------
 
     @staticmethod
-    def look(url: str) -> Looking:
+    def look(url: str) -> StoreReader:
         """Open the database for reading only, whatever process has it open."""
-        return Looking(url)
+        return StoreReader(url)
 
     def open(self, token: int | None = None) -> None:
         """Take the root for this process, and read what is unfinished. Waits for the database.
@@ -125,7 +125,7 @@ class SqlStore(Hearing):
         after_fork(self)
 
     def _load(self) -> None:
-        def read(connection: Connection) -> tuple[float, Mirror, Loaded]:
+        def read(connection: Connection) -> tuple[float, JournalIndex, Loaded]:
             wall = self._clock.wall() if self._clock.manual else self._database.now(connection)
             return wall, *load(connection, self._root)
 
@@ -180,7 +180,9 @@ class SqlStore(Hearing):
             self._numbers += 1
             whole = whole_of(stream, getattr(record, "parent", None), self._mirror.knows)
             self._mirror.create(stream, owner, [record], whole)
-            writer.put(Change(What.CREATED, stream, number=self._numbers, owner=owner, whole=whole, record=record))
+            writer.put(
+                Change(ChangeKind.CREATED, stream, number=self._numbers, owner=owner, whole=whole, record=record)
+            )
         return True
 
     def withdraw(self, stream: str) -> bool:
@@ -211,7 +213,7 @@ class SqlStore(Hearing):
 
     def _append(self, writer: Writer, stream: str, record: Event) -> None:
         records = self._mirror.journals[stream]
-        writer.put(Change(What.ADDED, stream, number=len(records), record=record))
+        writer.put(Change(ChangeKind.ADDED, stream, number=len(records), record=record))
         records.append(record)
 
     def _reopen(self, writer: Writer, stream: str) -> None:
@@ -223,7 +225,7 @@ class SqlStore(Hearing):
             if end is None or self._mirror.ends.get(stream) is not end or stream in self._leaving:
                 raise KeyError(stream)
             self._mirror.reopen(stream, self._mirror.journals.get(stream, found))
-            writer.put(Change(What.REOPENED, stream))
+            writer.put(Change(ChangeKind.REOPENED, stream))
 
     def flush(self) -> Reply | None:
         """None: everything is kept. Else it is being written."""
@@ -245,7 +247,7 @@ class SqlStore(Hearing):
             if stream not in self._mirror.ends:
                 return ()
         with self._database.reading() as connection:
-            return tuple(journals.read(connection, self._root, stream, start))
+            return tuple(record_reader.read(connection, self._root, stream, start))
 
     def last(self, stream: str) -> Event | None:
         """The last record of a stream, finished or not."""
@@ -253,10 +255,10 @@ class SqlStore(Hearing):
         found, end = self._mirror.last(stream), self._mirror.ends.get(stream)
         if found is None and end is not None:
             with self._database.reading() as connection:
-                found = end.last = journals.last(connection, self._root, stream)
+                found = end.last = record_reader.last(connection, self._root, stream)
         return found
 
-    def standing(self, stream: str) -> Standing | None:
+    def standing(self, stream: str) -> StreamState | None:
         """How a task's stream stands; at hand. None: there is none."""
         self._require_ours()
         with self._lock:
@@ -267,7 +269,7 @@ class SqlStore(Hearing):
         writer = self._writes()
         with self._lock:
             for name in self._mirror.remove(stream):
-                writer.put(Change(What.REMOVED, name))
+                writer.put(Change(ChangeKind.REMOVED, name))
 
     def replace(self, stream: str, owner: str, record: Event) -> None:
         """Have a stream hold this record only."""
@@ -275,7 +277,7 @@ class SqlStore(Hearing):
         writer = self._writes()
         with self._lock:
             self._mirror.journals[stream] = [record]
-            writer.put(Change(What.REPLACED, stream, owner=owner, record=record))
+            writer.put(Change(ChangeKind.REPLACED, stream, owner=owner, record=record))
 
     def streams(self, owner: str, prefix: str = "") -> list[str]:
         """The streams of an owner that are not finished, oldest first."""
@@ -302,13 +304,13 @@ class SqlStore(Hearing):
             owner = self._mirror.owners.get(stream)
             if owner is None:
                 return
-            change = Change(What.FINISHED, stream, record=self._mirror.last(stream), at=self.time())
-            self._mirror.finish(stream, End(owner, change.at, change.record, change))
+            change = Change(ChangeKind.FINISHED, stream, record=self._mirror.last(stream), at=self.time())
+            self._mirror.finish(stream, FinishedStream(owner, change.at, change.record, change))
             writer.put(change)
 
     # -- for whoever looks ---------------------------------------------------------------------------------
 
-    def all_tasks(self) -> list[KeptTask]:
+    def all_tasks(self) -> list[StoredTask]:
         """Every task in the database, finished or not, oldest first. Waits for the database."""
         self._require_ours()
         with self._database.reading() as connection:

@@ -7,7 +7,8 @@ value whatever their number, so there is one statement to prepare for each combi
 fence, so none of them writes a row where that is lost; the fence stays locked until the rows are committed.
 
 The parts of one statement do not see what the others write. So a row of a stream that begins and ends in one batch has
-its end from the beginning (``trees.store.rows``); the part that ends streams finds it only where it was there before.
+its end from the beginning (``trees.store.batches``); the part that ends streams finds it only where it was there
+before.
 
 This module must never import a driver: whoever has a connection executes what it makes.
 """

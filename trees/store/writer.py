@@ -29,14 +29,14 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import Final, Protocol
 
-from actors.clock import monotonic
-from actors.events import Event, InternalError
-from actors.reply import Reply
-from actors.tasks.errors import LeaseLostError, StoreError
-from actors.tasks.store_events import StorePaused, StoreResumed
-from trees.store.engine import UnwritableError
-from trees.store.rows import Batch, Change, What
-from trees.store.session import Session
+from actors.messaging.reply import Reply
+from actors.model.clock import monotonic
+from actors.model.events import Event, InternalError
+from actors.tasks.model.store_events import StorePaused, StoreResumed
+from actors.tasks.model.task_errors import LeaseLostError, StoreError
+from trees.store.batches import Batch, Change, ChangeKind
+from trees.store.database import UnwritableError
+from trees.store.fenced_connection import FencedConnection
 
 MOST_CHANGES: Final = 5_000
 """In one transaction."""
@@ -48,7 +48,7 @@ FIRST_S: Final = 0.05
 LONGEST_S: Final = 2.0
 
 
-class Owner(Protocol):
+class WriterOwner(Protocol):
     """Listener of a writer, called in its thread and under no lock."""
 
     def kept(self, batch: Batch) -> None:
@@ -70,7 +70,7 @@ class Owner(Protocol):
 class Writer:
     """The writer of one store."""
 
-    def __init__(self, session: Session, root: str, name: str, owner: Owner) -> None:
+    def __init__(self, session: FencedConnection, root: str, name: str, owner: WriterOwner) -> None:
         self._session = session
         self._root = root
         self._name = name
@@ -145,8 +145,8 @@ class Writer:
         """Take back a stream that was created; False where it is being written, or may be."""
         with self._changed:
             for change in islice(self._queue, self._taken, None):
-                if change.what is What.CREATED and change.stream == stream:
-                    change.what = What.NOTHING
+                if change.what is ChangeKind.CREATED and change.stream == stream:
+                    change.what = ChangeKind.NOTHING
                     change.record = None
                     return True
         return False
@@ -234,7 +234,7 @@ class Writer:
         if batch.removed is not None:
             self._broken.discard(batch.removed)  # whatever is put under this name from now on is another one
         for change, why in batch.refused:
-            if change.what is not What.REPLACED:
+            if change.what is not ChangeKind.REPLACED:
                 self._broken.add(change.stream)
             change.record = None
             self._owner.unwritable(change, why)

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any
 
 from actors import ActorsError, ChildError, Failed
-from actors.child import ChildInfo
+from actors.supervision.child import ChildInfo
 from actors.testing import settle
 from tests.faults.chaos.ledger import Ledger, Sender, base
 from tests.faults.chaos.workers import BoomError, Ground
@@ -140,13 +140,13 @@ def pools(ground: Ground) -> list[str]:
     """A pool whose members stay has all of them, and its address leads to those that are listed."""
     problems = []
     for path, supervisor in list(ground.tree._system.supervisors.items()):
-        members = Counter(child.pool for child in supervisor.roster if child.pool is not None)
-        specs = {child.pool: child.spec for child in supervisor.roster if child.pool is not None}
+        members = Counter(child.pool for child in supervisor.table if child.pool is not None)
+        specs = {child.pool: child.spec for child in supervisor.table if child.pool is not None}
         for id_, count in members.items():
             if specs[id_].restart != "temporary" and count != specs[id_].pool:
                 problems.append(f"{path}/{id_}: {count} of {specs[id_].pool} members are listed")
-        if {id_ for id_, pool in supervisor.roster.pools.items() if pool.members} != set(members):
-            problems.append(f"{path}: its pools are {sorted(supervisor.roster.pools)}, listed {sorted(members)}")
+        if {id_ for id_, pool in supervisor.table.pools.items() if pool.members} != set(members):
+            problems.append(f"{path}: its pools are {sorted(supervisor.table.pools)}, listed {sorted(members)}")
     return problems
 
 

@@ -23,7 +23,7 @@ from actors import (
     InternalError,
     SubscriberDropped,
 )
-from actors.spec import Reason
+from actors.model.spec import Reason
 
 LAST = 80
 """Events that are shown where an invariant is broken."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.faults.chaos.workers import Async, Ground, Stock, Sync, Traits, body, body_async, handle, handle_async
 from trees import Backoff, Mailbox, SupervisorSpec, WorkerSpec
-from trees.config import Spec
+from trees.declaration.specs import Spec
 
 STRATEGIES = ("one_for_one", "one_for_all", "rest_for_one")
 FOR_EVER = 10**9

@@ -18,7 +18,7 @@ import pykka
 
 import actors
 from actors import ActorsError, Failed, Ignore, Worker
-from actors.messages import CURRENT
+from actors.messaging.envelope import CURRENT
 from tests.faults.chaos.ledger import Ledger, Note, Sender
 
 HANG_S = 0.15

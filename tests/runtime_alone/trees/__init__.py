@@ -8,17 +8,17 @@ from types import TracebackType
 from typing import Any, Self
 
 from actors import ChildError, Event, Ref, UnknownPathError
-from actors.calls import DeleteChild, RestartChild, StartChild, TerminateChild
-from actors.child import ChildInfo
-from actors.child_state import ChildCounts
-from actors.mailbox import Refusal
-from actors.poolbox import PoolBox
-from actors.ref import ref_of
-from actors.reply import Reply, require_thread
-from actors.supervisor_mailbox import SupervisorBox
-from actors.system import System
-from trees.build import build
-from trees.config import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
+from actors.messaging.mailbox import Refusal
+from actors.messaging.pool_address import PoolAddress
+from actors.messaging.ref import ref_of
+from actors.messaging.reply import Reply, require_thread
+from actors.messaging.supervisor_mailbox import SupervisorMailbox
+from actors.model.child_state import ChildCounts
+from actors.runtime.system import System
+from actors.supervision.child import ChildInfo
+from actors.supervision.child_calls import DeleteChild, RestartChild, StartChild, TerminateChild
+from trees.declaration.build import build
+from trees.declaration.specs import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
 
 _WORST_FIRST = ("parked", "stopped", "restarting", "running")
 
@@ -52,7 +52,7 @@ class Tree:
         if child is not None:
             return child.info(self._system)
         box = self._system.boxes.get(path)
-        if not isinstance(box, PoolBox):
+        if not isinstance(box, PoolAddress):
             raise UnknownPathError(path, self._system.near(path))
         members = [self._system.children[member.path].info(self._system) for member in list(box.members)]
         worst = min(members, key=lambda member: _WORST_FIRST.index(member.state))
@@ -71,7 +71,7 @@ class Tree:
         supervisor = self._system.supervisors.get(path)
         if supervisor is None:
             raise self._system.no_supervisor(path)
-        return list(supervisor.roster.children.values())
+        return list(supervisor.table.children.values())
 
     def start_child(self, path: str, spec: Spec) -> Ref:
         supervisor = self._system.supervisors.get(path)
@@ -79,7 +79,7 @@ class Tree:
             raise self._system.no_supervisor(path)
         self._call(path, StartChild(build(spec)))
         box = self._system.boxes.get(f"{path}/{spec.id}")
-        return Ref(self._system, box if box is not None else supervisor.roster.orphan(spec.id))
+        return Ref(self._system, box if box is not None else supervisor.table.closed_mailbox(spec.id))
 
     def terminate_child(self, path: str) -> None:
         self._system.refuse_own_end(path)
@@ -94,7 +94,7 @@ class Tree:
 
     def _child_call(self, path: str, call: type[TerminateChild | RestartChild | DeleteChild]) -> None:
         parent, _, id_ = path.rpartition("/")
-        if not self._system.is_down and not isinstance(self._system.boxes.get(parent), SupervisorBox):
+        if not self._system.is_down and not isinstance(self._system.boxes.get(parent), SupervisorMailbox):
             raise ChildError(path, "not_found")
         self._call(parent, call(id_))
 
@@ -105,7 +105,7 @@ class Tree:
         require_thread(path)
         reply = Reply()
         box = system.boxes.get(path)
-        if not isinstance(box, SupervisorBox) or not box.post(message, reply):
+        if not isinstance(box, SupervisorMailbox) or not box.post(message, reply):
             raise system.stopped_error(path, Refusal.STOPPED)
         reply.get()
 

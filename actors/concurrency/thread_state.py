@@ -1,0 +1,122 @@
+"""State of the present thread, and the one door through which each thread of a running tree is started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import traceback
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, Protocol
+
+
+class _Here(threading.local):
+    """State of this thread: set by the pool and by the loop in their own threads."""
+
+    blocking: AbstractContextManager[None] | None = None
+    soon: AbstractContextManager[None] | None = None
+    never_blocks = False
+    """True on the thread of a tree's event loop: see ``actors.messaging.reply.require_thread``."""
+    in_turn = False
+    """True there while lives are run that need no task: see ``in_turn``."""
+
+
+HERE: Final = _Here()
+_NOT_POOLED: Final = nullcontext()
+
+
+def blocking() -> AbstractContextManager[None]:
+    """Mark a wait: a pool thread inside it counts as blocked, and the pool makes up for it with another."""
+    return HERE.blocking or _NOT_POOLED
+
+
+def soon() -> AbstractContextManager[None]:
+    """Mark the last act of a run: a pool thread inside it may keep the job that it submits for itself."""
+    return HERE.soon or _NOT_POOLED
+
+
+def in_turn(loop: asyncio.AbstractEventLoop) -> bool:
+    """True if code that this loop runs, on this thread, is what runs here: the loop looks again before it sleeps.
+
+    A finalizer or a signal handler may run on its thread when it has looked and is about to sleep, or sleeps. It must
+    wake the loop as if it were another thread.
+    """
+    return HERE.in_turn or asyncio.current_task(loop) is not None
+
+
+def start_thread(thread: threading.Thread) -> None:
+    """Start a thread: the one door for each thread of a running tree.
+
+    While the interpreter ends, finalizers and coroutines that are destroyed may still tell a worker. A new thread would
+    never run then, and ``Thread.start`` of Python 3.11 waits for it for ever; from 3.12 on it refuses, as this does.
+
+    Raises:
+        RuntimeError: the machine gives no more threads, or the interpreter is ending.
+    """
+    if sys.is_finalizing():
+        raise RuntimeError("no thread can be started while the interpreter ends")
+    thread.start()
+
+
+def stack_of(ident: int) -> str:
+    """The stack of the thread with this identity, innermost call last; empty when it has ended."""
+    frame = sys._current_frames().get(ident)  # noqa: SLF001 - the documented way to a thread's stack
+    return "".join(traceback.format_stack(frame)) if frame is not None else ""
+
+
+class Job(Protocol):
+    """Anything the pool can run."""
+
+    @property
+    def urgent(self) -> bool:
+        """True for what never blocks and must not wait for what does: supervisors."""
+
+    def run(self) -> bool:
+        """Do some of the work; True when there is more to do and the job is to be queued again."""
+
+
+class JobRunner(Protocol):
+    """Runs jobs: the pool."""
+
+    def submit(self, job: Job) -> None:
+        """Run ``job.run()`` soon. Never blocks."""
+
+
+class Forkable(Protocol):
+    """Interface of what must know that it was copied into the child of a fork: there it has no threads."""
+
+    def forked(self) -> None:
+        """Adapt to being in the child."""
+
+
+def after_fork(thing: Forkable) -> None:
+    """Have ``thing.forked()`` called in the child of every fork from now on, as long as somebody holds it."""
+    _HEAR_OF_FORKS.add(thing)
+    try:
+        _UNHOOKED.pop()
+    except IndexError:
+        return  # the interpreter calls us already
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forked)
+
+
+_HEAR_OF_FORKS: Final[weakref.WeakSet[Forkable]] = weakref.WeakSet()
+_UNHOOKED: Final[deque[None]] = deque((None,))
+"""Holds one item until there is something to hear of forks: nothing is hooked in by an import."""
+
+
+def _forked() -> None:
+    for thing in list(_HEAR_OF_FORKS):
+        thing.forked()
+
+
+def in_background(name: str, function: Callable[[], object]) -> None:
+    """Run a short errand on a daemon thread of its own; here and now where the machine gives no more threads."""
+    try:
+        start_thread(threading.Thread(target=function, name=name, daemon=True))
+    except RuntimeError:
+        function()

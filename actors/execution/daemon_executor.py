@@ -1,0 +1,127 @@
+"""Threads for ``asyncio.to_thread`` in async workers, which keep no interpreter from ending.
+
+The loop's own default is a ``ThreadPoolExecutor``. The interpreter waits for the threads of each of those before it
+ends, also where the worker that had called ``to_thread`` was abandoned long ago. So the loop of a tree gets an executor
+with daemon threads. asyncio takes nothing but a subclass of ``ThreadPoolExecutor``, so this is one; of what it inherits
+it uses the size only.
+
+Locking: ``_guard`` guards the number of threads and of those that wait for work. A job is put before a thread
+is looked for, and a thread counts itself as waiting before it takes one, so no job stays behind. A thread that has
+taken a job still counts as waiting for a moment; so when it does no longer it looks whether the others are enough for
+what waits now: a job that came in that moment must not wait for the one that was taken, which may never end.
+
+The lock is re-entrant, and nothing of users runs while it is held but a finalizer that the garbage collector runs
+there: it may put a job as well.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+from actors.concurrency.thread_state import start_thread
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+IDLE_S = 5.0
+"""A thread that had nothing to do for this long ends."""
+
+
+class DaemonExecutor(ThreadPoolExecutor):
+    """As many threads as a ``ThreadPoolExecutor`` would have, each of them a daemon."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(thread_name_prefix=name)
+        self._name = name
+        self._most = self._max_workers
+        self._guard = threading.RLock()
+        self._count = 0
+        self._waiting = 0
+        self._over = False
+        self._numbers = itertools.count()
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Call the function on a thread.
+
+        Raises:
+            RuntimeError: the loop is closed, or the machine gives not even one thread.
+        """
+        future: Future[T] = Future()
+        call = _Call(future, lambda: fn(*args, **kwargs))
+        with self._guard:
+            if self._over:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._calls.put(call)
+            grow = self._counts_one_more()
+        if grow:
+            self._start()
+        return future
+
+    def _counts_one_more(self) -> bool:
+        """With the lock held: True where more jobs wait than threads; then one more counts, and is to be started."""
+        grow = self._calls.qsize() > self._waiting and self._count < self._most
+        self._count += grow
+        return grow
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._main, name=f"{self._name}-{next(self._numbers)}", daemon=True)
+        try:
+            start_thread(thread)
+        except RuntimeError:
+            with self._guard:
+                self._count -= 1
+                alone = self._count == 0
+            if alone:
+                raise
+
+    def _main(self) -> None:
+        while True:
+            with self._guard:
+                self._waiting += 1
+            try:
+                call = self._calls.get(timeout=IDLE_S)
+            except queue.Empty:
+                call = None
+            with self._guard:
+                self._waiting -= 1
+                if call is None and (self._over or self._calls.empty()):
+                    self._count -= 1
+                    return
+                grow = call is not None and not self._over and self._counts_one_more()
+            if grow:
+                self._start()
+            if call is not None:
+                call.run()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take nothing more. What runs is left to itself: nobody waits for it, ever."""
+        del wait, cancel_futures
+        with self._guard:
+            self._over = True
+            for _ in range(self._count):
+                self._calls.put(None)
+
+
+class _Call:
+    """One call, and the future of what comes of it."""
+
+    def __init__(self, future: Future[Any], call: Callable[[], Any]) -> None:
+        self._future = future
+        self._call = call
+
+    def run(self) -> None:
+        """Call it, unless it was cancelled meanwhile."""
+        if not self._future.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._call()
+        except BaseException as error:
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(result)

@@ -1,0 +1,352 @@
+"""One life (incarnation) of a child: its states, the order to end, and the end.
+
+The states, each left once and never entered again::
+
+    STARTING --started--> UP --an order, a crash, a return--> ENDING --> OVER
+        |                 |                                              ^
+        +---- raised -----+--------------------- killed -----------------+
+
+* An **order** tells a life to end, and with which reason: ``SHUTDOWN`` (its supervisor, or somebody's Ref),
+  ``NORMAL`` (itself) or ``KILLED``. It is looked at before each message, so it overtakes the mailbox.
+* The end is one test-and-set (``_end``) under the mailbox's lock: whoever wins reports, once, to the owner. Late acts
+  of a life that is over change nothing: its late reply is dropped because a reply is completed once.
+* The report comes first. What the life leaves (its object, its contextvars, the message it was handling) may have
+  finalizers of users, which may block for ever. So it is let go of after the report, and elsewhere (``_let_go``).
+
+A worker's life runs user code (``actors.execution.crash_boundary``); a supervisor's never does
+(``actors.supervision.supervisor_incarnation``).
+
+Locking: ``phase``, ``order``, ``current``, ``running_on`` and the signals are guarded by the mailbox's lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from dataclasses import dataclass
+from enum import IntEnum
+from threading import get_ident
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from actors.concurrency.failed_frames import Frames
+from actors.concurrency.thread_state import JobRunner, soon
+from actors.messaging.message_errors import ActorStoppedError
+from actors.messaging.ports import Host
+from actors.messaging.reply import Reply
+from actors.model.spec import ChildSpec, Reason
+from actors.validation.introspection import type_name
+
+if TYPE_CHECKING:
+    from actors.concurrency.disposal import Disposal
+    from actors.concurrency.wakeup import Wakeup
+    from actors.execution.dispatcher import Dispatcher
+    from actors.execution.loop import Loop
+    from actors.messaging.envelope import Envelope, Home
+    from actors.messaging.mailbox import Mailbox
+    from actors.model.spec import DispatcherKind
+
+
+class IncarnationOwner(Protocol):
+    """Receiver of the reports of a life: its supervisor's mailbox, or the tree for the root."""
+
+    def post(self, message: Any, reply: Reply | None = None) -> bool:
+        """Take an ``Started``, ``Stopping`` or ``Exited``."""
+
+
+class IncarnationHost(Host, Protocol):
+    """A tree, as a life sees it: where it runs, and where it reports what becomes of it."""
+
+    @property
+    def pool(self) -> JobRunner:
+        """Runs what may block."""
+
+    @property
+    def loop(self) -> Loop:
+        """Runs what is async."""
+
+    @property
+    def disposal(self) -> Disposal:
+        """Lets go of what may have finalizers of users."""
+
+    def dispatcher(self, where: DispatcherKind) -> Dispatcher:
+        """The place of this kind."""
+
+    def abandoned(self, life: Incarnation) -> None:
+        """A life was left to itself."""
+
+    def thread_returned(self, life: Incarnation) -> None:
+        """The thread of an abandoned life has returned."""
+
+    def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None:
+        """A handler answered with an error, and lives."""
+
+    def hook_raised(self, path: str, hook: str, error: BaseException) -> None:
+        """A last hook raised on the way out of a crash."""
+
+    def internal_error(self, error: BaseException) -> None:
+        """A bug of ours."""
+
+
+class IncarnationPhase(IntEnum):
+    """Where a life stands."""
+
+    STARTING = 0
+    UP = 1
+    ENDING = 2
+    """In its last hook."""
+    OVER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a life ended."""
+
+    reason: Reason
+    error: BaseException | None = None
+    """Error that it died of, if any. Let go of soon: it holds frames."""
+    what: str = ""
+    """Description of what happened, where there is no error to tell."""
+    lost: int = 0
+    """Messages that were being handled and are lost with it."""
+    ignored: bool = False
+    """True where it raised ``Ignore`` in on_start."""
+    frames: TracebackType | None = None
+    """Where the error was born: its traceback as it left the worker, before any asker raised it again."""
+
+    @property
+    def detail(self) -> str:
+        """The type of the error, or what happened; never a text that may hold payloads."""
+        return type_name(type(self.error)) if self.error is not None else self.what
+
+    def __str__(self) -> str:
+        return f"{self.reason} {self.detail}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """To the owner: this life has started."""
+
+    life: Incarnation
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """To the owner: this life is in its last hook by itself; give it the limit of a stop."""
+
+    life: Incarnation
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """To the owner: this life is over."""
+
+    life: Incarnation
+    exit: Exit
+
+
+class Incarnation:
+    """One incarnation of a worker."""
+
+    __slots__ = (
+        "_context",
+        "_ended",
+        "_stopped",
+        "abandoned",
+        "actor",
+        "came_up",
+        "crash",
+        "current",
+        "gate",
+        "held",
+        "home",
+        "mailbox",
+        "order",
+        "owner",
+        "phase",
+        "remains",
+        "running_on",
+        "since",
+        "spec",
+        "system",
+        "task",
+    )
+
+    urgent = False
+
+    def __init__(self, system: IncarnationHost, spec: ChildSpec, mailbox: Mailbox, owner: IncarnationOwner) -> None:
+        self.system = system
+        self.spec = spec
+        self.mailbox = mailbox
+        self.owner = owner
+        """The mailbox of the supervisor that is told of the end."""
+        self.actor: Any = None
+        self.phase = IncarnationPhase.STARTING
+        self.came_up = False
+        """True once it was up."""
+        self.order: Reason | None = None
+        self.crash: Exit | None = None
+        """Set while on_failure runs: how it ends, also where that takes too long and it has to be killed."""
+        self.current: Envelope | None = None
+        """The envelope being handled."""
+        self.since = 0.0
+        """When that began, on the tree's clock."""
+        self.running_on: int | None = None
+        """The thread that is in ``drive`` now, or None."""
+        self.held = False
+        """True during a run of it. The mailbox's."""
+        self.abandoned = False
+        self.home: Home | None = None
+        """The contextvar's value for messages from outside; built with the first run."""
+        self._context: contextvars.Context | None = None
+        self._stopped: Reply | None = None
+        self._ended: Reply | None = None
+        self.task: asyncio.Task[bool] | None = None
+        self.remains: list[Any] | None = None
+        """Objects that its own pinned thread is to let go of when it ends."""
+        self.gate: Wakeup | None = None
+
+    def __repr__(self) -> str:
+        return f"<Incarnation of {self.mailbox.path} {self.phase.name}>"
+
+    @property
+    def is_over(self) -> bool:
+        """True after the end."""
+        return self.phase is IncarnationPhase.OVER
+
+    @property
+    def was_killed(self) -> bool:
+        """True once it was to be killed."""
+        return self.order is Reason.KILLED
+
+    @property
+    def must_stop(self) -> bool:
+        """True once it was asked to end."""
+        return self.order is not None
+
+    @property
+    def is_handling_here(self) -> bool:
+        """True in its handler, on the thread or in the task that runs it; not in a task of its own making."""
+        if self.task is None:
+            return self.running_on == get_ident()
+        return self.running_on == get_ident() and asyncio.current_task() is self.task
+
+    def _comes_up(self) -> None:
+        """Mark the life as up. With the mailbox's lock held, or before it is attached.
+
+        Counted here, where it is true first: whoever has an answer of it finds it counted.
+        """
+        self.phase = IncarnationPhase.UP
+        self.came_up = True
+        self.mailbox.incarnation += 1
+
+    # -- what every kind of life can do --------------------------------------------------------------------
+
+    def start(self) -> bool:
+        """Begin; True when it is up already. Otherwise ``Started`` or ``Exited`` will be told."""
+        raise NotImplementedError
+
+    def stop(self) -> Exit | None:
+        """Order it, as its supervisor, to end after the message it is handling; its Exit if it ended on the spot."""
+        raise NotImplementedError
+
+    def kill(self, what: str = "") -> Exit | None:
+        """End it without any hook. Its Exit if it is over now; otherwise ``Exited`` will be told."""
+        raise NotImplementedError
+
+    def abandon(self, what: str = "") -> Exit | None:
+        """Leave it to itself after a kill that did not end it. Its Exit if it is over now."""
+        raise NotImplementedError
+
+    def wake(self) -> None:
+        """Have it run. May be done once too often: a run that finds nothing to do does nothing."""
+        raise NotImplementedError
+
+    def _order(self, reason: Reason) -> bool:
+        """Give the order to end; True when the life was idle, and is now the caller's to wake or to end."""
+        raise NotImplementedError
+
+    # -- asked to end by others ----------------------------------------------------------------------------
+
+    def request_stop(self, reason: Reason) -> Reply:
+        """Ask it to end: from itself (NORMAL) or a Ref (SHUTDOWN). Completed when it is over."""
+        over = self.when_over()
+        if self._order(reason):
+            self.wake()
+        elif reason is Reason.SHUTDOWN and not self.is_over:
+            self.owner.post(Stopping(self))  # it is busy, and has no longer for that than its supervisor would give it
+        return over
+
+    def when_over(self) -> Reply:
+        """Completed when it is over."""
+        with self.mailbox.lock:
+            if self._ended is None:
+                self._ended = Reply()
+            ended, over = self._ended, self.phase is IncarnationPhase.OVER
+        if over:
+            ended.complete()
+        return ended
+
+    def stop_signal(self) -> Reply:
+        """Completed once the life was asked to end."""
+        with self.mailbox.lock:
+            if self._stopped is None:
+                self._stopped = Reply()
+            signal = self._stopped
+            asked = self.order is not None
+        if asked:
+            signal.complete()
+        return signal
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def _take_idleness(self) -> bool:
+        return self.mailbox.take_idleness(self)
+
+    def _end(self, exit_: Exit, *, abandon: bool = False, tell: bool = False) -> Exit | None:
+        """End it, by one test-and-set; None when it was over already. ``tell`` reports it to the owner."""
+        box = self.mailbox
+        with box.lock:
+            if self.phase is IncarnationPhase.OVER:
+                return None
+            self.phase = IncarnationPhase.OVER
+            self.order = self.order or exit_.reason
+            current, self.current = self.current, None
+            crash, self.crash = self.crash, None
+            if crash is not None and exit_.reason is Reason.KILLED:
+                exit_ = crash
+            abandon = abandon and self.running_on is not None  # it may have come back just before this
+            if abandon:
+                self.abandoned = True
+                box.abandoned += 1
+            signals = (self._stopped, self._ended, *box.detach(self, abandon=abandon))
+        box.left()
+        if current is not None:
+            stopped = ActorStoppedError(box.path, "ended while it handled this message")
+            handled = current[1] is not None and not current[1].fail(stopped) and exit_.reason is Reason.KILLED
+            if not handled:  # else it was killed just after it had answered: nothing is lost
+                exit_ = Exit(exit_.reason, exit_.error, exit_.what, 1, exit_.ignored, exit_.frames)
+        remains: list[Any] = [Frames(exit_.frames), current]
+        current = None
+        if abandon:
+            self.system.abandoned(self)
+        else:
+            remains += self._objects()
+        if tell:
+            with soon():  # this thread cannot block any more: it may keep the supervisor's job for itself
+                self.owner.post(Exited(self, exit_))
+        for signal in signals:  # after the report: whoever waited for the end finds that the supervisor knows of it
+            if signal is not None:
+                signal.complete()
+        self._let_go(remains)
+        return exit_
+
+    def _objects(self) -> list[Any]:
+        """Give up its object and what belongs to it: the caller hands the list to ``_let_go``."""
+        objects = [self.actor, self.home, self._context]
+        self.actor = self.home = self._context = None
+        return objects
+
+    def _let_go(self, remains: list[Any]) -> None:
+        """Empty the list where finalizers of users may run. A supervisor's life has none."""
+        remains.clear()

@@ -1,0 +1,118 @@
+"""Orders to a worker's life: start, stop, kill, abandon. The part of a life that its supervisor calls.
+
+Its supervisor's thread runs these; ``wake`` also that of any sender, ``_order`` that of whoever stops a ``Ref``,
+``cancel_current`` the loop. So no user code runs in them: what may run some is left to the place where the life runs,
+and objects are let go of there as well (``_let_go``).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from actors.execution.incarnation import Exit, Incarnation, IncarnationHost, IncarnationOwner, IncarnationPhase
+from actors.messaging.envelope import STOP, SystemMessage
+from actors.model.spec import ChildSpec, DispatcherKind, Reason, WorkerRecipe
+
+if TYPE_CHECKING:
+    from actors.messaging.mailbox import Mailbox
+
+
+class ControlledIncarnation(Incarnation):
+    """One incarnation of a worker, as its supervisor sees it."""
+
+    __slots__ = ("place", "recipe")
+
+    def __init__(self, system: IncarnationHost, spec: ChildSpec, mailbox: Mailbox, owner: IncarnationOwner) -> None:
+        super().__init__(system, spec, mailbox, owner)
+        assert isinstance(spec.recipe, WorkerRecipe)  # noqa: S101 - ours to get right, not a user's mistake
+        self.recipe = spec.recipe
+        """How it is built."""
+        self.place = system.dispatcher(spec.recipe.where)
+        """Where it runs."""
+
+    # -- its supervisor ------------------------------------------------------------------------------------
+
+    def start(self) -> bool:
+        """Begin; True when it is up already. Otherwise ``Started`` or ``Exited`` will be told."""
+        recipe = self.recipe
+        plain = recipe.starts_plain and not recipe.is_body and recipe.where is not DispatcherKind.THREAD
+        if plain:
+            self.actor = recipe.make(self)
+            self._comes_up()
+        if self.mailbox.attach(self, idle=plain):
+            self.wake()
+        return plain
+
+    def stop(self) -> Exit | None:
+        """Order it, as its supervisor, to end after the message it is handling; its Exit if it ended on the spot."""
+        plain = self.recipe.stops_plain and self.recipe.where is not DispatcherKind.THREAD
+        if self._order(Reason.SHUTDOWN):
+            if plain:
+                return self._end(Exit(Reason.SHUTDOWN))
+            self.wake()
+        return None
+
+    def _order(self, reason: Reason) -> bool:
+        """Give the order to end; True when the life was idle, and is now the caller's to wake or to end."""
+        with self.mailbox.lock:
+            if self.phase is IncarnationPhase.OVER or self.phase is IncarnationPhase.ENDING or self.order is not None:
+                return False
+            self.order = reason
+            idle = self._take_idleness()
+            stopped = self._stopped
+        if stopped is not None:
+            stopped.complete()
+        if self.recipe.is_body:
+            self.place.cancel(self)  # type: ignore[arg-type]  # each of these is a WorkerIncarnation
+        elif self.recipe.where is DispatcherKind.LOOP and self.current is not None:
+            self.system.loop.call(lambda: self.cancel_current(STOP))
+        return idle
+
+    def cancel_current(self, why: str) -> None:
+        """Cancel the async work that is being handled, where it may be cancelled. On the loop's thread."""
+        current, task = self.current, self.task
+        if current is None or task is None or self.phase is not IncarnationPhase.UP:
+            return
+        body = current[0]
+        if issubclass(type(body), SystemMessage) and body.request_cancel(why):
+            task.cancel()
+
+    def kill(self, what: str = "") -> Exit | None:
+        """End it without any hook: a coroutine is cancelled, a thread abandoned. Its Exit if it is over now."""
+        with self.mailbox.lock:
+            if self.phase is IncarnationPhase.OVER:
+                return None
+            self.order = Reason.KILLED
+            idle = self._take_idleness()
+            running = self.running_on is not None
+            stopped = self._stopped
+        if stopped is not None:
+            stopped.complete()
+        if running and self.recipe.where is DispatcherKind.LOOP:
+            self.place.cancel(self)  # type: ignore[arg-type]
+            return None
+        ended = self._end(Exit(Reason.KILLED, what=what), abandon=running)
+        if idle:
+            self.wake()  # a pinned thread waits at its gate, and may go now
+        return ended
+
+    def abandon(self, what: str = "") -> Exit | None:
+        """Leave it to itself after a cancellation that did not end it."""
+        return self._end(Exit(Reason.KILLED, what=what), abandon=True)
+
+    def wake(self) -> None:
+        """Have it run. May be done once too often: see ``Mailbox.hold``."""
+        self.place.schedule(self)  # type: ignore[arg-type]
+
+    # -- what it leaves ------------------------------------------------------------------------------------
+
+    def _let_go(self, remains: list[Any]) -> None:
+        """Where it ran: see ``disposal``. Never here and now: this may be its supervisor's thread."""
+        if self.recipe.where is DispatcherKind.LOOP:
+            self.system.loop.let_go(remains)
+        elif self.recipe.where is DispatcherKind.THREAD and self.running_on == threading.get_ident():
+            self.remains = [*(self.remains or ()), *remains]
+            remains.clear()
+        else:
+            self.system.disposal.put(remains)

@@ -1,0 +1,55 @@
+"""A pinned thread for one life: sync ``run=`` bodies, code with thread affinity, stock Pykka actors."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from actors.concurrency.disposal import let_go
+from actors.concurrency.thread_state import start_thread
+from actors.concurrency.wakeup import Wakeup
+
+if TYPE_CHECKING:
+    from actors.execution.crash_boundary import WorkerIncarnation
+
+_numbers = itertools.count()
+
+
+class Threads:
+    """Gives each life a daemon thread of its own, from its start to its end."""
+
+    def __init__(self, *, failed: Callable[[BaseException], None]) -> None:
+        self._failed = failed
+
+    def schedule(self, life: WorkerIncarnation) -> None:
+        """Start the life's thread, or wake it. Its supervisor starts it; nobody can wake it before."""
+        gate = life.gate
+        if gate is not None:
+            gate.give()
+            return
+        life.gate = gate = Wakeup()
+        name = f"{life.mailbox.path}-{next(_numbers)}"
+        thread = threading.Thread(target=self._main, args=(life, gate), name=name, daemon=True)
+        try:
+            start_thread(thread)
+        except RuntimeError as error:
+            life.thread_refused(error)
+
+    def cancel(self, life: WorkerIncarnation) -> None:
+        """A thread cannot be cancelled: its supervisor abandons it."""
+
+    def _main(self, life: WorkerIncarnation, gate: Wakeup) -> None:
+        try:
+            while True:
+                more = life.run()
+                if life.is_over:
+                    return
+                if not more:
+                    gate.sleep()
+        except BaseException as error:
+            self._failed(error)
+        finally:
+            remains, life.remains = life.remains, None
+            let_go(remains or [])

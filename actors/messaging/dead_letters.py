@@ -1,0 +1,105 @@
+"""Messages that nobody takes: their asker hears why, or they are dead letters, counted by reason.
+
+Whatever refuses or drops a message comes here with the envelope and the reason, and nowhere else: so none is lost
+without a trace.
+
+Locking: ``_books`` guards the counters. No other lock is taken while it is held, but a finalizer may run there and
+come here again, so it is re-entrant.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from actors.messaging.envelope import SystemMessage
+from actors.messaging.mailbox import Mailbox, Refusal
+from actors.messaging.message_errors import ActorStoppedError, ParkedError, TreeDownError
+from actors.messaging.supervisor_mailbox import SupervisorMailbox
+from actors.model.errors import ActorsError, MailboxFullError, RestartLimitError
+from actors.model.events import DeadLetter, Event
+from actors.validation.introspection import type_name
+
+if TYPE_CHECKING:
+    from actors.messaging.envelope import Envelope
+    from actors.messaging.leftovers import Leftovers
+
+_WHY: dict[Refusal, str] = {
+    Refusal.STOPPED: "is stopped. restart_child starts it again",
+    Refusal.PARKED: "is parked: it crashed more often than its own limit allows. restart_child revives it",
+    Refusal.FORGOTTEN: "is no longer listed: it was deleted, or was temporary and ended",
+    Refusal.BODY: "is a run= body and has no mailbox. Declare it with handle= or actor= to send it messages",
+    Refusal.NOT_RUNNING: "is not running: it is being stopped, or waits until its own supervisor starts it",
+    Refusal.SUPERVISOR: "is a supervisor and takes no messages. Send to one of its workers",
+    Refusal.DOWN: "its tree is down",
+    Refusal.HOPS: "would be told after too many tells. Use detached=True where a new chain begins",
+}
+
+
+class DeadLetterOffice:
+    """The part of a tree's shared ground that deals with undeliverable messages."""
+
+    is_down: bool
+    cause: ActorsError | None
+    leftovers: Leftovers
+
+    def __init__(self) -> None:
+        self._counts_lock = threading.RLock()
+        self.dead_letters: Counter[str] = Counter()
+        """Dead letters so far, by reason."""
+
+    def publish(self, event: Event) -> None:
+        """Something happened."""
+        raise NotImplementedError
+
+    def dead_letter(self, box: Mailbox | None, body: Any, reason: Refusal, sender: str | None, path: str = "") -> None:
+        """Count a message that no worker will handle, and publish that."""
+        with self._counts_lock:
+            self.dead_letters[reason] += 1
+            if box is not None:
+                box.dead += 1
+        where = box.path if box is not None else path
+        self.publish(DeadLetter(where, str(reason), type_name(type(body)), sender))
+
+    def expired(self, box: Mailbox, envelope: Envelope) -> None:
+        """Drop a message whose asker waits no longer."""
+        body, reply, origin = envelope
+        if reply is not None:
+            reply.expire()
+        self.dead_letter(box, body, Refusal.EXPIRED, origin.sender if origin is not None else None)
+
+    def answer(self, box: Mailbox, left: list[Envelope], refusal: Refusal) -> None:
+        """Refuse what a mailbox that was closed still held, now or soon; see ``Leftovers``."""
+        self.leftovers.answer(box, left, refusal)
+
+    def overflowed(self, box: Mailbox | None, envelope: Envelope) -> None:
+        """A message had to go for a newer one."""
+        self.refused(box.path if box is not None else "", box, envelope, Refusal.FULL)
+
+    def refused(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
+        """A message was not taken: its asker hears why, or it is a dead letter."""
+        body, reply, origin = envelope
+        if reply is not None:
+            capacity = box.bounds.capacity if box is not None else None
+            full = refusal is Refusal.FULL and capacity is not None
+            reply.fail(MailboxFullError(path, capacity or 0) if full else self.stopped_error(path, refusal))
+        elif not issubclass(type(body), SystemMessage) and (
+            not isinstance(box, SupervisorMailbox) or refusal is Refusal.SUPERVISOR
+        ):
+            self.dead_letter(box, body, refusal, origin.sender if origin is not None else None, path)
+
+    def stopped_error(self, path: str, refusal: Refusal) -> ActorStoppedError:
+        """Why an ask to this path fails at once."""
+        if self.is_down or refusal is Refusal.DOWN:
+            return self.down_error(path)
+        kind = ParkedError if refusal is Refusal.PARKED else ActorStoppedError
+        return kind(path, _WHY.get(refusal, str(refusal)))
+
+    def down_error(self, path: str) -> TreeDownError:
+        """The whole tree is down; with the reason, where nobody had asked for that."""
+        cause = self.cause
+        why = "" if cause is None else ": its root gave up" if isinstance(cause, RestartLimitError) else f": {cause}"
+        error = TreeDownError(path, (_WHY[Refusal.DOWN] + why).removesuffix("."))
+        error.__cause__ = cause
+        return error

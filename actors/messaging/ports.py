@@ -1,0 +1,158 @@
+"""Interfaces that a message meets on its way: the life that handles it, and the tree around that.
+
+Each of these is a narrow view of something that is made in a room above this one, so that nothing here depends on
+those rooms. ``actors.execution.incarnation.IncarnationHost`` and ``actors.supervision.registry.Registry`` add what a
+life, and a supervisor, need besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from actors.concurrency.thread_state import Job
+    from actors.messaging.envelope import Address, Envelope, Home
+    from actors.messaging.inbox import Refusal
+    from actors.messaging.mailbox import Mailbox
+    from actors.messaging.message_errors import ActorStoppedError
+    from actors.messaging.pool_address import PoolAddress
+    from actors.messaging.reply import Reply
+    from actors.model.clock import Clock
+    from actors.model.events import Event
+    from actors.model.spec import Reason
+
+
+class Timer(Protocol):
+    """Something that is to be called later."""
+
+    def cancel(self) -> None:
+        """Cancel it: it is not to be called any more."""
+
+
+class Timers(Protocol):
+    """Calls things when their time has come."""
+
+    def call_at(self, when: float, callback: Callable[[], object], /) -> Timer:
+        """Have ``callback()`` called at a time of the tree's clock."""
+
+
+class Addresses(Protocol):
+    """Where messages can be sent to in a tree."""
+
+    @property
+    def root_path(self) -> str:
+        """The path of its root."""
+
+    @property
+    def boxes(self) -> dict[str, Mailbox | PoolAddress]:
+        """Every path that is listed now."""
+
+    @property
+    def max_hops(self) -> int:
+        """How many tells may follow from one another."""
+
+    @property
+    def now(self) -> Callable[[], float]:
+        """Tells the time of the tree's clock."""
+
+    @property
+    def clock(self) -> Clock:
+        """The tree's clock."""
+
+    @property
+    def timers(self) -> Timers:
+        """Calls things when their time has come."""
+
+    def near(self, path: str) -> tuple[str, ...]:
+        """Paths that may have been meant."""
+
+    def actor_class(self, box: Mailbox | None) -> type[Any]:
+        """The class of the actors at a path."""
+
+    def refuse_own_end(self, path: str) -> None:
+        """Raise where a worker would wait for its own end."""
+
+
+class Reports(Protocol):
+    """Where is told what becomes of messages."""
+
+    def publish(self, event: Event) -> None:
+        """Something happened."""
+
+    def dead_letter(self, box: Mailbox | None, body: Any, reason: Refusal, sender: str | None, path: str = "") -> None:
+        """Count a message that no worker will handle."""
+
+    def refused(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
+        """A message was not taken."""
+
+    def overflowed(self, box: Mailbox | None, envelope: Envelope) -> None:
+        """A message had to go for a newer one."""
+
+    def expired(self, box: Mailbox, envelope: Envelope) -> None:
+        """Drop a message whose asker waits no longer."""
+
+    def recursion_refused(self, path: str, chain: tuple[Address, ...], hops: int = 0) -> None:
+        """A request or a tell was refused."""
+
+    def stopped_error(self, path: str, refusal: Refusal) -> ActorStoppedError:
+        """Why an ask to this path fails at once."""
+
+    def callback_raised(self, path: str, error: BaseException) -> None:
+        """A callback that somebody had added to a reply raised."""
+
+    def run_apart(self, job: Job) -> None:
+        """Run a callback of a user on a thread on which it may block."""
+
+
+class Host(Addresses, Reports, Protocol):
+    """A tree, as messages see it."""
+
+
+class Runnable(Protocol):
+    """One life of a child, as messages see it. What it means stands in ``actors.execution.incarnation``."""
+
+    current: Envelope | None
+    running_on: int | None
+    held: bool
+
+    @property
+    def mailbox(self) -> Mailbox:
+        """Where its messages come from."""
+
+    @property
+    def actor(self) -> Any:
+        """The object that handles them; None: there is none."""
+
+    @property
+    def order(self) -> Reason | None:
+        """The order to end, once there is one."""
+
+    @property
+    def home(self) -> Home | None:
+        """The request of all messages from outside."""
+
+    @property
+    def system(self) -> Host:
+        """The tree that it belongs to."""
+
+    @property
+    def is_over(self) -> bool:
+        """True after the end."""
+
+    @property
+    def must_stop(self) -> bool:
+        """True once it was asked to end."""
+
+    @property
+    def is_handling_here(self) -> bool:
+        """True in its handler, on the thread or in the task that runs it."""
+
+    def wake(self) -> None:
+        """Have it run. May be done once too often."""
+
+    def request_stop(self, reason: Reason) -> Reply:
+        """Ask it to end; completed when it is over."""
+
+    def stop_signal(self) -> Reply:
+        """Completed once it was asked to end."""

@@ -1,0 +1,140 @@
+"""The wait graph, who waits for whom: read when somebody is about to wait, and never copied into messages.
+
+::
+
+    Current --waits--> Reply --handled_by--> Current --waits--> Reply ...     what must end before I can go on
+    Current --reply--> Reply --waiters-----> Current --reply--> Reply ...     who cannot go on before I have ended
+
+A node is a request (``actors.messaging.envelope.CurrentMessage``) or the answer that it waits for, or will give. An
+edge exists exactly as long as the wait. So a request that nobody waits for (``block=False``) is in nobody's way, and a
+circle is refused at the moment at which the last one of it begins to wait.
+
+The race: two requests may close one circle at the same moment. Each first enters its edge and then looks. So at least
+one of the two sees the other and is refused; if both are, none of them hangs.
+
+A request may end, on another thread, at any moment of this: ``CurrentMessage.end`` takes ``waits`` and ``reply`` away.
+So each field is read once, and what was read is used.
+
+Locking: none while it looks. Sets are changed and copied in one step of C. ``_FIRST`` is held for one store; nothing is
+allocated while it is held, so no finalizer can run there.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, cast
+
+from actors.messaging.envelope import CURRENT, own_copy
+from actors.model.errors import RecursionDetectedError
+
+if TYPE_CHECKING:
+    from actors.messaging.envelope import Address, CurrentMessage
+    from actors.messaging.reply import Reply
+
+_FIRST: threading.Lock = threading.Lock()
+
+
+def forked() -> None:
+    """In the child of a fork nobody gives it back where another thread had it."""
+    global _FIRST  # noqa: PLW0603 - a new lock: the old one may be held for ever
+    _FIRST = threading.Lock()
+
+
+def enter(reply: Reply) -> CurrentMessage | None:
+    """The code that runs here is about to wait for this reply.
+
+    Returns:
+        What to ``leave`` with; None where that concerns nobody: outside of a request, or for no worker's answer.
+
+    Raises:
+        RecursionDetectedError: whoever is to answer waits, directly or not, for the request that is handled here.
+    """
+    current = CURRENT.get()
+    if current is None or reply.target is None or not current.in_request:
+        return None
+    _waits_of(current).add(reply)
+    vars(reply).setdefault("waiters", set()).add(current)
+    _check(reply, current)
+    return current
+
+
+def enter_new(reply: Reply, current: CurrentMessage) -> CurrentMessage | None:
+    """``enter`` for code of this request, before anybody else knows of the reply: so nobody handles it yet.
+
+    Then the target can only be in a circle if it is the asker, or waits for it. Most often nobody else does.
+    """
+    target = reply.target
+    if target is None or not current.in_request:
+        return None
+    _waits_of(current).add(reply)
+    reply.waiters = {current}
+    origin, answer = current.origin, current.reply
+    alone = not (origin is not None and origin.chain) and not (answer is not None and answer.waiters)
+    if not alone or current.life.mailbox.address is target.address:
+        _check(reply, current)
+    return current
+
+
+def _waits_of(current: CurrentMessage) -> set[Reply]:
+    waits = current.waits
+    if waits is None:
+        waits = set()
+        with _FIRST:
+            if current.waits is None:
+                current.waits = waits
+            else:
+                waits = current.waits
+    return waits
+
+
+def leave(reply: Reply, entered: CurrentMessage | None) -> None:
+    """The wait that was entered is over."""
+    if entered is not None:
+        cast("set[CurrentMessage]", reply.waiters).discard(entered)
+        waits = entered.waits
+        if waits is not None:
+            waits.discard(reply)
+
+
+def redirect(reply: Reply, target: Address) -> None:
+    """Check a reply again whose message goes to another target: those who wait for it may wait for themselves now.
+
+    Raises:
+        RecursionDetectedError: they do.
+    """
+    reply.target = target
+    for current in set(reply.waiters):
+        _check(reply, current)
+
+
+def _check(reply: Reply, current: CurrentMessage) -> None:
+    circle = find_circle(current, reply)
+    if circle is not None:
+        leave(reply, current)
+        current.life.system.recursion_refused(circle[-1].path, circle[:-1])
+        raise own_copy(RecursionDetectedError(tuple(address.path for address in circle)))
+
+
+def find_circle(current: CurrentMessage, reply: Reply) -> tuple[Address, ...] | None:
+    """Return who would wait for whom if code of this request waited for this reply, where that leads back to the asker.
+
+    The first and the last of what is returned are those who wait for each other. None: there is no circle.
+    """
+    waiting = current.waiting()
+    if not waiting:
+        return None
+    todo: list[tuple[Reply, tuple[Address, ...]]] = [(reply, waiting)]
+    seen: set[Reply] = set()
+    while todo:
+        each, trail = todo.pop()
+        target = each.target
+        if each in seen or each.done or target is None:
+            continue
+        seen.add(each)
+        if target.address in waiting:
+            return (*trail, target)
+        handler = each.handled_by
+        waits = handler.waits if handler is not None and handler.in_request else None
+        if waits:
+            todo.extend((further, (*trail, target)) for further in waits.copy())
+    return None

@@ -1,0 +1,74 @@
+"""Functions for a worker's code: ask if it is to stop, sleep until then, find a colleague."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.messaging.envelope import CURRENT
+from actors.messaging.ref import ref_of
+from actors.messaging.reply import Reply, require_thread
+
+if TYPE_CHECKING:
+    from actors.messaging.ports import Runnable
+    from actors.messaging.ref import Ref
+
+
+class _AbandonedThreadExit(BaseException):
+    """Ends a thread whose life is over: it was abandoned, and asks again."""
+
+
+def stopping(timeout_s: float = 0.0) -> bool:
+    """True once the worker that runs this code was asked to stop; waits up to ``timeout_s`` seconds for that.
+
+    For sync code: a ``run=`` body, or a long handler. (Async code is cancelled instead.) Outside of a tree it waits
+    and is False, so that a body can be tried out as a plain function.
+    """
+    current = CURRENT.get()
+    if current is None:
+        return Reply().wait(timeout_s) if timeout_s > 0 else False
+    life = current.life
+    if life.is_over:
+        raise _AbandonedThreadExit
+    if life.must_stop or timeout_s <= 0:
+        return life.must_stop
+    require_thread(life.mailbox.path, "await asyncio.sleep(...)")
+    _wait(life, timeout_s)
+    return life.must_stop
+
+
+def sleep(seconds: float) -> bool:
+    """Sleep, on the tree's clock, but not longer than until the worker is asked to stop; True if it was.
+
+    ``while not actors.sleep(60): poll()`` polls every minute and ends at once when it must. A body that was
+    abandoned, because it did not stop in time, ends at its next sleep.
+    """
+    return stopping(seconds)
+
+
+def _wait(life: Runnable, timeout_s: float) -> None:
+    signal, clock = life.stop_signal(), life.system.clock
+    if not clock.manual:
+        signal.wait(timeout_s)
+        return
+    woken = Reply()
+    signal.when_done(woken.complete)
+    timer = life.system.timers.call_at(clock.now() + timeout_s, woken.complete)
+    woken.wait(None)
+    timer.cancel()
+
+
+def ref(path: str) -> Ref:
+    """The address of another worker of the same tree, by its path; for code that runs in a worker.
+
+    Raises:
+        UnknownPathError: no child of this path is listed now.
+        RuntimeError: called outside of a worker; a host uses ``tree.ref(path)``.
+    """
+    current = CURRENT.get()
+    if current is None:
+        message = f"actors.ref({path!r}) was called outside of a worker. In the host use tree.ref(path)"
+        raise RuntimeError(message)
+    return ref_of(current.life.system, path)
+
+
+__all__ = ["ref", "sleep", "stopping"]

@@ -1,0 +1,312 @@
+"""Every exception of the library, grouped by who must act on it.
+
+    ActorsError
+      ConfigError            the author of the tree       .problems: all of them
+        DepthError
+      StartError             the author of the worker     the cause chain names each level
+      ChildError             the caller of a child call   .code
+      MessageError           the asker
+        ReplyTimeoutError    nothing came back in time; the worker may still finish
+        ActorStoppedError    the target is down and stays down
+          ParkedError        ... because its own restart limit is used up
+          TreeDownError      ... because its whole tree is down
+        UnknownPathError     no such path is listed
+        MailboxFullError     a bounded mailbox had no room
+        RecursionDetectedError  the request would have waited for its own asker
+            HopLimitError       too many tells and tasks have led to each other
+        BlockingAskError     a blocking call on the thread of a tree's event loop
+        WorkerCrashedError   the handler left with something that is no Exception
+      RestartLimitError      the operator
+
+Fields go to ``super().__init__`` and the text is made in ``__str__``: so errors pickle, and tests compare
+fields. No error ever shows a payload, only types, sizes and paths. Those that are also Pykka's own errors stand in
+``actors.messaging.message_errors``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+ChildErrorCode: TypeAlias = Literal[
+    "already_started", "already_present", "running", "restarting", "not_found", "max_children"
+]
+
+
+class ActorsError(Exception):
+    """The base of every error that this library raises."""
+
+
+# -- the author of the tree --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a declaration: where, what, and what to do about it."""
+
+    path: str
+    """Where: the path of the spec, and the field where there is one (``shop/ledger.restart``)."""
+    what: str
+    """Description of the mistake, with the value's type or number; never a payload."""
+    hint: str
+    """Remedy: what to do."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}. {self.hint}"
+
+
+class ConfigError(ActorsError):
+    """The declaration is wrong. Raised before anything runs; ``problems`` holds every mistake that was found."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return str(self.problems[0])
+        lines = "\n".join(f"  {problem}" for problem in self.problems)
+        return f"{len(self.problems)} problems in the declaration:\n{lines}"
+
+
+class DepthError(ConfigError):
+    """Something stands deeper than level 3 (the root is level 1), or a supervisor on level 3."""
+
+
+# -- the author of the worker ------------------------------------------------------------------------------
+
+
+class StartError(ActorsError):
+    """A child did not start, and nothing of it is left running.
+
+    ``__cause__`` is the next level down (another ``StartError``), and at the end of the chain the exception that
+    the worker raised, if it raised one: a start that took too long or was ended by a stop has no cause.
+    """
+
+    def __init__(self, path: str, what: str, hint: str = "") -> None:
+        super().__init__(path, what, hint)
+        self.path = path
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}." + (f" {self.hint}" if self.hint else "")
+
+
+# -- the caller of a child call ----------------------------------------------------------------------------
+
+_CHILD_ERRORS: dict[str, str] = {
+    "already_started": "is already running. Use another id, or terminate_child and delete_child first.",
+    "already_present": "is already listed and not running. Use restart_child, or delete_child first.",
+    "running": "is running. Use terminate_child first.",
+    "restarting": "is restarting. Wait until it is up, or use terminate_child first.",
+    "not_found": "is not a child. See which_children; a temporary child is forgotten when it ends.",
+    "max_children": "would be one child more than max_children allows. Raise max_children or end a child first.",
+}
+
+
+class ChildError(ActorsError):
+    """start_child, terminate_child, restart_child or delete_child was refused; ``code`` says why."""
+
+    def __init__(self, path: str, code: ChildErrorCode) -> None:
+        super().__init__(path, code)
+        self.path = path
+        self.code: ChildErrorCode = code
+
+    def __str__(self) -> str:
+        return f"{self.path}: {_CHILD_ERRORS[self.code]} [{self.code}]"
+
+
+# -- the asker ---------------------------------------------------------------------------------------------
+
+
+class MessageError(ActorsError):
+    """A message got no reply, and why."""
+
+
+class UnknownPathError(MessageError):
+    """No child of this path is listed now; or, where ``is_worker``, a worker, and a supervisor is needed."""
+
+    def __init__(self, path: str, known: tuple[str, ...] = (), *, is_worker: bool = False) -> None:
+        super().__init__(path, known)
+        self.path = path
+        self.known = known
+        self.is_worker = is_worker
+
+    def __str__(self) -> str:
+        if self.is_worker:
+            above = self.path.rpartition("/")[0]
+            return f"{self.path}: is a worker, and this needs a supervisor. Name one, for example {above!r}."
+        known = f" Listed there: {', '.join(self.known)}." if self.known else ""
+        return f"{self.path}: no such path in this tree.{known} See tree.dump() for all of them."
+
+
+class MailboxFullError(MessageError):
+    """A bounded mailbox had no room for an ask (a tell becomes a dead letter instead)."""
+
+    def __init__(self, path: str, capacity: int) -> None:
+        super().__init__(path, capacity)
+        self.path = path
+        self.capacity = capacity
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: its mailbox holds {self.capacity} messages and is full. "
+            "Send slower, raise Mailbox(capacity=...), or give the worker a pool."
+        )
+
+
+class RecursionDetectedError(MessageError):
+    """The target of a request is one of those who wait for it.
+
+    An ask raises it in the sender, before anything is sent. After ``block=False`` the wait that closes the circle does.
+    """
+
+    def __init__(self, chain: tuple[str, ...]) -> None:
+        super().__init__(chain)
+        self.chain = chain
+
+    def __str__(self) -> str:
+        target = self.chain[-1]
+        return (
+            f"{' > '.join(self.chain)}: {target!r} would wait for itself. "
+            "Return a result instead of asking upwards, or use tell, which waits for nobody."
+        )
+
+
+class HopLimitError(RecursionDetectedError):
+    """Too many tells and tasks have led to each other in a row: the hop limit, ``start(..., max_hops=...)``."""
+
+    def __init__(self, path: str, hops: int, max_hops: int) -> None:
+        super().__init__((path,))
+        self.args = (path, hops, max_hops)
+        self.path = path
+        self.hops = hops
+        self.max_hops = max_hops
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: refused by the hop limit: this would be hop {self.hops} of a chain of tells and tasks, and "
+            f"max_hops={self.max_hops}. Find out whether they go round; if the chain is meant to be that long, raise "
+            "start(..., max_hops=...) or begin a new chain with tell(..., detached=True)."
+        )
+
+
+class BlockingAskError(MessageError):
+    """A blocking call on the thread of a tree's event loop. It would hold up every async worker of the tree."""
+
+    def __init__(self, path: str, instead: str = "await ref.ask_async(...)") -> None:
+        super().__init__(path, instead)
+        self.path = path
+        self.instead = instead
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: to wait for it here would hold up the tree's event loop, and with it all async workers. "
+            f"Write '{self.instead}'."
+        )
+
+
+class WorkerCrashedError(MessageError):
+    """The handler left with something that is no ``Exception`` (SystemExit, CancelledError ...): ``__cause__``.
+
+    It is wrapped so that it can neither end the asker nor look like the asker's own cancellation.
+    """
+
+    def __init__(self, path: str, error_type: str) -> None:
+        super().__init__(path, error_type)
+        self.path = path
+        self.error_type = error_type
+
+    def __str__(self) -> str:
+        return f"{self.path}: left its handler with {self.error_type} and was restarted or stopped."
+
+
+def for_asker(path: str, error: BaseException) -> BaseException:
+    """Return what the asker gets for an error that left the code of the worker at ``path``."""
+    if isinstance(error, Exception):
+        return error
+    wrapped = WorkerCrashedError(path, type(error).__name__)
+    wrapped.__cause__ = error
+    return wrapped
+
+
+# -- the operator ------------------------------------------------------------------------------------------
+
+
+class RestartLimitError(ActorsError):
+    """A supervisor restarted more often than its limit allows, stopped its children and gave up.
+
+    ``__cause__`` is what the last child died of, where that is known.
+    """
+
+    def __init__(self, path: str, restarts: int, limit: int, period_s: float, child: str, last: str) -> None:
+        super().__init__(path, restarts, limit, period_s, child, last)
+        self.path = path
+        self.restarts = restarts
+        self.limit = limit
+        self.period_s = period_s
+        self.child = child
+        self.last = last
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: restart {self.restarts} within {self.period_s:g} s, limit {self.limit}. "
+            f"Last: {self.child!r}, {self.last}. {self.path!r} stopped its children and gave up. "
+            "Repair that child, give it a backoff or on_exhausted='park', or raise max_restarts."
+        )
+
+
+# -- what a worker raises to say something -----------------------------------------------------------------
+
+
+class Signal(Exception):  # noqa: N818 - not an error of ours
+    """Base of what a worker raises to say something about the request: the worker lives."""
+
+
+class Failed(Signal):
+    """Raised by a worker: this request failed, I did not. The asker gets it; the worker lives.
+
+    Args:
+        error: what went wrong: a text, or an exception.
+        retryable: False: it would fail again, so an attempt is not retried.
+    """
+
+    def __init__(self, error: object = "", *, retryable: bool = True) -> None:
+        super().__init__(error)
+        self.error = error
+        self.retryable = retryable
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_failed, (self.error, self.retryable))
+
+
+def _failed(error: object, retryable: bool) -> Failed:
+    return Failed(error, retryable=retryable)
+
+
+class Rejected(Signal):
+    """Raised in an attempt: this is not mine. The next candidate gets it."""
+
+
+class Later(Signal):
+    """Raised in an attempt: not now. It is put back for ``after_s`` seconds, at most 10 times; no attempt counts."""
+
+    def __init__(self, after_s: float = 1.0) -> None:
+        super().__init__(after_s)
+        self.after_s = after_s
+
+
+class Escalated(Signal):
+    """Raised in an attempt: ask a person. Without an ``Escalate`` rung on its ladder it is a failed attempt."""
+
+    private_text = True
+    """Mark of errors with a question to people, or with what has become of it: it stands in no log line."""
+
+    def __init__(self, question: str = "") -> None:
+        super().__init__(question)
+        self.question = question
+
+
+class Ignore(Exception):  # noqa: N818 - a signal, not an error of ours
+    """Raised by a worker in ``on_start``: do not run me here. It is kept as stopped (temporary: forgotten)."""

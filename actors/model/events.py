@@ -1,0 +1,320 @@
+"""Events: one stream of frozen records (delivered by ``actors.runtime.event_bus``), and the kinds that there are.
+
+Records carry paths, types, numbers and the exception itself while it is delivered; never a message's body.
+
+A kind says all that others need to know of it in its class: the level and the advice of its log line, whether a journal
+keeps it, which of its fields may be large, what it measures, and which span it begins or ends. Declaring the class
+registers it (``kinds``): log, journal, metrics and traces know a new kind without a table of their own. The name of a
+class is what a journal writes: two journalled kinds of one name are refused when the second is declared.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, fields
+from types import TracebackType
+from typing import ClassVar, Final
+
+from actors.model.spec import Reason
+
+SHOWN: Final = "in log lines"
+"""How a field is shown there, in its metadata: see ``actors.runtime.event_log``."""
+UNLOGGED: Final = {SHOWN: "never"}
+"""Metadata of a field that is for programs."""
+LOGGED_TIME: Final = {SHOWN: "time of day"}
+"""Metadata of a field in seconds since 1970."""
+LOGGED_ERROR: Final = {SHOWN: "error"}
+"""Metadata of a field with the text of an error, also where it is in no repr."""
+MEASURED: Final = "unit"
+"""How the unit of a field that is a measurement is given, in its metadata: ``{MEASURED: "s"}``."""
+SECONDS: Final = {MEASURED: "s"}
+"""Metadata of a duration that is a measurement."""
+
+
+_KINDS: Final[dict[tuple[str, str], type[Event]]] = {}
+"""Classes of events by module and qualified name. A dataclass with slots is made twice: the second one counts."""
+_JOURNALLED: Final[dict[str, type[Event]]] = {}
+
+
+def _register(cls: type[Event]) -> None:
+    if vars(cls).get("is_base", False):
+        return
+    known = _JOURNALLED.get(cls.__name__) if cls.journalled else None
+    if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        message = (
+            f"{cls.__module__}.{cls.__qualname__}: journals know a kind of the name {cls.__name__!r} already, that of "
+            f"{known.__module__}. A record is read back by this name: give the new kind another one"
+        )
+        raise TypeError(message)
+    _KINDS[cls.__module__, cls.__qualname__] = cls
+    if cls.journalled:
+        _JOURNALLED[cls.__name__] = cls
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened at ``path``."""
+
+    level: ClassVar[str] = "TRACE"
+    """Level of its log line, where no other is given."""
+    advice: ClassVar[str] = ""
+    """Advice to a person, for the log line: a format of its fields."""
+    is_base: ClassVar[bool] = True
+    """True of a class that only other kinds are derived from. Not inherited: nothing else says it."""
+    journalled: ClassVar[bool] = False
+    """True: stores keep its records. A store refuses a record of any other kind when it is to be written."""
+    large: ClassVar[str] = ""
+    """Name of the one field that may be large: a store keeps it apart."""
+    begins: ClassVar[str] = ""
+    """Name of the span that begins with it: "incarnation", "task" or "attempt"."""
+    ends: ClassVar[str] = ""
+    """Name of the span that ends with it, where one is open at its path (for tasks: with its task, and subtask)."""
+
+    path: str
+    """Where: a child's path; the root's for the whole tree."""
+
+    def __init_subclass__(cls) -> None:
+        _register(cls)
+
+    @property
+    def severity(self) -> str:
+        """Level of the log line of this record."""
+        return self.level
+
+    @property
+    def has_question(self) -> bool:
+        """True if the error of this event is a question to a person, which is in no log line."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class TreeStarted(Event):
+    """Every on_start has succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeStopped(Event):
+    """Nothing of the tree runs any more."""
+
+    gave_up: bool
+    """True where nobody had asked for it: the root had used up its restart limit, or see ``TreeFailed``."""
+
+    @property
+    def severity(self) -> str:
+        """Level of its log line: nothing worse can happen than an end that nobody asked for."""
+        return "CRITICAL" if self.gave_up else self.level
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFailed(Event):
+    """The tree cannot go on and is being ended, for a reason that is none of its workers': it has lost its store."""
+
+    level: ClassVar[str] = "CRITICAL"
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class ChildStarted(Event):
+    """An incarnation is up."""
+
+    begins: ClassVar[str] = "incarnation"
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChildExited(Event):
+    """An incarnation ended, or a start failed. Exactly one per end."""
+
+    ends: ClassVar[str] = "incarnation"
+    reason: Reason
+    incarnation: int
+    """Number of the incarnation that ended; for a start that failed, of the one that it would have been."""
+    error: BaseException | None
+    frames: TracebackType | None
+    """Where the error was born. Its own traceback grows with each asker that it is raised in again."""
+    started: bool
+    """False: it had not come up yet."""
+    lost: int
+    """Messages that were being handled and are lost with it: 0 or 1."""
+    detail: str = field(default="", metadata=LOGGED_ERROR)
+    """Description of what happened, where there is no error to tell."""
+
+    @property
+    def severity(self) -> str:
+        """Level of its log line: a clean end is no news."""
+        return self.level if self.reason.clean else "WARNING"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRestarting(Event):
+    """A restart was decided."""
+
+    level: ClassVar[str] = "WARNING"
+    attempt: int
+    """1 for the first of a row of restarts."""
+    delay_s: float = field(metadata=SECONDS)
+    """Backoff before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildStopAbnormal(Event):
+    """A child that was being stopped ended otherwise than it should, or one of its last hooks raised."""
+
+    level: ClassVar[str] = "WARNING"
+    reason: Reason
+    detail: str = field(metadata=LOGGED_ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildParked(Event):
+    """A child used up its own restart limit and stays down until restart_child."""
+
+    level: ClassVar[str] = "ERROR"
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChildAbandoned(Event):
+    """A worker could not be ended in time and was left to itself; its thread counts until it ends."""
+
+    level: ClassVar[str] = "ERROR"
+    abandoned: int
+    """How many of this path there are now."""
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorGaveUp(Event):
+    """A supervisor restarted more often than its limit allows, and stops."""
+
+    level: ClassVar[str] = "ERROR"
+    child: str
+    restarts: int
+    limit: int
+    period_s: float
+    root: bool
+
+    @property
+    def severity(self) -> str:
+        """Level of its log line: with the root the tree has ended."""
+        return "CRITICAL" if self.root else self.level
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter(Event):
+    """A message that nobody will handle."""
+
+    level: ClassVar[str] = "DEBUG"
+    reason: str
+    message_type: str
+    sender: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed(Event):
+    """A handler answered with an error and lives: Failed, an expected type, or what its own ask failed with."""
+
+    level: ClassVar[str] = "DEBUG"
+    error: BaseException
+    asked: bool
+    """False: it was a tell, and nobody heard the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecursionRefused(Event):
+    """A request whose target waits for it, or a tell after too many tells."""
+
+    level: ClassVar[str] = "WARNING"
+    chain: tuple[str, ...]
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopBlocked(Event):
+    """A handler holds up the event loop."""
+
+    level: ClassVar[str] = "WARNING"
+    blocked_s: float = field(metadata=SECONDS)
+    stack: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolNearCap(Event):
+    """The pool has almost as many threads as it may have."""
+
+    level: ClassVar[str] = "WARNING"
+    threads: int = field(metadata={MEASURED: "threads"})
+    max_threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberDropped(Event):
+    """A subscriber raised, and gets no more events."""
+
+    level: ClassVar[str] = "ERROR"
+    subscriber: str
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackRaised(Event):
+    """A done callback that somebody had added to a reply of the worker at ``path`` raised."""
+
+    level: ClassVar[str] = "ERROR"
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class EventsLost(Event):
+    """To a subscriber that is too slow: so many events before this one were lost."""
+
+    level: ClassVar[str] = "WARNING"
+    count: int = field(metadata={MEASURED: "events"})
+
+
+@dataclass(frozen=True, slots=True)
+class InternalError(Event):
+    """A bug of this library. Please report it."""
+
+    level: ClassVar[str] = "CRITICAL"
+    error: BaseException
+
+
+# -- the registry of kinds -----------------------------------------------------------------------------------
+
+
+def kinds() -> tuple[type[Event], ...]:
+    """Every kind of event whose module is loaded, but for the classes that kinds are only derived from."""
+    return tuple(_KINDS.values())
+
+
+def journalled_kind(name: str) -> type[Event] | None:
+    """The kind whose records have this name in a journal; None: there is none."""
+    return _JOURNALLED.get(name)
+
+
+def require_journalled(record: Event) -> None:
+    """Refuse a record that could not be read back by its name.
+
+    Raises:
+        TypeError: its kind is not declared to be journalled: a bug.
+    """
+    cls = type(record)
+    if _JOURNALLED.get(cls.__name__) is not cls:
+        message = (
+            f"a {cls.__module__}.{cls.__qualname__} is of no kind that a journal can read back. "
+            "Derive it from a journalled kind, or declare 'journalled: ClassVar[bool] = True' in its class"
+        )
+        raise TypeError(message)
+
+
+def metric_of(kind: type[Event]) -> str:
+    """The name of the counter of a kind: ``ChildRestarting`` is counted by ``child_restarting``."""
+    return _HUMP.sub("_", kind.__name__).lower()
+
+
+def measured_by(kind: type[Event]) -> dict[str, str]:
+    """The fields of a kind that are measurements, each with its unit."""
+    return {each.name: each.metadata[MEASURED] for each in fields(kind) if MEASURED in each.metadata}
+
+
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

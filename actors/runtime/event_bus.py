@@ -1,0 +1,222 @@
+"""The bus: delivers each event to each subscriber, in the order in which they were published.
+
+A supervisor only puts a record on the bus; each subscriber is served, in order, by a job of its own on the pool, so a
+subscriber may block, raise, or call into the tree. How it fails:
+
+=====================  ==========================================================================================
+subscriber             then
+=====================  ==========================================================================================
+raises                 it is dropped, and that is an event (``SubscriberDropped``, logged as an error)
+raises, and is the log it stays: that event is lost to it, and the next one it takes says how many were
+is too slow            its oldest events are lost, and it is told how many (``EventsLost``)
+has unsubscribed       nothing more is delivered, also not what waits; one delivery may be under way
+=====================  ==========================================================================================
+
+What waits for a slow subscriber is bounded by number and by weight: an event with an error keeps the error, its
+traceback and what is in them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from itertools import repeat
+from typing import TYPE_CHECKING, TypeAlias
+
+from actors.concurrency.wakeup import SingleJob
+from actors.messaging.reply import Reply
+from actors.model.events import Event, EventsLost, SubscriberDropped
+
+if TYPE_CHECKING:
+    from actors.execution.pool import Pool
+
+GATHER_S = 0.01
+"""How long events are gathered before they are delivered. Delivering, log lines above all, takes the GIL from what set
+the event off: delivered at once, a crash took twice as long to the next reply (tests/bench, "crash")."""
+BACKLOG = 65_536
+"""Events that wait for one subscriber before its oldest are lost."""
+BACKLOG_WEIGHT = 2048
+"""Units of weight that wait for one subscriber before its oldest events are lost. A unit is some 4 KiB."""
+_UNIT = 4096
+
+Callback: TypeAlias = "Callable[[Event], object]"
+
+
+class Bus:
+    """Delivers each event to each subscriber, in the order in which they were published."""
+
+    def __init__(self, pool: Pool, root: str) -> None:
+        self._pool = pool
+        self._root = root
+        self.published = 0
+        """How many events so far, at least."""
+        self._subscriptions: dict[Subscription, None] = {}
+        """An ordered set. Each change, and the copy that ``publish`` makes, is one step of C: no lock is needed."""
+
+    def publish(self, event: Event) -> None:
+        """Hand an event to every subscriber's queue. Never blocks."""
+        self.published += 1
+        subscriptions = tuple(self._subscriptions)
+        if subscriptions:
+            weight = weight_of(event)
+            for subscription in subscriptions:
+                subscription.put(event, weight)
+
+    def subscribe(self, callback: Callback, *, lasting: bool = False) -> Callable[[], None]:
+        """Have ``callback(event)`` called for everything from now on; returns how to end that.
+
+        Args:
+            callback: is called with one event after the other, on a thread of the pool.
+            lasting: it is not dropped when it raises. For the log.
+        """
+        subscription = Subscription(self._pool, self._root, callback, None if lasting else self._dropped)
+        self._subscriptions[subscription] = None
+        return lambda: self._remove(subscription)
+
+    def _remove(self, subscription: Subscription) -> None:
+        self._subscriptions.pop(subscription, None)
+        subscription.end()
+
+    def _dropped(self, subscription: Subscription, error: BaseException) -> None:
+        self._remove(subscription)
+        event = SubscriberDropped(self._root, subscription.name, error)
+        self.publish(event)
+
+    def silence(self) -> None:
+        """Deliver nothing any more: in the child of a fork there is no thread to do it."""
+        for subscription in tuple(self._subscriptions):
+            self._remove(subscription)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all that was published is delivered; False when a subscriber is too slow for that."""
+        marks = [mark for subscription in tuple(self._subscriptions) if (mark := subscription.mark()) is not None]
+        delivered = [mark.wait(timeout_s) for mark in marks]  # wait for each, also after one was too slow
+        return all(delivered)
+
+
+class Subscription:
+    """One subscriber: a queue of its events, and the job that delivers them.
+
+    One run of the job delivers at a time (``SingleJob``). A deque's own operations are one step of C each, so no lock
+    is needed, which counts: this runs for every event and subscriber.
+    """
+
+    urgent = False
+
+    def __init__(
+        self,
+        pool: Pool,
+        root: str,
+        callback: Callback,
+        dropped: Callable[[Subscription, BaseException], None] | None,
+    ) -> None:
+        self._root = root
+        self._callback = callback
+        self._dropped = dropped
+        self._lost = 0
+        self._over = False
+        self._hurry = Reply()
+        self._marks: set[Reply] = set()
+        """True while a caller waits until these are delivered: then nothing is gathered."""
+        self.name = getattr(callback, "__qualname__", type(callback).__name__)
+        self._queue: deque[tuple[Event | Reply, int]] = deque()
+        """Events that wait, each with its weight."""
+        self._load: deque[None] = deque()
+        """One item for each unit of weight that waits: a number that is changed in one step of C, as the rest here."""
+        self._job = SingleJob(lambda: pool.submit(self))
+
+    def put(self, event: Event, weight: int) -> None:
+        """Queue an event that weighs so much; the oldest goes when there are too many."""
+        queue = self._queue
+        if len(queue) >= BACKLOG:
+            self._drop_oldest()
+        if weight:
+            while queue and len(self._load) + weight > BACKLOG_WEIGHT:
+                self._drop_oldest()
+            self._load.extend(repeat(None, weight))
+        queue.append((event, weight))
+        self._job.rouse()
+
+    def _drop_oldest(self) -> None:
+        try:
+            oldest, weight = self._queue.popleft()
+        except IndexError:  # it was delivered meanwhile
+            return
+        self._lighten(weight)
+        if isinstance(oldest, Reply):
+            self._reach(oldest)
+        else:
+            self._lost += 1
+
+    def _lighten(self, weight: int) -> None:
+        for _ in range(weight):
+            self._load.pop()  # each was appended before its event
+
+    def end(self) -> None:
+        """Deliver nothing more: what waits is let go of by the job that would have delivered it."""
+        self._over = True
+
+    def mark(self) -> Reply | None:
+        """Completed when all that is queued now was delivered; None once it was dropped."""
+        mark = Reply()
+        self._marks.add(mark)
+        self._queue.append((mark, 0))
+        self._job.rouse()
+        self._hurry.complete()
+        return None if self._over else mark
+
+    def run(self) -> bool:
+        """Deliver until there is nothing left; True never: it looks again by itself."""
+        if not self._job.enter():
+            return False
+        hurry = self._hurry = Reply()  # first: a mark is either seen here, or finds this to complete
+        if not self._marks:
+            hurry.wait(GATHER_S)
+        while True:
+            self._deliver_all()
+            self._job.leave()
+            if not self._queue or not self._job.enter():
+                return False
+
+    def _deliver_all(self) -> None:
+        queue = self._queue
+        while queue:
+            try:
+                event, weight = queue.popleft()
+            except IndexError:  # somebody dropped the last one
+                break
+            self._lighten(weight)
+            if isinstance(event, Reply):
+                self._reach(event)
+            elif not self._over:
+                self._deliver(event)
+
+    def _reach(self, mark: Reply) -> None:
+        self._marks.discard(mark)
+        mark.complete()
+
+    def _deliver(self, event: Event) -> None:
+        lost, self._lost = self._lost, 0
+        try:
+            if lost:
+                self._callback(EventsLost(self._root, lost))
+            self._callback(event)
+        except BaseException as error:  # noqa: BLE001 - a subscriber may raise anything at all
+            if self._dropped is None:
+                self._lost += lost + 1
+            else:
+                self._over = True
+                self._dropped(self, error)
+
+
+def weight_of(event: Event) -> int:
+    """How many units an event weighs: none, unless it keeps an error. No code of a user runs here."""
+    error = getattr(event, "error", None)
+    if not isinstance(error, BaseException):
+        return 0
+    texts = sum(len(arg) for arg in _ARGS.__get__(error) if type(arg) in _TEXTS)
+    return min(1 + texts // _UNIT, BACKLOG_WEIGHT)
+
+
+_ARGS = vars(BaseException)["args"]
+_TEXTS = {str, bytes, bytearray}

@@ -1,0 +1,57 @@
+"""The log lines of events: one subscriber of the stream more.
+
+Of this package only this file imports loguru. Whoever wants silence says ``logger.disable("actors")``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Literal, TypeAlias, cast
+
+from loguru import logger
+
+from actors.model.clock import local
+from actors.model.events import SHOWN, Event
+from actors.validation.error_text import described
+
+ErrorsInLog: TypeAlias = Literal["text", "type"]
+
+
+def describe(event: Event, errors: ErrorsInLog = "text") -> str:
+    """One line, and the traceback of its error where it has one. With ``errors="type"`` no error's text is in it."""
+    facts: list[str] = []
+    error: Any = None
+    frames: Any = None
+    for each in fields(event)[1:]:
+        value, shown = getattr(event, each.name), each.metadata.get(SHOWN, "as it is" if each.repr else "never")
+        if each.name == "frames":
+            frames = value
+        elif isinstance(value, BaseException):
+            error = value
+        elif each.name == "stack":
+            facts.append(f"\n{value}")
+        elif shown != "never" and not (shown == "error" and (errors == "type" or event.has_question)):
+            text = _fact(value, shown)
+            facts += [f"{each.name}={text}"] if text else []
+    advice = event.advice.format_map({each.name: getattr(event, each.name) for each in fields(event)})
+    line = " ".join([f"{event.path}: {type(event).__name__}", *facts, *([advice] if advice else [])])
+    return line if error is None else f"{line}\n{described(error, frames, texts=errors == 'text')}"
+
+
+def _fact(value: object, shown: str) -> str:
+    """A field of a log line; nothing where it says nothing."""
+    if value is None or value is False:
+        return ""
+    if shown == "time of day":
+        return local(cast("float", value))
+    if shown == "error":
+        return "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return format(value, ".3g") if isinstance(value, float) else str(value)
+
+
+_LAZY = logger.opt(lazy=True)  # made once: it costs as much as a line that is not written
+
+
+def log(event: Event, errors: ErrorsInLog = "text") -> None:
+    """The subscriber that writes log lines."""
+    _LAZY.log(event.severity, "{}", lambda: describe(event, errors))

@@ -1,0 +1,50 @@
+"""The trees of this process that somebody has made and that have not ended."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from collections import deque
+from typing import Final, Protocol
+
+from actors.messaging.reply import Reply
+
+EXIT_S = 3.0
+"""How long the end of the interpreter waits for a tree that nobody has stopped."""
+
+
+class LivingTree(Protocol):
+    """A tree, as the end of the interpreter sees it."""
+
+    root_path: str
+    is_down: bool
+
+    def stop(self) -> Reply:
+        """Stop it; completed when nothing of it runs any more."""
+
+
+LIVING: Final[weakref.WeakSet[LivingTree]] = weakref.WeakSet()
+_UNHOOKED: Final[deque[None]] = deque((None,))
+"""Holds one item until there is a tree: nothing is hooked in by an import."""
+
+
+def add(tree: LivingTree) -> None:
+    """Register a tree: the end of the interpreter is to stop it, unless it was stopped before."""
+    LIVING.add(tree)
+    try:
+        _UNHOOKED.pop()
+    except IndexError:
+        return  # the interpreter calls us already
+    atexit.register(_stop_all)
+
+
+def discard(tree: LivingTree) -> None:
+    """The tree has ended."""
+    LIVING.discard(tree)
+
+
+def _stop_all() -> None:
+    """The interpreter ends and nobody has stopped these trees: give their on_stop hooks a moment."""
+    ends = [tree.stop() for tree in list(LIVING) if not tree.is_down]
+    for end in ends:
+        end.wait(EXIT_S)

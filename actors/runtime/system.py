@@ -1,0 +1,391 @@
+"""Shared ground of the actors of one tree: clock, places to run, timers, events, mailboxes by path, and the books.
+
+It is built for one tree and ends with it. ``trees.Tree`` is what users hold; a ``System`` knows no declarations.
+
+Locking: ``_books`` (of ``actors.messaging.dead_letters``) guards the counters and ``abandoned_lives``. No other lock is
+taken while it is held, but a finalizer may run there and come here again, so it is re-entrant.
+"""
+
+from __future__ import annotations
+
+import difflib
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from actors.concurrency.disposal import disposal_on
+from actors.concurrency.thread_state import Job, after_fork, in_background
+from actors.execution.dispatcher import Dispatcher
+from actors.execution.incarnation import Exit, Exited, Incarnation, Started
+from actors.execution.loop import Loop
+from actors.execution.pinned_thread import Threads
+from actors.execution.pool import Pool
+from actors.execution.pykka_bridge import register_root
+from actors.execution.timers import Timers
+from actors.messaging import wait_graph
+from actors.messaging.dead_letters import DeadLetterOffice
+from actors.messaging.envelope import CURRENT, Address, CurrentMessage, own_copy
+from actors.messaging.leftovers import Leftovers
+from actors.messaging.mailbox import Mailbox, Refusal
+from actors.messaging.pool_address import PoolAddress
+from actors.messaging.ref import Ref
+from actors.messaging.reply import Reply, require_thread
+from actors.messaging.supervisor_mailbox import SupervisorMailbox
+from actors.model import events
+from actors.model.clock import Clock, SystemClock
+from actors.model.errors import (
+    ActorsError,
+    HopLimitError,
+    RecursionDetectedError,
+    RestartLimitError,
+    StartError,
+    UnknownPathError,
+)
+from actors.model.spec import ChildSpec, DispatcherKind, Reason
+from actors.runtime import event_log, living_trees
+from actors.runtime.dispatch_reports import Reports
+from actors.runtime.event_bus import Bus
+from actors.runtime.services import Service
+from actors.supervision.child import Child, ChildState
+from actors.supervision.supervisor import Supervisor
+from actors.supervision.supervisor_incarnation import SupervisorIncarnation
+
+CLOSE_S = 1.0
+"""How long the end of a tree waits for its own threads and for slow subscribers."""
+GRACE_S = 2.0
+"""How long a tree that cannot go on has for an end in order."""
+
+
+class System(DeadLetterOffice, Reports):
+    """The shared ground of one running tree."""
+
+    exit: Exit | None = None
+    """How it ended."""
+    before_stop: Callable[[], object] | None = None
+    """Tells whoever would start it, or keeps the right to have it run, that it is to end."""
+
+    def __init__(
+        self,
+        spec: ChildSpec,
+        *,
+        clock: Clock | None = None,
+        seed: int | None = None,
+        max_threads: int = 4096,
+        max_hops: int = 64,
+        log_errors: event_log.ErrorsInLog = "text",
+    ) -> None:
+        name = self.root_path = spec.id
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self.now = self.clock.now
+        self.random = random.Random(seed)  # noqa: S311 - for jitter, not for secrets
+        self.max_hops = max_hops
+        self.pool = Pool(name, max_threads, near_cap=self.near_cap, failed=self.internal_error)
+        self.disposal = disposal_on(self.pool)  # lets go of what may have finalizers of users
+        self.leftovers = Leftovers(self.pool, self.refused, self.disposal)
+        self.bus = Bus(self.pool, name)
+        self.loop = Loop(f"{name}-loop", blocked=self.loop_blocked, failed=self.internal_error)
+        self.timers = Timers(f"{name}-timers", self.clock, failed=self.internal_error)
+        self._dispatchers: dict[DispatcherKind, Dispatcher] = {
+            DispatcherKind.POOL: self.pool,
+            DispatcherKind.LOOP: self.loop,
+            DispatcherKind.THREAD: Threads(failed=self.internal_error),
+        }
+        self.boxes: dict[str, Mailbox | PoolAddress] = {}
+        """Every path that is listed now, pools too."""
+        self.children: dict[str, Child] = {}
+        """Every child that is listed now, the root too."""
+        self.supervisors: dict[str, Supervisor] = {}
+        """The present, or last, incarnation of each supervisor."""
+        super().__init__()
+        self.abandoned_lives: set[Incarnation] = set()
+        """Lives whose thread or task was left to itself and still runs."""
+        self.started, self.ended = Reply(), Reply()
+        self.cause: ActorsError | None = None
+        """Why it ended where nobody had asked for that: what its root gave up for, or what ``fail`` was told."""
+        self._last_acts: list[Callable[[], object]] = []
+        self.is_down = False
+        box = self.boxes[name] = SupervisorMailbox(name, Refusal.DOWN)  # it is never started again
+        self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
+        self._unregister: Callable[[], None] = lambda: None
+        self.bus.subscribe(partial(event_log.log, errors=log_errors), lasting=True)
+        self.services: dict[str, Service] = {}
+        """Services attached to this tree, by name, which are told of its life."""
+        after_fork(self)
+        living_trees.add(self)
+
+    def __repr__(self) -> str:
+        return f"<System {self.root_path}>"
+
+    # -- beginning and end ---------------------------------------------------------------------------------
+
+    def start(self) -> Reply:
+        """Start the root; completed when all is up, or failed when nothing is left of a failed start."""
+        root = self.root
+        if self.cause is not None:
+            self.close_unstarted()
+            return self.started
+        try:
+            self.pool.open()
+            self.timers.open()
+        except RuntimeError as error:
+            failure = StartError(self.root_path, "the machine gives it no thread", "Raise the limit of threads.")
+            failure.__cause__ = error
+            self.is_down = True
+            self._close(Exit(Reason.CRASHED, failure))
+            return self.started
+        root.standing = ChildState.STARTING
+        life = root.life = SupervisorIncarnation(self, root.spec, root.mailbox, self)
+        self._unregister = register_root(Ref(self, root.mailbox), Supervisor)
+        life.start()
+        return self.started
+
+    def close_unstarted(self) -> None:
+        """Close a tree that is not to be started after all."""
+        self.is_down = True
+        self._close(Exit(Reason.SHUTDOWN))
+
+    def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
+        """Take what the root reports to its owner."""
+        if isinstance(message, Started):
+            self.root.standing = ChildState.UP
+            self.root.up_since = self.now()
+            self.publish(events.TreeStarted(self.root_path))
+            for service in self.services.values():
+                service.is_up()
+            self.started.complete()
+        elif isinstance(message, Exited):
+            self._root_ended(message.exit)
+        return True
+
+    def stop(self) -> Reply:
+        """Stop the root; completed when nothing of the tree runs any more."""
+        if self.before_stop is not None:
+            self.before_stop()
+        life = self.root.life
+        if life is not None:
+            # Not on this thread: a Ctrl-C in the middle of the order would leave a root that is never woken.
+            in_background(f"{self.root_path}-stop", life.stop)
+        return self.ended
+
+    def kill(self) -> Reply:
+        """Kill all; completed when nothing runs any more but what was abandoned."""
+        life = self.root.life
+        if life is not None:
+            in_background(f"{self.root_path}-kill", life.kill)
+        return self.ended
+
+    def fail(self, error: ActorsError, grace_s: float | None = None) -> None:
+        """Stop a tree that cannot go on, kill what has not stopped within ``grace_s``, and tell those who wait why.
+
+        Returns at once. The first error counts; a tree that is down already stays as it is.
+        """
+        if self.is_down or self.cause is not None:
+            return
+        self.cause = error
+        self.publish(events.TreeFailed(self.root_path, error))
+
+        def end() -> None:
+            if not self.stop().wait(GRACE_S if grace_s is None else grace_s):
+                self.kill()
+
+        in_background(f"{self.root_path}-fail", end)
+
+    def before_end(self, act: Callable[[], object]) -> None:
+        """Have something done when nothing of the tree runs any more, and before anybody hears of that; it must end."""
+        self._last_acts.append(act)
+
+    def _root_ended(self, exit_: Exit) -> None:
+        self.root.record_exit(exit_, self.now())
+        self.root.life, self.root.standing = None, ChildState.DOWN
+        if self.cause is None and isinstance(exit_.error, RestartLimitError):
+            self.cause = exit_.error
+        self.is_down = True
+        for box in list(self.boxes.values()):
+            if isinstance(box, Mailbox):
+                self.answer(box, box.close(Refusal.DOWN), Refusal.DOWN)
+        for service in self.services.values():
+            service.close()
+        in_background(f"{self.root_path}-close", lambda: self._stopped(exit_))
+
+    def _stopped(self, exit_: Exit) -> None:
+        """Nothing runs any more; there may be much to answer."""
+        self.leftovers.finish()
+        self.publish(events.TreeStopped(self.root_path, self.cause is not None))
+        self._close(exit_)
+
+    def _close(self, exit_: Exit) -> None:
+        """Let go of every thread, then tell who waits."""
+        self.exit = exit_
+        self._unregister()
+        self.bus.flush(CLOSE_S)
+        self.timers.close(CLOSE_S)
+        self.loop.close(CLOSE_S)
+        for act in self._last_acts:
+            try:
+                act()
+            except Exception as error:  # noqa: BLE001 - whatever it meets, those who wait for the end must hear of it
+                self.internal_error(error)
+        if self._last_acts:
+            self.bus.flush(CLOSE_S)
+        for service in self.services.values():
+            service.end()
+        self.pool.close(CLOSE_S)
+        living_trees.discard(self)
+        if isinstance(exit_.error, StartError):
+            self.started.fail(exit_.error)
+        elif self.cause is not None and self.cause is not exit_.error:
+            self.started.fail(self.cause)
+        else:
+            self.started.fail(StartError(self.root_path, "was stopped while it started"))
+        self.ended.complete(exit_)
+
+    def forked(self) -> None:
+        """In the child of a fork: none of the threads is here, so the tree is down."""
+        wait_graph.forked()
+        self._counts_lock = threading.RLock()
+        self.is_down = True
+        self.bus.silence()
+        boxes = list(self.boxes.values())
+        for inbox in boxes:  # first all: the members of a pool share its lock
+            inbox.lock, inbox.places = threading.RLock(), None
+        for box in boxes:
+            if isinstance(box, Mailbox):
+                box.lock = box.lock if box.pool is None else box.pool.lock
+                box.quiet = None
+                box.close(Refusal.DOWN)
+        self._unregister()
+        self.root.life = self.before_stop = None
+        self.ended = Reply()
+        self.ended.complete(Exit(Reason.KILLED, what="forked"))
+
+    # -- where things run ----------------------------------------------------------------------------------
+
+    def dispatcher(self, where: DispatcherKind) -> Dispatcher:
+        """The place of this kind."""
+        return self._dispatchers[where]
+
+    @property
+    def in_handler(self) -> bool:
+        """True in code that a worker of this tree runs."""
+        current = CURRENT.get()
+        return current is not None and current.life.system is self
+
+    def supervise(self, life: SupervisorIncarnation) -> Supervisor:
+        """A new incarnation of a supervisor."""
+        supervisor = self.supervisors[life.mailbox.path] = Supervisor(life)
+        return supervisor
+
+    def run_apart(self, job: Job) -> None:
+        """Run a user's callback on the pool, where it may block."""
+        if self.pool.closed:
+            in_background(f"{self.root_path}-callback", job.run)
+        else:
+            self.pool.submit(job)
+
+    # -- events and books ----------------------------------------------------------------------------------
+
+    def publish(self, event: events.Event) -> None:
+        """Something happened."""
+        self.bus.publish(event)
+
+    def recursion_refused(self, path: str, chain: tuple[Address, ...], hops: int = 0) -> None:
+        """A request or a tell was refused."""
+        self.publish(events.RecursionRefused(path, (*(address.path for address in chain), path), hops))
+
+    def abandoned(self, life: Incarnation) -> None:
+        """A life was left to itself."""
+        with self._counts_lock:
+            if life.abandoned:  # else it came back before this
+                self.abandoned_lives.add(life)
+        self.publish(events.ChildAbandoned(life.mailbox.path, life.mailbox.abandoned))
+
+    def thread_returned(self, life: Incarnation) -> None:
+        """The thread of an abandoned life has returned."""
+        with self._counts_lock:
+            self.abandoned_lives.discard(life)
+
+    @property
+    def lives_abandoned(self) -> Counter[str]:
+        """The strays, counted by path."""
+        return Counter(life.mailbox.path for life in list(self.abandoned_lives))
+
+    # -- calls that would wait for themselves --------------------------------------------------------------
+
+    def refuse_to_wait_for_end(self, *, awaits: bool = False) -> None:
+        """The end of the tree must not be waited for by one of its own requests, nor by blocking its loop.
+
+        Args:
+            awaits: the caller waits on an event loop, and blocks nothing.
+
+        Raises:
+            RecursionDetectedError: called in a handler, a hook or a body of this tree, which would wait for itself.
+            BlockingAskError: called on the thread of a tree's event loop.
+        """
+        current = self._current_request()
+        if current is not None:
+            path = current.life.mailbox.path
+            raise own_copy(RecursionDetectedError((path, self.root_path, path)))
+        if not awaits:
+            require_thread(self.root_path, "await asyncio.to_thread(tree.stop)")
+
+    def hops_of_here(self) -> int:
+        """How many tells led to the code that runs here, with the one that it is about to send.
+
+        Raises:
+            HopLimitError: too many.
+        """
+        current = CURRENT.get()
+        if current is None or current.life.system is not self or (current.origin is None and not current.hops):
+            return 0
+        hops = current.hops + 1
+        if hops > self.max_hops:
+            path = current.life.mailbox.path
+            self.recursion_refused(path, current.waiting(), hops)
+            raise own_copy(HopLimitError(path, hops, self.max_hops))
+        return hops
+
+    def refuse_own_end(self, path: str) -> None:
+        """A worker must not wait for its own end.
+
+        Raises:
+            RecursionDetectedError: the worker that calls this is the child at ``path``, or below it.
+        """
+        current = self._current_request()
+        if current is None:
+            return
+        mailbox = current.life.mailbox
+        if f"{mailbox.path}/".startswith(f"{path}/") or mailbox.address.path == path:
+            raise own_copy(RecursionDetectedError((mailbox.path, path)))
+
+    def _current_request(self) -> CurrentMessage | None:
+        """Return the request that the present code of a worker belongs to; None for what a request has left behind."""
+        current = CURRENT.get()
+        return current if current is not None and current.life.system is self and current.in_request else None
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def actor_class(self, box: Mailbox | None) -> type[Any]:
+        """The class of the actors at a path."""
+        child = self.children.get(box.path) if box is not None else None
+        return getattr(child.spec.recipe, "actor_class", None) or Supervisor if child is not None else object
+
+    def activity(self) -> int:
+        """Changes whenever a worker has handled something or anything has happened. For ``actors.testing.settle``."""
+        boxes = [box for box in list(self.boxes.values()) if type(box) is Mailbox]
+        return self.bus.published + sum(box.runs for box in boxes)
+
+    def near(self, path: str) -> tuple[str, ...]:
+        """Paths that may have been meant."""
+        return tuple(difflib.get_close_matches(str(path), list(self.boxes)[:_LOOK], n=5, cutoff=0.5))
+
+    def no_supervisor(self, path: str) -> UnknownPathError:
+        """Return what to raise where ``path`` names no supervisor."""
+        box = self.boxes.get(path)
+        is_worker = box is not None and not isinstance(box, SupervisorMailbox)
+        return UnknownPathError(path, () if is_worker else self.near(path), is_worker=is_worker)
+
+
+_LOOK = 2000

@@ -1,0 +1,5 @@
+"""Supervisors: they start, stop and restart children as OTP does.
+
+``supervisor`` receives what happens, ``restarts`` decides, ``procedures`` carry out, ``child_ownership`` says which
+procedure has a child, ``child_table`` lists the children. May import ``actors.execution`` and below.
+"""

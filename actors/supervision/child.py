@@ -1,0 +1,202 @@
+"""Record that a supervisor keeps of one child, and what others may read of it.
+
+A record belongs to its supervisor: only the supervisor's own message handling writes it. Others read single fields
+without a lock (``info``); each field is replaced as a whole, so a reader sees a state that was true at some moment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from actors.messaging.ref import Ref
+from actors.model.child_state import LastExit, State
+from actors.model.restart_window import RestartWindow
+from actors.model.spec import ChildSpec
+
+if TYPE_CHECKING:
+    from actors.execution.incarnation import Exit, Incarnation
+    from actors.messaging.mailbox import Mailbox
+    from actors.messaging.ports import Host, Timer
+    from actors.supervision.procedures import Procedure, StartCall
+
+
+class ChildState(Enum):
+    """Where a child stands in the eyes of its supervisor. A child in backoff is DOWN with a plan that starts it."""
+
+    DOWN = "down"
+    STARTING = "starting"
+    UP = "up"
+    STOPPING = "stopping"
+    PARKED = "parked"
+    GONE = "gone"
+    """No longer listed. It is never started again, even where a namesake is."""
+
+
+_DOWN = frozenset({ChildState.DOWN, ChildState.PARKED, ChildState.GONE})
+
+
+@dataclass(frozen=True, slots=True)
+class ChildInfo:
+    """One child as it stands now."""
+
+    id: str
+    path: str
+    kind: Literal["worker", "supervisor"]
+    state: State
+    incarnation: int
+    """Starts that succeeded, over restarts of its supervisor too; 0: it was never up."""
+    restarts: int
+    """Automatic restarts that succeeded since its supervisor started."""
+    restart: str
+    """Restart type: permanent, transient or temporary."""
+    last_exit: LastExit | None
+    """None: no incarnation has ended yet."""
+    ref: Ref
+
+
+class Child:
+    """A supervisor's record of one child."""
+
+    __slots__ = (
+        "added_by",
+        "came_up",
+        "consecutive",
+        "due",
+        "dynamic",
+        "id",
+        "last_exit",
+        "life",
+        "limit",
+        "mailbox",
+        "plan",
+        "restarts",
+        "seq",
+        "spec",
+        "standing",
+        "timed_out",
+        "timer",
+        "up_since",
+        "waiters",
+        "window",
+    )
+
+    def __init__(self, spec: ChildSpec, id_: str, mailbox: Mailbox, seq: int, *, dynamic: bool) -> None:
+        self.spec = spec
+        self.id = id_
+        self.mailbox = mailbox
+        self.seq = seq
+        """Grows in start order."""
+        self.dynamic = dynamic
+        """Added by start_child: gone when its supervisor restarts."""
+        self.standing = ChildState.DOWN
+        self.life: Incarnation | None = None
+        self.plan: Procedure | None = None
+        """Owner, which alone may start and stop it: see ``actors.supervision.child_ownership``."""
+        self.waiters: list[Procedure] | None = None
+        """Other plans that wait until its owner has dealt with it."""
+        self.added_by: StartCall | None = None
+        """The start_child that has added it, while that has not succeeded yet."""
+        self.came_up = False
+        """True when the last life that ended had been up."""
+        self.timed_out = False
+        self.up_since: float | None = None
+        self.consecutive = 0
+        """Restarts in a row, for the backoff."""
+        self.restarts = 0
+        self.due: float | None = None
+        """When its backoff ends."""
+        self.last_exit: LastExit | None = None
+        self.timer: Timer | None = None
+        """The time limit of what it is doing now: starting, or ending."""
+        self.limit: object = None
+        """Message that its supervisor gets when that time is over; any other one is of an old limit."""
+        self.window: RestartWindow | None = None
+        """Restart limit of its own, where it parks."""
+
+    def __repr__(self) -> str:
+        return f"<Child {self.path} {self.standing.value}>"
+
+    @property
+    def path(self) -> str:
+        """Path in the tree."""
+        return self.mailbox.path
+
+    @property
+    def pool(self) -> str | None:
+        """The id of the pool that it is a member of."""
+        return self.spec.id if self.spec.pool is not None else None
+
+    @property
+    def is_down(self) -> bool:
+        """True when nothing of it runs."""
+        return self.standing in _DOWN
+
+    @property
+    def is_up(self) -> bool:
+        """True from the moment when its start succeeded, also before its supervisor has heard of it."""
+        life = self.life
+        return life is not None and life.came_up
+
+    @property
+    def is_restarting(self) -> bool:
+        """True when it is down, or coming up, and its supervisor will see to it that it runs again."""
+        if self.standing is ChildState.STARTING:
+            return not self.is_up
+        plan = self.plan
+        return self.standing is ChildState.DOWN and plan is not None and plan.starts_again(self)
+
+    @property
+    def state(self) -> State:
+        """The public name of where it stands."""
+        if self.standing is ChildState.PARKED:
+            return "parked"
+        if self.is_restarting:
+            return "restarting"
+        return "stopped" if self.is_down else "running"
+
+    @property
+    def counts_as_alive(self) -> bool:
+        """For ``auto_shutdown="all_significant"``: restarting counts as alive."""
+        return not self.is_down or self.is_restarting
+
+    def record_exit(self, exit_: Exit, now: float) -> None:
+        """Remember how it ended, as text."""
+        self.last_exit = LastExit(exit_.reason, exit_.detail, now)
+
+    def cancel_timer(self) -> None:
+        """Cancel the time limit: it no longer counts."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = self.limit = None
+
+    def info(self, system: Host) -> ChildInfo:
+        """Return what others may see."""
+        return ChildInfo(
+            id=self.id,
+            path=self.path,
+            kind="supervisor" if self.spec.is_supervisor else "worker",
+            state=self.state,
+            incarnation=self.mailbox.incarnation,
+            restarts=self.restarts,
+            restart=str(self.spec.restart),
+            last_exit=self.last_exit,
+            ref=Ref(system, self.mailbox),
+        )
+
+
+class ChildObserver(Protocol):
+    """Observer that a supervisor tells of its children. Each method is short and never blocks."""
+
+    def up(self, child: Child) -> None:
+        """A child has come up."""
+
+    def changed(self, child: Child) -> None:
+        """A child stands somewhere else now."""
+
+    def forgotten(self, child: Child) -> None:
+        """A child is no longer listed."""
+
+    def closing(self) -> None:
+        """All children are about to be stopped."""

@@ -1,0 +1,166 @@
+"""One child's operation: start it, stop it, run out of patience with it, take note of its end.
+
+The supervisor decides; its hands do it to one child at a time and know nothing of the others. Every wait has a limit,
+which is a timer that posts a ``TimedOut`` of its own to the supervisor. The child's record keeps the one that counts
+now (``Child.limit``): a limit that was lifted or replaced says nothing any more, neither of this life nor of a later
+one.
+
+A child's limit is that of its start, of a stop that its supervisor has ordered, or of an end of its own: it crashed, or
+stopped, and is in its last hook. What is over by itself has the ``shutdown`` of its spec for that, but where this is 0
+(or "brutal_kill"): that says how long its supervisor waits when it orders a stop, not that on_failure is not to run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.execution.crash_boundary import WorkerIncarnation
+from actors.model.events import ChildExited, ChildStarted, ChildStopAbnormal
+from actors.model.spec import Reason, Restart
+from actors.supervision.child import Child, ChildState
+from actors.supervision.child_table import natural_refusal
+from actors.supervision.supervisor_incarnation import SupervisorIncarnation
+
+if TYPE_CHECKING:
+    from actors.execution.incarnation import Exit, Incarnation
+    from actors.messaging.supervisor_mailbox import SupervisorMailbox
+    from actors.supervision.registry import Registry
+
+GRACE_S = 0.5
+"""How long a cancelled coroutine may take to end before it is abandoned."""
+OWN_END_S = 5.0
+"""How long a child that ends by itself may take for its last hook, where its supervisor would not wait at all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimedOut:
+    """To the supervisor: this limit of what this life is doing is over. Each one is another."""
+
+    life: Incarnation
+
+
+class ChildControl:
+    """Operations of one supervisor on one child at a time."""
+
+    def __init__(self, system: Registry, box: SupervisorMailbox, period_s: float) -> None:
+        self._system = system
+        self._box = box
+        self._period_s = period_s
+
+    def start(self, child: Child) -> bool:
+        """Begin a new life; True when it is up already."""
+        spec, mailbox = child.spec, child.mailbox
+        kind = SupervisorIncarnation if spec.is_supervisor else WorkerIncarnation
+        life = child.life = kind(self._system, spec, mailbox, self._box)
+        child.standing = ChildState.STARTING
+        child.timed_out = False
+        child.up_since = None
+        if life.start():
+            return True
+        self.limit(child, spec.start_timeout_s)
+        return False
+
+    @staticmethod
+    def open(child: Child) -> None:
+        """Open the mailbox of a child that is to be started: messages wait from now on."""
+        natural = natural_refusal(child.spec)
+        if child.mailbox.refusal is not natural:
+            child.mailbox.open(natural)
+
+    def is_up(self, child: Child) -> None:
+        """Take note that its start succeeded."""
+        child.cancel_timer()
+        child.standing = ChildState.UP
+        child.up_since = self._system.now()
+        self._publish_start(child)
+
+    def _publish_start(self, child: Child) -> None:
+        self._system.publish(ChildStarted(child.path, child.mailbox.incarnation))
+
+    def stop(self, child: Child, *, kill: bool) -> Exit | None:
+        """Begin to stop it, or to kill it; its Exit if that is done already. A second stop joins the first."""
+        life = child.life
+        if life is None or (child.standing is ChildState.STOPPING and not kill):
+            return None
+        child.standing = ChildState.STOPPING
+        kill = kill or child.spec.brutal_kill
+        ended = life.kill() if kill else life.stop()
+        if ended is None and not life.is_over:
+            self.limit(child, GRACE_S if kill else child.spec.shutdown_s)
+        return ended
+
+    def limit(self, child: Child, seconds: float) -> None:
+        """Set the time limit of what the child is doing now."""
+        child.cancel_timer()
+        life = child.life
+        if life is None or seconds == math.inf:
+            return
+        box, late = self._box, TimedOut(life)
+        child.limit = late
+        child.timer = self._system.timers.call_at(self._system.now() + seconds, lambda: box.post(late))
+
+    def ends_by_itself(self, child: Child) -> None:
+        """Limit the end of a child that was not ordered to end: one limit, for its handler and its last hook."""
+        if child.timer is None:
+            self.limit(child, child.spec.shutdown_s or OWN_END_S)
+
+    def out_of_time(self, child: Child, late: TimedOut) -> Exit | None:
+        """Cancel a child that took too long; abandon it if it was cancelled before. Its Exit if it is over now."""
+        life = child.life
+        if life is None or child.limit is not late:
+            return None  # that limit was lifted, or replaced, after it had run out
+        if child.standing is ChildState.STARTING:
+            child.timed_out = True
+        ended = life.abandon() if life.was_killed else life.kill()
+        if ended is None and not life.is_over:
+            self.limit(child, GRACE_S)
+        return ended
+
+    def is_down(self, child: Child, exit_: Exit) -> None:
+        """Take note of its end, and tell the world."""
+        standing = child.standing
+        child.cancel_timer()
+        child.record_exit(exit_, self._system.now())
+        child.came_up = child.life is not None and child.life.came_up
+        if child.came_up and self._was_quiet(child):
+            child.consecutive = 0
+        if child.came_up and child.up_since is None:  # it was ended before its supervisor had heard that it was up
+            self._publish_start(child)
+        child.life = None
+        child.standing = ChildState.DOWN
+        incarnation = child.mailbox.incarnation + (not child.came_up)  # of a failed start: the one it would have been
+        self._system.publish(
+            ChildExited(
+                path=child.path,
+                reason=exit_.reason,
+                incarnation=incarnation,
+                error=exit_.error,
+                frames=exit_.frames,
+                started=child.came_up,
+                lost=exit_.lost,
+                detail=_detail(child, exit_),
+            )
+        )
+        if standing is ChildState.STOPPING and not _expected(child, exit_):
+            self._system.publish(ChildStopAbnormal(child.path, exit_.reason, str(exit_)))
+
+    def _was_quiet(self, child: Child) -> bool:
+        """True if it was up so long, whoever ended it, that its next restart is the first of a new row."""
+        backoff, since = child.spec.backoff, child.up_since
+        quiet_s = backoff.reset_after_s if backoff is not None else self._period_s
+        return since is not None and self._system.now() - since >= quiet_s
+
+
+def _detail(child: Child, exit_: Exit) -> str:
+    return f"did not start within {child.spec.start_timeout_s:g} s" if child.timed_out else exit_.what
+
+
+def _expected(child: Child, exit_: Exit) -> bool:
+    """True if a child that was being stopped ended as it should (OTP: ``normal`` is odd for a permanent one)."""
+    if exit_.reason is Reason.SHUTDOWN:
+        return True
+    if exit_.reason is Reason.KILLED:
+        return child.spec.brutal_kill
+    return exit_.reason is Reason.NORMAL and child.spec.restart is not Restart.PERMANENT

@@ -1,0 +1,140 @@
+"""The table of a supervisor's children: listed in start order, found by id, registered in the tree by path.
+
+One place adds to it (``add``) and one takes away (``remove``), so a child that is forgotten leaves nothing behind.
+An id says nothing about which child is meant, because it may be used again: only this child itself is taken away, and
+it is ``GONE`` from then on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from actors.messaging.mailbox import Mailbox, Refusal
+from actors.messaging.pool_address import PoolAddress
+from actors.messaging.supervisor_mailbox import SupervisorMailbox
+from actors.model.spec import UNBOUNDED, ChildSpec, WorkerRecipe
+from actors.supervision.child import Child, ChildState
+
+if TYPE_CHECKING:
+    from actors.execution.incarnation import Incarnation
+    from actors.supervision.registry import Registry
+
+
+class ChildTable:
+    """The children of one incarnation of a supervisor."""
+
+    def __init__(self, system: Registry, path: str) -> None:
+        self._system = system
+        self.path = path
+        self.children: dict[str, Child] = {}
+        self.pools: dict[str, PoolAddress] = {}
+        self.significant: dict[str, Child] = {}
+        self._numbers = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self.children)
+
+    def __iter__(self) -> Iterator[Child]:
+        return iter(self.children.values())
+
+    def newest_first(self) -> Iterator[Child]:
+        """All children, the last started first."""
+        return reversed(self.children.values())
+
+    def of(self, life: Incarnation) -> Child | None:
+        """The child whose present life this is; None for late news of an old one."""
+        child = self.children.get(life.mailbox.path[len(self.path) + 1 :])
+        return child if child is not None and child.life is life else None
+
+    def find(self, id_: str) -> list[Child]:
+        """The child of this id, or the members of the pool of this id; empty where there is none."""
+        child = self.children.get(id_)
+        if child is not None:
+            return [child]
+        pool = self.pools.get(id_)
+        if pool is None:
+            return []
+        start = len(self.path) + 1
+        found = [self.children[member.path[start:]] for member in pool.members]
+        return sorted(found, key=lambda child: child.seq)
+
+    def add(self, spec: ChildSpec, *, dynamic: bool = False) -> list[Child]:
+        """List the child, or the members of the pool, that the spec stands for; with the mailboxes they had."""
+        pool = None
+        if spec.pool is not None:
+            pool = self._pool_box(spec)
+            self.pools[spec.id] = pool
+        added = [self._add_one(spec, id_, pool, dynamic=dynamic) for id_ in spec.member_ids()]
+        if pool is not None:
+            pool.refill([child.mailbox for child in added])
+        return added
+
+    def _pool_box(self, spec: ChildSpec) -> PoolAddress:
+        path = f"{self.path}/{spec.id}"
+        box = self._system.boxes.get(path)
+        if not isinstance(box, PoolAddress):
+            bounds = spec.recipe.bounds if isinstance(spec.recipe, WorkerRecipe) else UNBOUNDED
+            box = self._system.boxes[path] = PoolAddress(path, bounds)
+        return box
+
+    def _add_one(self, spec: ChildSpec, id_: str, pool: PoolAddress | None, *, dynamic: bool) -> Child:
+        path = f"{self.path}/{id_}"
+        box = self._system.boxes.get(path)
+        if not isinstance(box, Mailbox):
+            box = self._system.boxes[path] = new_box(spec, path, pool)
+        child = Child(spec, id_, box, next(self._numbers), dynamic=dynamic)
+        self.children[id_] = child
+        if spec.significant:
+            self.significant[id_] = child
+        self._system.children[path] = child
+        return child
+
+    def remove(self, child: Child) -> None:
+        """Take a child off the list; nothing of it stays, and a namesake stays as it is."""
+        child.standing = ChildState.GONE
+        child.cancel_timer()
+        child.plan = child.added_by = None
+        path, system = child.path, self._system
+        tables: tuple[tuple[dict[str, Any], str, object], ...] = (
+            (self.children, child.id, child),
+            (self.significant, child.id, child),
+            (system.children, path, child),
+            (system.boxes, path, child.mailbox),
+        )
+        for table, key, entry in tables:
+            if table.get(key) is entry:
+                del table[key]
+        if child.pool is not None:
+            self._remove_member(child, child.pool)
+
+    def closed_mailbox(self, id_: str) -> Mailbox:
+        """The address of a child that is not listed: temporary, and ended already."""
+        box = Mailbox(f"{self.path}/{id_}")
+        box.close(Refusal.FORGOTTEN)
+        return box
+
+    def _remove_member(self, child: Child, id_: str) -> None:
+        pool = self.pools.get(id_)
+        if pool is None:
+            return
+        pool.remove(child.mailbox)
+        if not pool.members:
+            del self.pools[id_]
+            if self._system.boxes.get(pool.path) is pool:
+                del self._system.boxes[pool.path]
+
+
+def new_box(spec: ChildSpec, path: str, pool: PoolAddress | None = None) -> Mailbox:
+    """The mailbox of a child that had none."""
+    if not isinstance(spec.recipe, WorkerRecipe):
+        return SupervisorMailbox(path)
+    box = Mailbox(path, spec.recipe.bounds, pool)
+    box.open(natural_refusal(spec))
+    return box
+
+
+def natural_refusal(spec: ChildSpec) -> Refusal | None:
+    """Why a child of this kind never takes messages, or None."""
+    return Refusal.BODY if isinstance(spec.recipe, WorkerRecipe) and spec.recipe.is_body else None

@@ -1,0 +1,38 @@
+"""A tree, as its supervisors see it: which children there are, and what a supervisor is told to do with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from actors.execution.incarnation import IncarnationHost
+from actors.model.spec import RandomSource
+
+if TYPE_CHECKING:
+    from actors.messaging.envelope import Envelope
+    from actors.messaging.inbox import Refusal
+    from actors.messaging.mailbox import Mailbox
+    from actors.supervision.child import Child
+    from actors.supervision.supervisor import Supervisor
+    from actors.supervision.supervisor_incarnation import SupervisorIncarnation
+
+
+class Registry(IncarnationHost, Protocol):
+    """Every child of a tree by its path, and the supervisors."""
+
+    @property
+    def children(self) -> dict[str, Child]:
+        """Every child that is listed now, the root too."""
+
+    @property
+    def supervisors(self) -> dict[str, Supervisor]:
+        """The present, or last, incarnation of each supervisor."""
+
+    @property
+    def random(self) -> RandomSource:
+        """Source of jitter."""
+
+    def supervise(self, life: SupervisorIncarnation) -> Supervisor:
+        """A new incarnation of a supervisor."""
+
+    def answer(self, box: Mailbox, left: list[Envelope], refusal: Refusal) -> None:
+        """Refuse what a mailbox that was closed still held."""

@@ -1,0 +1,116 @@
+"""Restarts: whether one may be made, what it touches, and what follows when it may not.
+
+Every automatic restart attempt comes through ``attempt``: the first after an exit, and each further one after a start
+that failed. It is counted when it is decided, before its backoff; so giving up never waits. The figures are asked of
+``limit``, the scope of ``strategy``, the delay of the child's ``Backoff``; the result is a ``RestartProcedure``.
+
+Where a restart touches a group there is one restart at a time: an exit outside of it enlarges it, a start that fails in
+it begins it anew with that child as the culprit, and both replace the plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.execution.incarnation import Exit
+from actors.messaging.mailbox import Refusal
+from actors.model import strategy
+from actors.model.errors import RestartLimitError
+from actors.model.events import ChildParked, ChildRestarting, SupervisorGaveUp
+from actors.model.restart_window import RestartWindow
+from actors.model.spec import Reason, Restart, Strategy
+from actors.supervision.child import Child, ChildState
+from actors.supervision.procedures import RestartProcedure
+
+if TYPE_CHECKING:
+    from actors.supervision.supervisor import Supervisor
+
+
+class Restarts:
+    """The restarts of one supervisor."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._system = supervisor.system
+        self._recipe = supervisor.recipe
+        self.window = RestartWindow(supervisor.recipe.limit)
+        """Shared by all children that do not park."""
+        self.group: RestartProcedure | None = None
+        """Restart under way, where a restart touches a group."""
+
+    def attempt(self, child: Child, exit_: Exit) -> None:
+        """Count one restart attempt of a child, and make it; or park the child, or give up."""
+        if self._supervisor.shutdown is not None:
+            return
+        if self._supervisor.first is not None:
+            self._supervisor.first.put_off(self._supervisor, child, exit_)
+            return
+        now = self._system.now()
+        window = self._window_of(child)
+        if not window.admit(now):
+            child.plan = child.due = None
+            if child.spec.park:
+                self.park(child, window.count(now))
+            else:
+                self._give_up(child, exit_, window.count(now))
+            return
+        child.consecutive += 1
+        backoff = child.spec.backoff
+        delay_s = backoff.delay_s(child.consecutive, self._system.random) if backoff is not None else 0.0
+        self._system.publish(ChildRestarting(child.path, child.consecutive, delay_s))
+        child.due = now + delay_s if delay_s > 0 else None
+        self._supervisor.carry_out(self._plan(child, now + delay_s))
+
+    def done(self, plan: RestartProcedure) -> None:
+        """All that the plan had to start is up."""
+        if self.group is plan:
+            self.group = None
+
+    def _window_of(self, child: Child) -> RestartWindow:
+        if not child.spec.park:
+            return self.window
+        if child.window is None:
+            child.window = RestartWindow(self._recipe.limit)
+        return child.window
+
+    def _plan(self, culprit: Child, due: float) -> RestartProcedure:
+        """Stop whom the strategy names, wait, start them; what a restart under way had still to do is joined."""
+        if self._recipe.strategy is Strategy.ONE_FOR_ONE:
+            return RestartProcedure([], [culprit], due)
+        members = strategy.scope(self._recipe.strategy, self._supervisor.table.newest_first(), culprit)
+        starting: list[Child] = []
+        old = self.group
+        if old is not None and not old.over:
+            touched = set(members)
+            left = [child for child in old.owned() if child not in touched]
+            starting = [child for child in left if child.standing is ChildState.STARTING]
+            missing = [child for child in left if child.standing is not ChildState.STARTING]
+            members = sorted([*members, *missing], key=lambda child: child.seq) if missing else members
+            due = max(due, old.due or due)
+            old.cancel()
+        members = [child for child in members if self._may_restart(child)]
+        stops = [child for child in members if not child.is_down]
+        starts = [child for child in members if child.spec.restart is not Restart.TEMPORARY]
+        batches = strategy.stop_batches(stops, parallel=self._recipe.parallel_stop)
+        self.group = RestartProcedure(batches, starts, due, starting)
+        return self.group
+
+    def _may_restart(self, child: Child) -> bool:
+        """Parked children are left parked; a call about one child goes on by itself."""
+        return child.standing is not ChildState.PARKED and (child.plan is None or not child.plan.exclusive)
+
+    def park(self, child: Child, restarts: int) -> None:
+        """Park a child: it stays down until somebody restarts it."""
+        child.standing = ChildState.PARKED
+        self._supervisor.close(child, Refusal.PARKED)
+        self._system.publish(ChildParked(child.path, restarts))
+
+    def _give_up(self, child: Child, exit_: Exit, restarts: int) -> None:
+        path, limit = self._supervisor.path, self._recipe.limit
+        last = exit_.detail or str(exit_.reason)
+        error = RestartLimitError(path, restarts, limit.max_restarts, limit.period_s, child.id, last)
+        error.__cause__ = exit_.error
+        root = path == self._system.root_path
+        event = SupervisorGaveUp(path, child.path, restarts, limit.max_restarts, limit.period_s, root)
+        self._system.publish(event)
+        self._supervisor.shut_down(Exit(Reason.SHUTDOWN, error, what="gave up"))

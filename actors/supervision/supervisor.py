@@ -1,0 +1,373 @@
+"""The supervisor: hears what happens to its children, and carries out what is to be done about it.
+
+It is an actor like a worker: one message at a time, from a mailbox, on the pool. It never runs user code, never blocks
+and never does I/O: slow starts and stops happen in the children, which tell it when they are done, so it answers at all
+times. What it hears (``_HANDLERS``) is a closed list. What it does to one child goes through ``ChildControl``; what it
+is doing with several is a ``Procedure``; which plan has a child stands in ``actors.supervision.child_ownership``;
+restarts are decided in ``Restarts``.
+
+The life of a supervisor::
+
+    begin -> InitialStart -> all_up ---- restarts, calls ----> Shutdown -> finish
+                 |                                             ^
+                 +-- a child fails: roll_back -----------------+  (also: an order to stop, giving up, auto_shutdown)
+
+Only its own message handling touches its state, so there is no lock here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from actors.execution.incarnation import Exit, Exited, Started, Stopping
+from actors.execution.pykka_bridge import ManagedActor
+from actors.messaging.mailbox import Refusal
+from actors.messaging.reply import Reply
+from actors.model import strategy
+from actors.model.errors import StartError
+from actors.model.spec import Reason, Restart, SupervisorRecipe
+from actors.model.strategy import ExitAction
+from actors.supervision.child import Child, ChildObserver, ChildState
+from actors.supervision.child_control import ChildControl, TimedOut
+from actors.supervision.child_ownership import claim, dealt_with
+from actors.supervision.child_table import ChildTable
+from actors.supervision.procedures import (
+    STEPS,
+    InitialStart,
+    ParkProcedure,
+    Procedure,
+    ReplaceProcedure,
+    ShutdownProcedure,
+    StartCall,
+)
+from actors.supervision.restarts import Restarts
+from actors.supervision.supervisor_incarnation import (
+    Continue,
+    KillOrder,
+    ReplaceChild,
+    StopOrder,
+    SupervisorIncarnation,
+)
+
+
+class Supervisor(ManagedActor):
+    """One incarnation of a supervisor."""
+
+    def __init__(self, life: SupervisorIncarnation) -> None:
+        recipe = life.spec.recipe
+        assert isinstance(recipe, SupervisorRecipe)  # noqa: S101 - ours to get right, not a user's mistake
+        self._regrow_life = self.life = life
+        self.recipe = recipe
+        self.system = life.system
+        self.path = life.mailbox.path
+        self.table = ChildTable(self.system, self.path)
+        self.control = ChildControl(self.system, life.mailbox, recipe.limit.period_s)
+        self.restarts = Restarts(self)
+        self.observer: ChildObserver | None = None if recipe.observer is None else recipe.observer(self)
+        """Is told how its children are, once all about a change is decided."""
+        self.begun = False
+        self.first: InitialStart | None = None
+        self.shutdown: ShutdownProcedure | None = None
+        self.starting: set[StartCall] = set()
+        """Child calls that wait for a start."""
+
+    # -- hearing -------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """List the declared children and start them."""
+        self.begun = True
+        for spec in self.recipe.children:
+            self.table.add(spec)
+        self.first = InitialStart(self.table)
+        self.carry_out(self.first)
+
+    def receive(self, message: Any, reply: Reply | None) -> None:
+        """Handle one message."""
+        hears = _HANDLERS.get(type(message))
+        if hears is not None:
+            hears(self, message)
+        elif reply is not None and self.shutdown is None:
+            message.carry_out(self, reply)
+        elif reply is not None:
+            reply.fail(self.system.stopped_error(self.path, self.life.mailbox.absent))
+
+    def _on_started(self, up: Started) -> None:
+        child = self.table.of(up.life)
+        if child is not None and child.standing is ChildState.STARTING:
+            plan = self._is_up(child)
+            if plan is not None:
+                self.advance(plan)
+
+    def _on_stopping(self, ending: Stopping) -> None:
+        child = self.table.of(ending.life)
+        if child is not None and child.standing is ChildState.UP:
+            self.control.ends_by_itself(child)
+
+    def _on_timed_out(self, late: TimedOut) -> None:
+        child = self.table.of(late.life)
+        if child is not None:
+            ended = self.control.out_of_time(child, late)
+            if ended is not None:
+                self._advance_all(self._ended(child, ended))
+
+    def _on_exited(self, ended: Exited) -> None:
+        child = self.table.of(ended.life)
+        if child is not None:
+            self._advance_all(self._ended(child, ended.exit))
+
+    def _on_stop(self, order: StopOrder) -> None:
+        if order.life is self.life:
+            self.shut_down(Exit(Reason.SHUTDOWN))
+
+    def _on_kill(self, order: KillOrder) -> None:
+        if order.life is self.life:
+            self.shut_down(Exit(Reason.KILLED), kill=True)
+
+    def _on_replace(self, order: ReplaceChild) -> None:
+        child = self.table.of(order.life)
+        if child is None or child.standing is not ChildState.UP or child.plan is not None or self.shutdown is not None:
+            return  # it has ended, or somebody sees to that
+        left = sum(member.mailbox.abandoned for member in self.table.find(child.spec.id)) if child.pool else None
+        left = child.mailbox.abandoned if left is None else left
+        if left >= order.max_abandoned:
+            self.carry_out(ParkProcedure(child))
+        else:
+            self.carry_out(ReplaceProcedure(child))
+
+    def _on_continue(self, go_on: Continue) -> None:
+        go_on.plan.timer = None
+        self.advance(go_on.plan)
+
+    # -- carrying out a plan -------------------------------------------------------------------------------
+
+    def carry_out(self, plan: Procedure) -> None:
+        """Begin a plan: its children are its own from now on, and those that it will start take messages again."""
+        claim(self, plan, plan.members())
+        for child in plan.starts:
+            if child.is_down:
+                self.control.open(child)
+        self.advance(plan)
+
+    def advance(self, plan: Procedure) -> None:
+        """Do what can be done of a plan now."""
+        for _ in range(STEPS):
+            if plan.over:
+                return
+            if plan.batch:
+                self._stop_for(plan, plan.batch.pop())
+            elif plan.busy:
+                return
+            elif plan.stops:
+                plan.batch = plan.stops.pop()
+            elif plan.starts and plan.starts[0].plan is not plan:
+                plan.starts.popleft()
+            elif plan.starts and plan.due is not None and plan.due > self.system.now():
+                self._wait_for(plan, plan.due)
+                return
+            elif plan.starts:
+                self._start_for(plan, plan.starts.popleft())
+            else:
+                plan.cancel()
+                plan.done(self)
+                return
+        self.life.mailbox.post(Continue(plan))
+
+    def _advance_all(self, plans: list[Procedure]) -> None:
+        for plan in plans:
+            self.advance(plan)
+
+    def _wait_for(self, plan: Procedure, due: float) -> None:
+        if plan.timer is None:
+            box = self.life.mailbox
+            plan.timer = self.system.timers.call_at(due, lambda: box.post(Continue(plan)))
+
+    def _start_for(self, plan: Procedure, child: Child) -> None:
+        child.due = None
+        plan.busy.add(child)
+        if self.control.start(child):
+            self._is_up(child)
+
+    def _is_up(self, child: Child) -> Procedure | None:
+        """Take note; the plan that goes on now."""
+        plan = child.plan
+        self.control.is_up(child)
+        if plan is not None and child in plan.busy:
+            child.plan = None
+            plan.busy.discard(child)
+            plan.came_up(self, child)
+        if self.observer is not None:
+            self.observer.up(child)
+        return plan
+
+    def _stop_for(self, plan: Procedure, child: Child) -> None:
+        if child.plan is not plan:
+            return  # it was taken over since
+        if child.is_down:
+            self._advance_all(self._is_stopped(child, plan))
+            return
+        plan.busy.add(child)
+        ended = self.control.stop(child, kill=plan.kill)
+        if ended is not None:
+            self._advance_all([other for other in self._ended(child, ended) if other is not plan])
+
+    def _is_stopped(self, child: Child, plan: Procedure) -> list[Procedure]:
+        """Note that the owner has what it wanted; return the plans that waited for that."""
+        if not plan.starts_again(child):
+            child.plan = None
+        plan.stopped(self, child)
+        return dealt_with(child)
+
+    # -- the end of a child --------------------------------------------------------------------------------
+
+    def _ended(self, child: Child, exit_: Exit) -> list[Procedure]:
+        """Treat the end of a child's present life; the plans that go on now."""
+        standing, plan = child.standing, child.plan
+        self.control.is_down(child, exit_)
+        plans: list[Procedure] = []
+        if plan is None:
+            self.ended_by_itself(child, exit_)
+        elif child in plan.busy:
+            plan.busy.discard(child)
+            plans = [plan]
+            if standing is ChildState.STOPPING:
+                plans += self._is_stopped(child, plan)
+            else:
+                self._did_not_start(child, plan, exit_)
+        elif not plan.starts_again(child):
+            plans = self._is_stopped(child, plan)  # before its turn, but down for good: nothing has to wait for that
+        # else: it ended just before its turn to be stopped, and is part of that restart.
+        if self.observer is not None:
+            self.observer.changed(child)  # now that all is decided about it
+        return plans
+
+    def _did_not_start(self, child: Child, plan: Procedure, exit_: Exit) -> None:
+        child.plan = None
+        if exit_.ignored:
+            self.stay_down(child)
+        else:
+            plan.start_failed(self, child, exit_)
+
+    def ended_by_itself(self, child: Child, exit_: Exit) -> None:
+        """Treat a child that ended by itself: its restart type says what follows."""
+        if strategy.decide(child.spec.restart, exit_.reason) is ExitAction.RESTART:
+            self.restarts.attempt(child, exit_)
+            return
+        significant = child.spec.significant
+        self.stay_down(child)
+        if significant:
+            self._significant_ended()
+
+    def _significant_ended(self) -> None:
+        if self.first is not None:
+            self.first.significant_ended = True
+            return
+        alive = sum(other.counts_as_alive for other in self.table.significant.values())
+        if strategy.ends_supervisor(self.recipe.auto_shutdown, significant=True, significant_alive=alive):
+            self.shut_down(Exit(Reason.SHUTDOWN, what="auto_shutdown"))
+
+    def stay_down(self, child: Child) -> None:
+        """The child stays down: answer all in its mailbox. A temporary one, or one of a failed start_child, goes."""
+        added_by = child.added_by
+        if child.spec.restart is Restart.TEMPORARY or (added_by is not None and added_by.failure is not None):
+            self.forget(child)
+            return
+        if child.standing is not ChildState.PARKED:
+            self.close(child, Refusal.STOPPED)
+        if self.observer is not None:
+            self.observer.changed(child)
+
+    def forget(self, child: Child) -> None:
+        """Nothing of the child stays, and nothing can happen to it any more."""
+        self.table.remove(child)
+        if self.observer is not None:
+            self.observer.forgotten(child)
+        self.close(child, Refusal.FORGOTTEN)
+
+    def close(self, child: Child, refusal: Refusal) -> None:
+        """A child stays down: answer all that waits in its mailbox, and in those of its subtree."""
+        below = self.system.supervisors.get(child.path) if child.spec.is_supervisor else None
+        if below is not None:
+            below.close_all(refusal)
+        box = child.mailbox
+        self.system.answer(box, box.close(refusal), refusal)
+
+    def close_all(self, refusal: Refusal) -> None:
+        """Close the subtree: its own supervisor does not start it again, for now or for good."""
+        for child in list(self.table):
+            if refusal is Refusal.FORGOTTEN:
+                self.table.remove(child)
+            self.close(child, refusal)
+        if refusal is Refusal.FORGOTTEN:
+            del self.system.supervisors[self.path]
+
+    # -- beginning and end ---------------------------------------------------------------------------------
+
+    def all_up(self, first: InitialStart) -> None:
+        """The first pass is over: treat what ended meanwhile."""
+        self.first = None
+        self.life.is_up()
+        for child, exit_ in first.late.items():
+            if child.plan is first:  # nobody has stopped it since, and it is no part of a restart of another
+                self.restarts.attempt(child, exit_)
+        if first.significant_ended and self.shutdown is None:
+            self._significant_ended()
+
+    def roll_back(self, error: StartError) -> None:
+        """The first pass failed: stop what is up, and fail as a whole."""
+        self.shut_down(Exit(Reason.CRASHED, error))
+
+    def shut_down(self, exit_: Exit, *, kill: bool = False) -> None:
+        """Stop all children, newest first, then end with this exit. A kill overtakes a stop."""
+        if self.shutdown is not None:
+            if kill:
+                self._kill_the_rest(self.shutdown)
+            return
+        if self.observer is not None:
+            self.observer.closing()
+        for plan in (self.first, self.restarts.group, *self.starting):
+            if plan is not None:
+                plan.cancel()
+        for call in self.starting:
+            call.reply.fail(StartError(self.path, "was stopped while a child of it started"))
+        self.first = self.restarts.group = None
+        self.starting.clear()
+        batches = strategy.stop_batches(self.table, parallel=kill or self.recipe.parallel_stop)
+        self.shutdown = ShutdownProcedure(batches, exit_, kill=kill)
+        self.carry_out(self.shutdown)
+
+    def _kill_the_rest(self, plan: ShutdownProcedure) -> None:
+        plan.kill = True
+        plan.exit = Exit(Reason.KILLED)
+        plan.batch = [child for batch in plan.stops for child in batch] + plan.batch
+        plan.stops.clear()
+        for child in list(plan.busy):
+            ended = self.control.stop(child, kill=True)
+            if ended is not None:
+                self._advance_all([other for other in self._ended(child, ended) if other is not plan])
+        self.advance(plan)
+
+    def fail_internally(self, error: BaseException) -> None:
+        """A bug of ours left this supervisor in an unknown state: kill what there is."""
+        before, self.shutdown = self.shutdown, None
+        if before is not None:
+            before.cancel()
+        self.shut_down(Exit(Reason.CRASHED, error), kill=True)
+
+    def finish(self, exit_: Exit) -> None:
+        """All children are down. What start_child had added is gone."""
+        for child in [child for child in self.table if child.dynamic]:
+            self.forget(child)
+        self.life.finish(exit_)
+
+
+_HANDLERS: Final[dict[type[Any], Callable[[Supervisor, Any], None]]] = {
+    Started: Supervisor._on_started,  # noqa: SLF001 - its own
+    Stopping: Supervisor._on_stopping,  # noqa: SLF001
+    Exited: Supervisor._on_exited,  # noqa: SLF001
+    TimedOut: Supervisor._on_timed_out,  # noqa: SLF001
+    Continue: Supervisor._on_continue,  # noqa: SLF001
+    StopOrder: Supervisor._on_stop,  # noqa: SLF001
+    KillOrder: Supervisor._on_kill,  # noqa: SLF001
+    ReplaceChild: Supervisor._on_replace,  # noqa: SLF001
+}

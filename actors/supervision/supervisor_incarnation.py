@@ -1,0 +1,148 @@
+"""The life of a supervisor, and the orders it hears.
+
+A supervisor's life keeps the contract of a worker's life towards its own supervisor (start, stop, kill, one report of
+the end), but user code never runs in it: orders are messages that overtake the others, and it is up, or over, when the
+supervisor says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.execution.incarnation import Exit, Incarnation, Started
+from actors.messaging.reply import Reply
+from actors.model.spec import Reason
+
+if TYPE_CHECKING:
+    from actors.messaging.envelope import Envelope
+    from actors.messaging.supervisor_mailbox import SupervisorMailbox
+    from actors.supervision.procedures import Procedure
+    from actors.supervision.registry import Registry
+    from actors.supervision.supervisor import Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrder:
+    """Stop your children, then end. An order to one incarnation says nothing to the next one."""
+
+    life: Incarnation
+
+
+@dataclass(frozen=True, slots=True)
+class KillOrder:
+    """Kill your children, then end."""
+
+    life: Incarnation
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceChild:
+    """From its orchestrator: this life hangs in an attempt. Give it up and start it anew; that counts in no window."""
+
+    life: Incarnation
+    max_abandoned: int
+    """With more than so many lives of it left behind it is parked instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """To itself: a plan's time has come, or its next steps."""
+
+    plan: Procedure
+
+
+class Ping:
+    """A call that changes nothing: its reply shows that all before was handled."""
+
+    def carry_out(self, supervisor: Supervisor, reply: Reply) -> None:  # noqa: ARG002 - as the child calls
+        """Answer."""
+        reply.complete()
+
+
+class SupervisorIncarnation(Incarnation):
+    """One incarnation of a supervisor, as its own supervisor sees it."""
+
+    __slots__ = ("unheard",)
+
+    urgent = True
+    unheard: list[Envelope]
+    """Messages that its mailbox still held when it ended."""
+    mailbox: SupervisorMailbox
+    system: Registry
+
+    # -- its supervisor ------------------------------------------------------------------------------------
+
+    def start(self) -> bool:
+        """Begin; ``Started`` will be told when the whole subtree is up."""
+        self.actor = self.system.supervise(self)
+        self.mailbox.attach(self, idle=False)
+        self.wake()
+        return False
+
+    def stop(self) -> None:
+        """Order it to stop its subtree."""
+        self.mailbox.post_first(StopOrder(self))
+
+    def kill(self, what: str = "") -> None:  # noqa: ARG002 - its children tell what happened
+        """Order it to kill its subtree. It is never abandoned: it always answers."""
+        self.mailbox.post_first(KillOrder(self))
+
+    def abandon(self, what: str = "") -> None:
+        """Do nothing: a supervisor always answers, and ends when the last of its children has."""
+
+    def _order(self, reason: Reason) -> bool:  # noqa: ARG002 - a supervisor ends with shutdown, whoever asked
+        self.stop()
+        return False
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Have it run on the pool, in the urgent lane."""
+        self.system.pool.submit(self)
+
+    def run(self) -> bool:
+        """Hear all that waits."""
+        if not self.mailbox.hold(self):
+            return False
+        more = self._receive_all()
+        if more:
+            self.mailbox.release(self)
+        return more
+
+    def _receive_all(self) -> bool:
+        try:
+            if not self.actor.begun:
+                self.actor.begin()
+            while (batch := self.mailbox.take(self)) is not None:
+                for message, reply, _ in batch:
+                    self.actor.receive(message, reply)
+                    if self.is_over:
+                        return False  # the rest of the batch is the next incarnation's
+        except BaseException as error:
+            # A bug of ours. The subtree is in an unknown state: kill it, and let the next level up start it anew.
+            self.system.internal_error(error)
+            return self._fail_internally(error)
+        return False
+
+    def _fail_internally(self, error: BaseException) -> bool:
+        try:
+            self.actor.fail_internally(error)
+        except BaseException as second:
+            self.system.internal_error(second)
+            self.finish(Exit(Reason.CRASHED, second))
+            return False
+        return True
+
+    # -- the supervisor itself -----------------------------------------------------------------------------
+
+    def is_up(self) -> None:
+        """The whole subtree is up."""
+        with self.mailbox.lock:
+            self._comes_up()
+        self.owner.post(Started(self))
+
+    def finish(self, exit_: Exit) -> None:
+        """The last child is down: the end. Calls that were not heard are refused, and do not wait for a successor."""
+        if self._end(exit_, tell=True) is not None:
+            self.system.answer(self.mailbox, self.unheard, self.mailbox.absent)

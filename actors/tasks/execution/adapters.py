@@ -1,0 +1,221 @@
+"""From whatever a user gives as ``execute=`` to one callable, ``call(subtask, context)``.
+
+Comes in: a function, an object with ``execute``, or an agent object of a framework. Goes out: an ``AdaptedCall``. No
+framework is imported: an object is known by its methods. This module must never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from actors.tasks.model.outcome import Done
+from actors.tasks.model.task import Usage
+from actors.validation.introspection import binds, is_async, signature_of
+from actors.validation.validation_messages import type_phrase
+
+AGENT_METHODS = ("ainvoke", "invoke", "arun", "run")
+"""What agent objects of frameworks are called by, the first that there is; each takes a prompt."""
+
+_CONTEXT_NAMES = ("context", "_context", "ctx", "_ctx", "_")
+_SOME = object()
+"""Stands for an argument when signatures are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptedCall:
+    """One way to call it, whatever it was."""
+
+    call: Callable[..., Any]
+    """``call(subtask, context, *args, **kwargs)``; what comes after the first two is handed on."""
+    is_async: bool
+    """Whether calling it gives a coroutine."""
+    name: str
+    """Of the code behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
+    """Where the work of a target begins."""
+
+    code: Callable[..., Any]
+    """The function or method that is called."""
+    method: str = ""
+    """That of an agent by which it is called: it takes a prompt, and its result is that of a framework."""
+
+
+def is_executable(target: object) -> bool:
+    """True for what ``adapt`` takes. A class is one if it has ``execute``; each incarnation is then an object of it."""
+    return entry_of(target) is not None
+
+
+def entry_of(target: object) -> EntryPoint | None:
+    """Where its work begins, or None where it has no such place; of a class its (unbound) ``execute``."""
+    execute = getattr(target, "execute", None)
+    if callable(execute):
+        return EntryPoint(execute)
+    if isinstance(target, type):
+        return None
+    if inspect.isroutine(target) or isinstance(target, functools.partial):
+        return EntryPoint(target)
+    for name in AGENT_METHODS:
+        method = getattr(target, name, None)
+        if callable(method):
+            return EntryPoint(method, name)
+    return EntryPoint(target) if callable(target) else None
+
+
+def is_unbound(target: object) -> bool:
+    """True for a class whose ``execute`` takes ``self`` first, as an object's method does not."""
+    if not isinstance(target, type):
+        return False
+    found = inspect.getattr_static(target, "execute", None)
+    return not isinstance(found, (staticmethod, classmethod))
+
+
+def takes_prompt(code: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> bool:
+    """True where it takes one thing, the instruction, and False where it takes a task and its context.
+
+    ``args`` and ``kwargs`` follow these. A second parameter with a default is the context only if it is called so.
+    """
+    signature = signature_of(code)
+    if signature is None:
+        return False
+    more = dict(kwargs or {})
+    if not binds(signature, _SOME, *args, **more):
+        return False
+    if not binds(signature, _SOME, _SOME, *args, **more):
+        return True
+    positional = [each for each in signature.parameters.values() if each.kind < each.VAR_POSITIONAL]
+    return len(positional) > 1 and positional[1].name not in _CONTEXT_NAMES
+
+
+def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> AdaptedCall:
+    """One callable for it; ``args`` and ``kwargs`` are what each call gets besides, and only looked at here.
+
+    An object's ``execute`` comes first, then what is a function, then ``ainvoke``, ``invoke``, ``arun`` or ``run``,
+    which get the instruction, then its ``__call__``. Code that takes only one thing gets the instruction, too.
+
+    Raises:
+        TypeError: there is no way to call it, or it is a class.
+    """
+    entry = entry_of(target)
+    if isinstance(target, type):
+        raise TypeError(f"{type_phrase(target)} is not adapted, its objects are")
+    if entry is None:
+        raise TypeError(f"{type_phrase(target)} has no execute, and cannot be called")
+    code, name = entry.code, name_of(target)
+    if entry.method:
+        asynchronous = is_async(code) or entry.method in {"ainvoke", "arun"}
+        return AdaptedCall(
+            _ask_async(code, _usage_of(target, code)) if asynchronous else _ask(code), asynchronous, name
+        )
+    if takes_prompt(code, args, kwargs):
+        return AdaptedCall(_prompt_async(code) if is_async(code) else _prompt(code), is_async(code), name)
+    return AdaptedCall(code, is_async(code), name)
+
+
+def name_of(target: object) -> str:
+    """The name of a function or a class, of an object that of its class."""
+    while isinstance(target, functools.partial):
+        target = target.func
+    return getattr(target, "__name__", None) or type(target).__name__
+
+
+# -- the ways to call it --------------------------------------------------------------------------------------
+
+
+def _prompt(code: Callable[..., Any]) -> Callable[..., Any]:
+    def call(subtask: Any, _context: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return code(str(subtask), *args, **kwargs)
+
+    return call
+
+
+def _prompt_async(code: Callable[..., Any]) -> Callable[..., Any]:
+    async def call(subtask: Any, _context: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return await code(str(subtask), *args, **kwargs)
+
+    return call
+
+
+def _ask(code: Callable[..., Any]) -> Callable[..., Any]:
+    def call(subtask: Any, _context: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return unwrap_result(code(str(subtask), *args, **kwargs))
+
+    return call
+
+
+def _ask_async(code: Callable[..., Any], usage: type[Any] | None) -> Callable[..., Any]:
+    async def call(subtask: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
+        more = kwargs if usage is None or "usage" in kwargs else {"usage": usage(), **kwargs}
+        try:
+            answer = code(str(subtask), *args, **more)
+            # Some frameworks choose between a coroutine and a value by an argument.
+            answer = await answer if inspect.isawaitable(answer) else answer
+        except BaseException:
+            tokens = _tokens(more.get("usage"))
+            if tokens:
+                context.use(tokens=tokens)  # the model was called and paid for, however this ended
+            raise
+        return unwrap_result(answer)
+
+    return call
+
+
+def _usage_of(agent: object, code: Callable[..., Any]) -> type[Any] | None:
+    """The class of the record in which an agent counts what it uses, where its caller may bring one; else None.
+
+    pydantic-ai adds to ``run(..., usage=RunUsage())`` as it goes, so that what was used is known also where ``run``
+    raises, or is cancelled. Its package is loaded where there is such an agent: nothing is imported here.
+    """
+    signature = signature_of(code)
+    if signature is None or "usage" not in signature.parameters:
+        return None
+    packages = dict.fromkeys(base.__module__.partition(".")[0] for base in type(agent).__mro__)
+    found = (getattr(sys.modules.get(package), "RunUsage", None) for package in packages)
+    return next((each for each in found if isinstance(each, type)), None)
+
+
+# -- what agents return ---------------------------------------------------------------------------------------
+
+
+def unwrap_result(answer: Any) -> Any:
+    """What an agent said, out of the record in which its framework hands it over, with the tokens that it took."""
+    if hasattr(answer, "output") and hasattr(answer, "usage"):
+        return _done(answer.output, answer.usage)
+    if hasattr(answer, "content") and not isinstance(answer, type):
+        return _done(answer.content, getattr(answer, "usage_metadata", None))
+    return answer
+
+
+def _done(value: Any, usage: Any) -> Any:
+    tokens = _tokens(usage)
+    return Done(value, Usage(tokens=tokens)) if tokens else value
+
+
+_COUNTS = ("total_tokens", "input_tokens", "output_tokens", "request_tokens", "response_tokens")
+"""What frameworks call their counts of tokens."""
+
+
+def _tokens(usage: Any) -> int:
+    """Tokens of a record of usage, which may be a method that gives it; 0 where it does not say."""
+    if callable(usage) and not any(hasattr(usage, name) for name in _COUNTS):  # a record may be callable, too
+        try:
+            usage = usage()
+        except Exception:  # noqa: BLE001 - the answer is there; what it took cannot be told
+            return 0
+    total = _count(usage, "total_tokens")
+    if total:
+        return total
+    new = _count(usage, "input_tokens") + _count(usage, "output_tokens")
+    return new or _count(usage, "request_tokens") + _count(usage, "response_tokens")
+
+
+def _count(usage: Any, name: str) -> int:
+    found = usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
+    return found if isinstance(found, int) and found > 0 else 0

@@ -1,0 +1,240 @@
+"""One attempt: a piece of work that was given to a worker, from the moment it is recorded to the moment its outcome is.
+
+An attempt is a ``Reply``: its worker's crash boundary completes it with a ``Done``, or fails it, exactly once and
+whatever happens (an ask always ends). Its outcome then goes to the orchestrator's mailbox. Attempts live in the tree
+(``actors.tasks.orchestration.task_runtime``), not in the orchestrator, until their outcome is recorded: so a new
+incarnation finds those that still run, and those that have ended meanwhile.
+
+Who ends it, and what its error then is:
+
+* the worker's code: what it raised (``caught``), or a ``WorkerCrashedError`` with that as its cause;
+* the orchestrator (timeout, cancel, preemption): ``ended_by`` says why; an async one is cancelled, one that has not
+  begun is withdrawn, a thread is given up with its incarnation;
+* the end of its worker's life, a stop, a restart of the group: any other error. That is nobody's failure.
+
+Locking: ``_lock`` decides between ``begin`` and ``withdraw``: either the worker begins, or it finds that it may not. Of
+other fields it guards ``given`` and what was used up. Nothing is called while it is held; the reply itself has no lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from actors.messaging.envelope import SystemMessage
+from actors.messaging.reply import Reply
+from actors.tasks.execution.run_attempt import run_attempt
+from actors.tasks.model.attempt_end import LOST, STOP, AttemptEnded
+from actors.tasks.model.task import NO_USAGE, Budget, Subtask, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import TypeAdapter
+
+    from actors.execution.incarnation import Incarnation
+    from actors.execution.timers import Timer
+    from actors.messaging.envelope import MessageContext
+    from actors.messaging.mailbox import Mailbox
+    from actors.tasks.execution.context import Context
+    from actors.tasks.execution.detached_call import DetachedCall
+    from actors.tasks.orchestration.task_runtime import OrchestratorPort
+
+
+class Attempt(Reply, SystemMessage):
+    """One attempt, and its outcome."""
+
+    caught: BaseException | None = None
+    """What left the worker's code."""
+    crashed = False
+    """That was a crash of the worker."""
+    said: Any = None
+    """What that means (``Outcome``), as plain data; None: nothing left the worker's code."""
+    ended_by: str | None = None
+    """Why it was ended from outside: timeout, idle, cancel, preempt, stop."""
+    life: Incarnation | None = None
+    """The life that runs it, once it has begun."""
+    started: float | None = None
+    """When it began to run, on the tree's clock."""
+    last_sign = 0.0
+    """Its last sign of life, on the tree's clock."""
+    progress: tuple[float, str] | None = None
+    waits: frozenset[str] = frozenset()
+    """Keys of its own asks that are open: it holds no slot while it waits. Written by its orchestrator only."""
+    hops = 0
+    """How many tells and tasks led to it."""
+    used: Usage = NO_USAGE
+    """What it has used up, by ``context.use``, ``Done`` and a team's report. Written by ``use`` only."""
+    unrecorded: Usage = NO_USAGE
+    """What of that no record has yet."""
+    tokens: int | None = None
+    """What its result is worth, by the user's counter."""
+    token = 0
+    """Of its worker's breaker."""
+    counted = False
+    """Its breaker has counted it as a failure."""
+    run = 0
+    """Which start of the whole task it is."""
+    again = False
+    """It was begun by a process that is gone, and is given once more to the team that has it."""
+    adapter: TypeAdapter[Any] | None = None
+    call: Callable[..., Any] | None = None
+    """What is called instead of the worker's own code: an undo, a step of the task."""
+    form: Callable[[Any], Any] | None = None
+    """Of a step: makes of what it returned the plain form that the orchestrator takes; None: JSON is made of it."""
+    role = "work"
+    """work, undo, plan, review or combine."""
+    errand: DetachedCall | None = None
+    """What runs it, where that is no worker."""
+    timer: Timer | None = None
+    """Of the limit that it has now."""
+    given = False
+    """It was put where it is done."""
+    budget: Budget | None = None
+    """Of a team: what is left for its part of the task."""
+    nested = ""
+    """Of one for a team: the task that it is there; of an undo the one that was done."""
+    undone: list[str] | None = None
+    """Of an undo by a team: what its members have undone."""
+    losses = 0
+    """How many processes have ended with it."""
+    reply_refused = False
+    """It was not even taken."""
+    news = 0
+    """How often its member had been heard of when it was put there."""
+    preemptible = False
+    priority = 0
+
+    def __init__(
+        self,
+        key: str,
+        desk: OrchestratorPort,
+        task: str,
+        subtask: Subtask,
+        worker: str,
+        path: str,
+        *,
+        chain: tuple[Any, ...] = (),
+        lineage: tuple[str, ...] = (),
+        deadline: float | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        """Between being begun and being withdrawn; and of what it has used up, which any thread may tell."""
+        self.key = key
+        self.desk = desk
+        self.task = task
+        self.subtask = subtask
+        self.worker = worker
+        """The id of the worker."""
+        self.path = path
+        """The path of the worker; ancestry names it."""
+        self.chain = chain
+        """Who waits for it."""
+        self.lineage = lineage
+        """What those were asked to do."""
+        self.deadline = deadline
+        """On the tree's clock."""
+        self.timeout_s = timeout_s
+        self.member: Mailbox | None = None
+        """Where it was put."""
+        self.context: Context | None = None
+
+    def __repr__(self) -> str:
+        return f"<Attempt {self.key} on {self.path}>"
+
+    # -- its end -------------------------------------------------------------------------------------------
+
+    def _finish(self, value: Any, error: BaseException | None) -> bool:
+        finished = super()._finish(value, error)
+        if finished:
+            if self.timer is not None:
+                self.timer.cancel()  # it lets go of all that it would have looked at
+            self.desk.post(self)
+        return finished
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it failed with."""
+        return self._error
+
+    @property
+    def value(self) -> Any:
+        """The ``Done`` that it was completed with."""
+        return self._value
+
+    @property
+    def is_own_error(self) -> bool:
+        """True where the error is what left the worker's code, and not what became of the worker."""
+        caught, error = self.caught, self._error
+        return caught is not None and error is not None and (error is caught or error.__cause__ is caught)
+
+    # -- the worker ----------------------------------------------------------------------------------------
+
+    def give_once(self) -> bool:
+        """It is about to be put where it is done; False where it was before."""
+        with self._lock:
+            given, self.given = self.given, True
+        return not given
+
+    def begin(self, life: Incarnation, now: float) -> bool:
+        """The worker takes it up; False where it was withdrawn."""
+        with self._lock:
+            if self.done or self.ended_by is not None:
+                return False
+            self.life = life
+            if self.started is None:
+                self.started = now
+        self.last_sign = now
+        return True
+
+    def use(self, usage: Usage) -> bool:
+        """It has used this up; True where that is the first of which no record has it."""
+        with self._lock:
+            first = self.unrecorded is NO_USAGE
+            self.used += usage
+            self.unrecorded += usage
+        return first
+
+    def take_used(self) -> Usage:
+        """What it has used up that no record has; whoever takes it records it, and nothing else before that."""
+        if self.unrecorded is NO_USAGE:
+            self.desk.taken = None
+            return NO_USAGE
+        with self._lock:
+            rest, self.unrecorded = self.unrecorded, NO_USAGE
+        self.desk.taken = None if rest is NO_USAGE else (self, rest)
+        return rest
+
+    def take_back(self, usage: Usage) -> None:
+        """It was not recorded: whoever was to do that has died of it."""
+        with self._lock:
+            self.unrecorded += usage
+
+    def withdraw(self, why: str) -> bool:
+        """Take it back; False where it has begun, or ended."""
+        with self._lock:
+            if self.done or self.started is not None:
+                return False
+            self.ended_by = why
+        self._finish(None, AttemptEnded(why))
+        return True
+
+    def handle(self, worker: Any) -> Any:
+        """Have the worker that it was put to do it; see ``actors.tasks.execution.run_attempt``."""
+        return run_attempt(worker.execute, self)
+
+    def request_cancel(self, why: str) -> bool:
+        """It is to be cancelled; False where it is over, or was ended by others already."""
+        if self.ended_by is not None or self.done:
+            return False
+        self.ended_by = why
+        return True
+
+    def origin(self, origin_type: type[MessageContext]) -> MessageContext:
+        """What its message carries: those who wait for it, and until when."""
+        return origin_type(None, self.chain, self.deadline, self.hops, self.lineage)
+
+
+__all__ = ["LOST", "STOP", "Attempt", "AttemptEnded"]

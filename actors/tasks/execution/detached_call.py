@@ -1,0 +1,137 @@
+"""An errand: one call of user code that belongs to no worker (a planner, a reviewer, a synthesizer, an undo).
+
+It runs in a life of its own, so in the same crash boundary as every worker: whatever it raises ends only it, it can be
+cancelled or given up, its thread stays in the books, and what it asks for carries its ancestry. Its owner is no
+supervisor but the attempt that it is for: it is never restarted, because whether to try again is the orchestrator's
+decision.
+
+It is a coroutine on the event loop. What is sync in it is called aside (``actors.tasks.execution.off_loop``), and so is
+all that is made of what comes back. As many run at once as its desk has slots for
+(``actors.tasks.scheduling.step_slots``), and when one of them begins is decided in
+``actors.tasks.orchestration.step_turns``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from actors.execution.crash_boundary import WorkerIncarnation
+from actors.execution.incarnation import Exited
+from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
+from actors.messaging.mailbox import Mailbox, Refusal
+from actors.messaging.message_errors import ActorStoppedError
+from actors.messaging.reply import Reply
+from actors.model.errors import for_asker
+from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
+from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.execution.run_attempt import run_attempt
+from actors.worker import BodyWorker
+
+if TYPE_CHECKING:
+    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
+
+GRACE_S = 0.5
+"""How long cancelled code may take to end before it is left to itself."""
+
+
+class DetachedCall:
+    """Runs one attempt in a life of its own."""
+
+    def __init__(
+        self, ground: TaskRuntime, attempt: Attempt, call: Callable[[Any, Any], Any], *, is_async: bool
+    ) -> None:
+        self._ground = ground
+        self._attempt = attempt
+        self._begun = False
+        code = call if is_async else _off_loop(call)
+        recipe = WorkerRecipe(
+            make=lambda _: BodyWorker(self._run, (code,), {}),
+            where=DispatcherKind.LOOP,
+            is_body=True,
+            starts_plain=True,
+            stops_plain=True,
+            fails_plain=True,
+            expected=(Exception,),
+            actor_class=BodyWorker,
+        )
+        box = Mailbox(attempt.path)
+        box.close(Refusal.BODY)
+        self.life = WorkerIncarnation(ground.system, ChildSpec(id=attempt.role, recipe=recipe), box, self)
+        attempt.errand = self
+
+    def has_slot(self, begin: Callable[[], object]) -> bool:
+        """Whether it has a slot, or gets one at once; else ``begin`` is called when it does."""
+        self._ground.errands.add(self)
+        return self._attempt.desk.slots.enter(self, begin)
+
+    def start(self) -> bool:
+        """Begin, once, where it has a slot; whether it has begun, now or before."""
+        attempt = self._attempt
+        if attempt.done:
+            self.kill()
+        elif self._ground.may_start() and attempt.give_once():
+            self._begun = True
+            self.life.start()
+        return self._begun and not attempt.done
+
+    def kill(self) -> None:
+        """End it: what is async is cancelled, a thread is left to itself."""
+        self.life.kill()
+        system = self._ground.system
+        if not self.life.is_over:
+            system.timers.call_at(system.now() + GRACE_S, self._give_up)
+        else:
+            self._over()
+
+    def _give_up(self) -> None:
+        """It was cancelled and did not end: leave it to itself."""
+        if self.life.abandon() is not None:
+            self._over()  # whoever ends a life at once is not told of it
+
+    def is_of(self, desk: OrchestratorPort) -> bool:
+        """Whether it is for this desk."""
+        return self._attempt.desk is desk
+
+    def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
+        """What its life tells its owner."""
+        if isinstance(message, Exited):
+            self._over()
+        return True
+
+    def _over(self) -> None:
+        """It is over, or was never begun."""
+        self._ground.errands.discard(self)
+        self._ground.system.loop.call(partial(self._attempt.desk.slots.leave, self))
+        self._attempt.fail(ActorStoppedError(self._attempt.path, "was ended"))
+
+    def _enter(self) -> CurrentMessage:
+        """Who waits for it stands in its ancestry, until it ends."""
+        current = CurrentMessage(self.life, self._attempt.origin(MessageContext))
+        CURRENT.set(current)
+        return current
+
+    async def _run(self, call: Callable[[Any, Any], Any]) -> None:
+        current = self._enter()
+        try:
+            result = run_attempt(call, self._attempt)
+            result = await result if hasattr(type(result), "__await__") else result
+        except BaseException as error:
+            if not self.life.was_killed:
+                self._attempt.fail(for_asker(self._attempt.path, error))
+            raise
+        finally:
+            current.end()
+        self._attempt.complete(result)
+
+
+def _off_loop(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Coroutine[Any, Any, Any]]:
+    """Sync code as a coroutine. An awaitable that it returns is awaited on the loop."""
+
+    async def code(subtask: Any, context: Any) -> Any:
+        result = await off_loop(partial(call, subtask, context))
+        return await result if hasattr(type(result), "__await__") else result
+
+    return code

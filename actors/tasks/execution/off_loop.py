@@ -1,0 +1,90 @@
+"""User code that a coroutine on the event loop calls and that must not run there: on the pool, in a life of its own.
+
+Validators, sync planners, reviewers and undos, counters of tokens, copies and checks of large values: whatever they do,
+and however long it takes, the loop goes on. The call is in the same crash boundary as every worker, and whoever waits
+for it is its owner: where that is cancelled, because its time is up or nobody wants it any more, the call is killed.
+A thread that does not return is then left to itself and stays in the books.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from actors.execution.crash_boundary import WorkerIncarnation
+from actors.execution.incarnation import Exited
+from actors.messaging.envelope import CURRENT, CurrentMessage
+from actors.messaging.mailbox import Mailbox, Refusal
+from actors.messaging.message_errors import ActorStoppedError
+from actors.messaging.reply import Reply
+from actors.model.errors import for_asker
+from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
+from actors.worker import BodyWorker
+
+ResultT = TypeVar("ResultT")
+
+
+async def off_loop(code: Callable[[], ResultT]) -> ResultT:
+    """Call this on the pool, and wait for it here; called by what runs in a worker's life on the loop.
+
+    Raises:
+        Exception: what ``code`` has raised.
+        WorkerCrashedError: it has raised something that is no ``Exception``.
+    """
+    call = _OffLoopCall(code)
+    call.life.start()
+    try:
+        result: ResultT = await call.reply
+    except BaseException:
+        call.end()
+        raise
+    return result
+
+
+class _OffLoopCall:
+    """One call, and the owner of its life."""
+
+    def __init__(self, code: Callable[[], Any]) -> None:
+        current = CURRENT.get()
+        assert current is not None  # noqa: S101 - whoever calls this runs in a life
+        self._caller = current
+        path = current.life.mailbox.path
+        recipe = WorkerRecipe(
+            make=lambda _: BodyWorker(self._run, (code,), {}),
+            where=DispatcherKind.POOL,
+            is_body=True,
+            starts_plain=True,
+            stops_plain=True,
+            fails_plain=True,
+            expected=(Exception,),
+            actor_class=BodyWorker,
+        )
+        box = Mailbox(path)
+        box.close(Refusal.BODY)
+        self.reply = Reply()
+        self.life = WorkerIncarnation(
+            cast("WorkerIncarnation", current.life).system, ChildSpec(id="aside", recipe=recipe), box, self
+        )
+
+    def _run(self, code: Callable[[], Any]) -> None:
+        current = CurrentMessage(self.life, self._caller.origin)
+        CURRENT.set(current)
+        try:
+            result = code()
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            self.reply.fail(for_asker(self.life.mailbox.path, error))
+        else:
+            self.reply.complete(result)
+        finally:
+            current.end()
+
+    def end(self) -> None:
+        """Nobody waits for it any more: a thread that has it is left to itself."""
+        if not self.reply.done:
+            self.life.kill()
+
+    def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
+        """What its life tells its owner."""
+        if isinstance(message, Exited):
+            self.reply.fail(ActorStoppedError(self.life.mailbox.path, "was ended"))
+        return True

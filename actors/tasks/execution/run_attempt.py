@@ -1,0 +1,223 @@
+"""What a worker does with an attempt: run its code, and make of what comes back an outcome that can be kept.
+
+The one door through which anything of user code comes to the orchestrator: a result, usage, an error and what it says,
+a plan, a verdict, a synthesis. All of it becomes plain data here, in the worker, where it may raise, block or lie as it
+likes: at worst it is a failed attempt. The orchestrator meets no object whose methods are a user's.
+
+It runs inside the worker's crash boundary (``actors.execution.crash_boundary``), which completes the attempt: with what
+is returned here, or with what is raised here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
+from actors.model.errors import Escalated, Failed, Later, Rejected
+from actors.model.spec import DispatcherKind
+from actors.tasks.execution.adapters import unwrap_result
+from actors.tasks.execution.context import Context, is_light, unpack
+from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.model.attempt_end import STOP, AttemptEnded
+from actors.tasks.model.outcome import Done, InvalidResultError
+from actors.tasks.model.shared_values import is_small
+from actors.tasks.model.task import NO_USAGE, Usage, usage_of
+from actors.tasks.model.write_checks import require_length
+from actors.tasks.recovery.classify import UnreadableError, error_facts
+from actors.tasks.results.tokens import tokens_of
+from actors.validation.validation_messages import type_phrase
+
+if TYPE_CHECKING:
+    from actors.execution.crash_boundary import WorkerIncarnation
+    from actors.tasks.execution.attempt import Attempt
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""Types of which every value is JSON as it is."""
+
+
+def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
+    """Run an attempt; what is returned is its ``Done``, or a coroutine of that."""
+    current = CURRENT.get()
+    assert current is not None  # noqa: S101 - an attempt comes with an origin, so the boundary has set it
+    life: Any = current.life
+    now = life.system.now()
+    if not attempt.desk.ground.may_start():
+        attempt.fail(AttemptEnded(STOP))  # nobody's failure: whoever leads now runs it
+        return None
+    if not attempt.begin(life, now):
+        return None
+    if attempt.timeout_s is not None:
+        _limit(attempt, current, now)
+    code = attempt.call or call
+    if life.recipe.where is DispatcherKind.LOOP and attempt.context is not None and not is_light(attempt.context):
+        return _awaited(attempt, life, _unpacked(code, attempt, attempt.context))
+    try:
+        result = code(attempt.subtask, attempt.context)
+        if hasattr(type(result), "__await__"):
+            _refuse_off_loop(attempt, life, result)
+            return _awaited(attempt, life, result)
+        return to_outcome(attempt, result)
+    except BaseException as error:
+        stand_in = record_error(attempt, error, life.is_failure)
+        if stand_in is None:
+            raise
+    raise stand_in
+
+
+def record_error(
+    attempt: Attempt, error: BaseException, is_failure: Callable[[BaseException], bool]
+) -> UnreadableError | None:
+    """Note what left the worker's code, as plain data; what is to be raised in its place, where it is unreadable."""
+    stand_in: UnreadableError | None = None
+    try:
+        attempt.crashed = not is_failure(error)
+        attempt.said = error_facts(error, crashed=attempt.crashed)
+    except BaseException as broken:  # noqa: BLE001 - looking at it runs the user's code once more
+        stand_in = UnreadableError(error, broken)
+        attempt.crashed = not is_failure(stand_in)
+        attempt.said = error_facts(stand_in, crashed=attempt.crashed)
+    attempt.caught = stand_in or error
+    return stand_in
+
+
+def _limit(attempt: Attempt, current: CurrentMessage, now: float) -> None:
+    """What it asks others for may not take longer than it may take itself."""
+    due = now + (attempt.timeout_s or 0.0)
+    origin = current.origin
+    if origin is not None and (origin.deadline is None or due < origin.deadline):
+        current.origin = MessageContext(origin.sender, origin.chain, due, origin.hops, origin.lineage)
+
+
+def _refuse_off_loop(attempt: Attempt, life: WorkerIncarnation, awaitable: Any) -> None:
+    """On a thread there is no loop to await it on."""
+    if life.recipe.where is not DispatcherKind.LOOP:
+        getattr(awaitable, "close", lambda: None)()
+        raise TypeError(
+            f"{attempt.path}: its code returned an awaitable but runs on the {life.recipe.where}. "
+            "Declare it with dispatch='loop', or make it 'async def'"
+        )
+
+
+async def _unpacked(code: Callable[..., Any], attempt: Attempt, context: Context) -> Any:
+    """Large inputs and results are copied for the code before it begins: by itself it would do so on the loop."""
+    await off_loop(partial(unpack, context))
+    result = code(attempt.subtask, context)
+    return await result if hasattr(type(result), "__await__") else result
+
+
+def _is_quick(attempt: Attempt, result: Any) -> bool:
+    """Whether nothing of the user's runs when this result is made what is kept, and it is soon done."""
+    if attempt.form is not None or attempt.adapter is not None or attempt.desk.settings.count_tokens is not None:
+        return False
+    value = result.value if type(result) is Done else result
+    return type(value) in _PLAIN or is_small(value, of_json=False)
+
+
+async def _awaited(attempt: Attempt, life: WorkerIncarnation, awaitable: Awaitable[Any]) -> Any:
+    try:
+        result = await awaitable
+        return (
+            to_outcome(attempt, result)
+            if _is_quick(attempt, result)
+            else await off_loop(partial(to_outcome, attempt, result))
+        )
+    except asyncio.CancelledError as error:
+        if attempt.ended_by is None or life.was_killed:
+            record_error(attempt, error, lambda _: life.was_killed)
+            raise
+        raise AttemptEnded(attempt.ended_by) from None
+    except BaseException as error:
+        stand_in = record_error(attempt, error, life.is_failure)
+        if stand_in is None:
+            raise
+    finally:
+        if attempt.ended_by is not None and life.task is not None:
+            while life.task.cancelling():
+                life.task.uncancel()  # the attempt was cancelled, the worker is not
+    raise stand_in
+
+
+def to_outcome(attempt: Attempt, result: Any) -> Done:
+    """The result in the form in which it is kept and shown to others: JSON.
+
+    Raises:
+        InvalidResultError: it does not fit the declared ``output``, or is nothing that can be stored.
+        Exception: a signal that was returned.
+    """
+    result = _value_of(attempt, result)
+    if attempt.form is not None:
+        return Done(attempt.form(result), attempt.used)
+    adapter = attempt.adapter
+    if adapter is not None:
+        result = _validated(adapter, result)
+    elif type(result) not in _PLAIN:
+        try:
+            result = to_jsonable_python(result)
+        except (PydanticSerializationError, ValueError, RecursionError) as error:
+            if inspect.iscoroutine(result):
+                result.close()  # else it complains that nobody has awaited it
+            raise InvalidResultError(
+                f"a {type(result).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
+            ) from error
+    try:
+        require_length(result)
+    except ValueError as error:
+        raise InvalidResultError(f"the result cannot be stored: {error}") from None
+    attempt.tokens = _tokens_of(result, attempt.desk.settings.count_tokens)
+    return Done(result, attempt.used)
+
+
+def _value_of(attempt: Attempt, result: Any) -> Any:
+    """What was returned without what came with it: usage is counted, also where the rest is no result."""
+    if attempt.form is not None:
+        result = unwrap_result(result)
+    if isinstance(result, (Failed, Rejected, Later, Escalated)):
+        raise result
+    if not isinstance(result, Done):
+        return result
+    usage = _counted(result.usage)
+    if usage is not NO_USAGE:
+        attempt.use(usage)
+    return result.value
+
+
+def _tokens_of(value: Any, count: Callable[[str], int] | None) -> int | None:
+    """How many tokens a result is worth, by the user's counter; None where there is none, or it fails."""
+    try:
+        return None if count is None else max(0, int(tokens_of(value, count)))
+    except BaseException:  # noqa: BLE001 - it is the user's code, and only how much is held depends on it
+        return None
+
+
+def _counted(told: object) -> Usage:
+    """What a worker says that it used, in numbers of ours."""
+    if told is NO_USAGE:
+        return NO_USAGE
+    if not isinstance(told, Usage):
+        raise InvalidResultError(
+            f"Done.usage is {type_phrase(told)}. Give Usage(tokens=..., cost=...), or leave it out."
+        )
+    numbers = (told.tokens, told.cost, told.seconds)
+    if type(numbers[0]) is not int or any(type(each) not in {int, float} or not each >= 0 for each in numbers):
+        raise InvalidResultError("Done.usage holds what is no count. Give Usage(tokens=..., cost=...), all at least 0.")
+    return usage_of(*numbers)
+
+
+def _validated(adapter: TypeAdapter[Any], result: Any) -> Any:
+    try:
+        return adapter.dump_python(adapter.validate_python(result), mode="json")
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(str(part) for part in detail['loc']) or 'result'}: {detail['msg']}"
+            for detail in error.errors(include_input=False, include_url=False)
+        )
+        raise InvalidResultError(f"the result does not fit {error.title}: {wrong}") from error
+    except (PydanticSerializationError, RecursionError) as error:
+        raise InvalidResultError(f"a {type(result).__name__} cannot be stored as JSON") from error

@@ -1,0 +1,198 @@
+"""What becomes of a task: the report. Pure: made from a state.
+
+``results`` and ``output`` are JSON; ``report.result(id, as_=Model)`` gives a model back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, overload
+
+from pydantic import TypeAdapter
+
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage, usage_of
+from actors.tasks.model.task_errors import (
+    BudgetExceededError,
+    NoCapableWorkerError,
+    PlanError,
+    TaskCancelledError,
+    TaskDeadlineError,
+    TaskError,
+    TaskFailedError,
+)
+from actors.tasks.results.result_cache import Evicted, kept_results
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskReport:
+    """One line of the graph of a run."""
+
+    id: str
+    status: SubtaskStatus
+    worker: str | None
+    depends_on: tuple[str, ...]
+    parent: str | None
+    """The subtask that asked for it; None: it is in the plan."""
+    attempts: int
+    queued_s: float
+    running_s: float
+    note: str
+    """Why it failed or did not run."""
+    instruction: str = field(repr=False, default="")
+    usage: Usage = field(default_factory=Usage)
+    started_at: float = 0.0
+    ended_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a task."""
+
+    task_id: str
+    goal: str = field(repr=False)
+    status: TaskStatus
+    output: Any = field(repr=False)
+    """What the synthesizer made of the results; by default the results."""
+    results: dict[str, Any] = field(repr=False)
+    """By subtask."""
+    failed: dict[str, str]
+    """Subtasks that failed, and why."""
+    skipped: dict[str, str]
+    """Subtasks that did not run, or were cut short, and why."""
+    compensated: list[str]
+    """Subtasks that were undone, in the order in which that happened."""
+    undo_errors: dict[str, str]
+    """Subtasks that could not be undone, and why."""
+    iterations: int
+    """Reviews."""
+    best_effort: bool
+    """It is not all that was wanted: a review did not pass, a reviewer or synthesizer failed."""
+    usage: Usage
+    timings: dict[str, Any]
+    """Seconds: planned, queued, running (sums over the subtasks), total; and under ``subtasks`` each by itself."""
+    graph: tuple[SubtaskReport, ...] = field(repr=False)
+    """Every subtask as it ended."""
+    notes: tuple[str, ...] = ()
+    """What went wrong beside the subtasks, and what was odd about the plan."""
+    path: str = ""
+    """Of the supervisor that had it."""
+    error: TaskError | None = field(default=None, compare=False)
+    """What ``handle.result()`` raises; None where it has succeeded."""
+
+    @overload
+    def result(self, id: str, *, as_: type[T]) -> T: ...
+    @overload
+    def result(self, id: str, *, as_: None = None) -> Any: ...
+    def result(self, id: str, *, as_: Any = None) -> Any:
+        """The result of a subtask; with ``as_`` as a model, a dataclass, or whatever pydantic can make of it.
+
+        Raises:
+            KeyError: it has none.
+        """
+        value = self.results[id]
+        return value if as_ is None else TypeAdapter(as_).validate_python(value)
+
+
+def report_of(state: TaskState, journal: Callable[[], Sequence[Any]]) -> Report:
+    """The report of a task that has ended; the journal is read only where not all results are held."""
+    results = state.results()
+    if any(isinstance(value, Evicted) for value in results.values()):
+        kept = kept_results(journal())
+        results = {id_: kept.get(id_, value) for id_, value in results.items()}
+    nodes = state.nodes.values()
+    failed = {node.id: node.error for node in nodes if node.status is SubtaskStatus.FAILED}
+    gone = {SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED}
+    report = Report(
+        task_id=state.id,
+        goal=state.task.goal,
+        status=state.status,
+        output=state.output if state.combined else dict(results),
+        results=results,
+        failed=failed,
+        skipped={node.id: node.error for node in nodes if node.status in gone},
+        compensated=list(state.compensated),
+        undo_errors=dict(state.undo_errors),
+        iterations=state.iterations,
+        best_effort=state.best_effort,
+        usage=total_usage(state),
+        timings=_timings(state),
+        graph=graph_of(state),
+        notes=(*state.notes, *_over_budget(state), *state.warnings),
+        path=state.path,
+        error=error_of(state),
+    )
+    if report.error is not None:
+        report.error.report = report
+    return report
+
+
+def _over_budget(state: TaskState) -> tuple[str, ...]:
+    """What used up too much when nothing was left to be saved: the last subtask, a reviewer, a synthesizer."""
+    budget, ending = state.task.budget, state.ending
+    over = budget.exceeded_by(total_usage(state)) if budget is not None else ""
+    told = ending is not None and ending.kind == "budget"
+    return (f"budget exceeded: {over}",) if over and not told else ()
+
+
+def total_usage(state: TaskState) -> Usage:
+    """What a task has used up so far."""
+    return state.usage + usage_of(0, 0.0, state.running_s)
+
+
+def graph_of(state: TaskState) -> tuple[SubtaskReport, ...]:
+    """Every subtask as it stands now."""
+    return tuple(
+        SubtaskReport(
+            node.id,
+            node.status,
+            node.worker,
+            tuple(node.spec.depends_on),
+            node.parent,
+            node.attempt,
+            node.queued_s,
+            node.running_s,
+            "" if node.status is SubtaskStatus.SUCCEEDED else node.error,
+            node.spec.instruction,
+            node.usage,
+            node.started_at,
+            node.ended_at,
+        )
+        for node in list(state.nodes.values())
+    )
+
+
+def _timings(state: TaskState) -> dict[str, Any]:
+    each = {
+        node.id: {"queued": node.queued_s, "running": node.running_s, "attempts": node.attempt}
+        for node in state.nodes.values()
+    }
+    planned = state.planned_at - state.submitted_at if state.planned_at else state.finished_at - state.submitted_at
+    return {
+        "planned": planned,
+        "queued": sum(node.queued_s for node in state.nodes.values()),
+        "running": sum(node.running_s for node in state.nodes.values()),
+        "total": state.finished_at - state.submitted_at,
+        "subtasks": each,
+    }
+
+
+def error_of(state: TaskState) -> TaskError | None:
+    """What is raised to whoever waits."""
+    ending = state.ending
+    if state.final is TaskStatus.SUCCEEDED or ending is None:
+        return None
+    if state.final is TaskStatus.CANCELLED:
+        return TaskCancelledError(state.id, ending.error)
+    refusal = state.refusal
+    if ending.kind == "plan" and refusal is not None:
+        if refusal.needed is not None:
+            return NoCapableWorkerError(state.id, refusal.needed, refusal.known)
+        return PlanError(state.id, refusal.problems, refusal.number)
+    kinds: dict[str, type[TaskFailedError]] = {"budget": BudgetExceededError, "deadline": TaskDeadlineError}
+    error = kinds.get(ending.kind, TaskFailedError)(state.id, ending.error)
+    error.kind = ending.kind
+    return error

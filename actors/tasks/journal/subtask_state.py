@@ -1,0 +1,366 @@
+"""One subtask of a running task: where it stands, what was begun for it, and what somebody is asked about it.
+
+Comes in: the changes that ``actors.tasks.journal.task_state`` makes when an event says so. Plain data. This module must
+never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.tasks.model import task_events
+from actors.tasks.model.outcome import FailureKind
+from actors.tasks.model.task import NO_USAGE, Subtask, SubtaskStatus, Usage, usage_of
+from actors.tasks.model.task_ids import part_id
+
+if TYPE_CHECKING:
+    from actors.tasks.execution.attempt import Attempt
+
+_DONE: Final = frozenset(
+    {
+        SubtaskStatus.SUCCEEDED,
+        SubtaskStatus.FAILED,
+        SubtaskStatus.CANCELLED,
+        SubtaskStatus.SKIPPED,
+        SubtaskStatus.COMPENSATED,
+    }
+)
+
+
+_UNMOVED: Final = frozenset({SubtaskStatus.PENDING, SubtaskStatus.WAITING})
+
+
+FRESH: Final = task_events.LadderPosition()
+"""At the foot of the ladder."""
+UNBEGUN: Final = "it had not begun"
+"""Why an attempt is queued again that nobody had begun: it had no effect for sure."""
+UNWANTED: Final = "nobody waits for it"
+"""Why a subtask ends that was asked for."""
+LOST: Final = "nothing is known of its attempt"
+"""Why one is queued again that was under way when its process ended. That is no failure, and no attempt."""
+
+
+class EffectRecord:
+    """What one worker did, or began, for a subtask, and what would have to be undone."""
+
+    __slots__ = (
+        "attempt",
+        "broken",
+        "done",
+        "number",
+        "open",
+        "part",
+        "result",
+        "seq",
+        "stands",
+        "undoable",
+        "undone",
+        "unknown",
+        "worker",
+    )
+
+    def __init__(self, worker: str, number: int, seq: int) -> None:
+        self.worker = worker
+        self.number = number
+        self.seq = seq
+        """Grows with the starts of the whole task."""
+        self.attempt = 0
+        self.open = False
+        """An attempt was started, and nothing is known of its end."""
+        self.broken = False
+        """It had begun and was broken off: that stays so where it is started once more and does not begin."""
+        self.unknown = False
+        """An attempt ended so that it may have had its effect."""
+        self.done = False
+        self.result: Any = None
+        self.undone = False
+        self.stands = False
+        """Its undo was given up: nobody calls it again, and what it did is so, or may be."""
+        self.undoable = False
+        """Its worker said how it is undone."""
+        self.part = ""
+        """Of a team: the id of its part, where the journal says it."""
+
+    def interrupted(self, why: str = "") -> None:
+        """An attempt was ended for reasons of others, or lost: where it had begun, nobody knows what it had done."""
+        if why == UNBEGUN:
+            self.open = self.broken
+        else:
+            self.broken = True
+
+    def ends(self) -> None:
+        """An attempt has ended by itself."""
+        self.open = self.broken = False
+
+    @property
+    def needs_compensation(self) -> bool:
+        """True where it has had its effect, or may have had it."""
+        return not self.undone and not self.stands and (self.done or self.unknown or self.open)
+
+
+class Escalation:
+    """An open question to a person."""
+
+    __slots__ = ("answers", "due", "error", "id", "question", "raised_at", "standing", "subtask", "task", "undoing")
+
+    def __init__(self, event: task_events.EscalationRaised) -> None:
+        self.id = event.escalation
+        self.task = event.task
+        self.subtask = event.subtask
+        self.question = event.question
+        self.error = event.error
+        self.raised_at = event.at
+        self.due = event.due
+        """When it is too late for an answer, in seconds since 1970; None: never."""
+        self.standing = event.standing
+        self.undoing = event.undoing
+        """It is about an undo that failed."""
+        self.answers = ("approve", "edit", "respond", "reject")
+
+    def __repr__(self) -> str:
+        return f"<Escalation {self.id}>"
+
+
+class SubtaskState:
+    """Where one subtask stands."""
+
+    __slots__ = (
+        "act",
+        "acts",
+        "answered",
+        "ask",
+        "asked",
+        "attempt",
+        "chain",
+        "compensating",
+        "counted",
+        "dependants",
+        "due",
+        "ended_at",
+        "error",
+        "escalation",
+        "feedback",
+        "id",
+        "kind",
+        "lineage",
+        "live",
+        "losses",
+        "made",
+        "missing",
+        "parent",
+        "preemptions",
+        "queued_at",
+        "queued_s",
+        "run",
+        "running_s",
+        "spec",
+        "standing",
+        "started_at",
+        "status",
+        "ticket",
+        "tokens",
+        "undo_attempt",
+        "undo_error",
+        "usage",
+        "value",
+        "wanted",
+        "worker",
+    )
+
+    def __init__(self, spec: Subtask) -> None:
+        self.spec = spec
+        self.id = spec.id
+        self.status = SubtaskStatus.PENDING
+        self.missing = 0  # dependencies that it still waits for
+        self.dependants: Sequence[SubtaskState] = ()
+        self.wanted = 0  # dependants that are not done
+        self.attempt = 0
+        """The number of the last attempt."""
+        self.made = 0  # attempts that count
+        self.act = 1
+        self.acts: list[EffectRecord] | None = None
+        self.worker: str | None = None
+        self.value: Any = None
+        self.tokens: int | None = None  # what it is worth, by the user's counter
+        self.error = ""
+        """Why it failed, was skipped or cancelled; or of the last attempt."""
+        self.kind = self.feedback = ""
+        self.standing = FRESH
+        self.due: float | None = None
+        """When the next attempt may start."""
+        self.preemptions = self.losses = 0
+        """Losses: processes that have ended one after the other with an attempt at it."""
+        self.queued_at = self.started_at = self.ended_at = 0.0
+        self.queued_s = self.running_s = 0.0
+        self.usage = NO_USAGE
+        self.parent: str | None = None
+        """The subtask that asked for it; None: it is in the plan."""
+        self.ask: str | None = None
+        self.chain: tuple[str, ...] = ()
+        """Paths of those who wait for it, where it was asked for by a subtask."""
+        self.lineage: tuple[str, ...] = ()
+        self.escalation: Escalation | None = None
+        self.answered: task_events.EscalationAnswered | task_events.EscalationExpired | None = None
+        """What became of the last question, as long as nothing has followed from it."""
+        self.undo_attempt = 0
+        self.undo_error = ""
+        """Why the undo that a person is asked about has failed."""
+        self.compensating: EffectRecord | None = None
+        self.run = 0
+        """Which start of the whole task its last one was."""
+        self.counted: tuple[str, float] | None = None
+        """The last failure that was one for a breaker: whose, and when."""
+        self.asked: dict[str, list[str]] | None = None
+        """The subtasks that its attempts have asked for, by the run of each."""
+        # What only the present incarnation of the orchestrator knows:
+        self.live: Attempt | None = None
+        self.ticket: object = None
+
+    def __repr__(self) -> str:
+        return f"<SubtaskState {self.id} {self.status}>"
+
+    @property
+    def total_usage(self) -> Usage:
+        """What all of its attempts together have used up. A team tells itself how long its members ran."""
+        return self.usage if self.usage.seconds else self.usage + usage_of(0, 0.0, self.running_s)
+
+    def begins(self, event: task_events.SubtaskStarted, seq: int) -> None:
+        """An attempt is about to be given to a worker."""
+        self.status = SubtaskStatus.RUNNING
+        self.queued_s += event.at - self.queued_at
+        self.started_at = event.at
+        self.worker, self.attempt, self.run = event.worker, event.attempt, seq
+        acts = self.acts
+        if acts is None:
+            acts = self.acts = []
+        act = acts[-1] if acts else None
+        if act is None or act.worker != event.worker or act.number != event.act:
+            # It may come back to a worker after another one; the last act is always the one that runs.
+            act = act_of(self, event.worker, event.act) or EffectRecord(event.worker, event.act, seq)
+            acts[:] = [*[each for each in acts if each is not act], act]
+        act.open, act.attempt, act.undoable = True, event.attempt, event.undoable
+        act.part = event.part
+
+    def runs_again(self, feedback: str, missing: int) -> None:
+        """It was sent back, or needs what was: whatever it did before, this is a new act."""
+        self.status, self.standing, self.due = SubtaskStatus.PENDING, FRESH, None
+        self.act += 1
+        self.made = 0
+        self.feedback, self.missing = feedback, missing
+
+    @property
+    def was_undone(self) -> bool:
+        """What it did under its present key is not so any more: all of it."""
+        acts = [act for act in self.acts or () if act.number == self.act]
+        return any(act.undone for act in acts) and not any(act.stands for act in acts)
+
+    def begins_anew(self) -> None:
+        """It had ended, and is tried again: the same act, unless that was undone."""
+        self.act += self.was_undone
+        self.status, self.standing, self.due, self.answered = SubtaskStatus.PENDING, FRESH, None, None
+        self.error = self.kind = self.undo_error = ""
+
+    def has_asked(self, node: SubtaskState, ask: str) -> None:
+        """An attempt has asked for a subtask, for the first time or once more."""
+        if self.asked is None:
+            self.asked = {}
+        if node.ask is not None:
+            self.asked[run_of(node.ask)].remove(node.id)
+        self.asked.setdefault(run_of(ask), []).append(node.id)
+        node.ask = ask
+
+    def asked_before(self, ask: str, spec: Subtask, nodes: dict[str, SubtaskState]) -> SubtaskState | None:
+        """What an earlier run of the same act had asked for in the same words, and this one not yet.
+
+        That run was lost with its process, or its attempt failed: asking again is the same act, with the same key.
+        """
+        this = run_of(ask)
+        earlier = f"{asker_of(ask).rpartition('.')[0]}."
+        for run, ids in (self.asked or {}).items():
+            for id_ in ids if run != this and run.startswith(earlier) else ():
+                node, old = nodes[id_], nodes[id_].spec
+                same_target = (old.worker or old.capability) == (spec.worker or spec.capability)
+                if same_target and old.instruction == spec.instruction and old.inputs == spec.inputs:
+                    return node
+        return None
+
+    @property
+    def has_begun(self) -> bool:
+        """True where an attempt was started and nothing is known of its end: it gave way, or was lost."""
+        return bool(self.acts) and self.acts[-1].open  # type: ignore[index]  # there are some
+
+    @property
+    def is_done(self) -> bool:
+        """True where nothing more happens to it, as long as it is not revised or undone."""
+        return self.status in _DONE
+
+
+def act_of(node: SubtaskState, worker: str, number: int) -> EffectRecord | None:
+    """What a worker did for a subtask; None: nothing is known of it."""
+    for act in node.acts or ():
+        if act.worker == worker and act.number == number:
+            return act
+    return None
+
+
+def stand_still(nodes: Iterable[SubtaskState], waiting_parts: Collection[str] = ()) -> bool:
+    """Whether none goes on by itself: each is done, or waits for a person, a dependency or what it has asked for.
+
+    ``waiting_parts`` are the ids of subtasks whose team waits for a person.
+    """
+    return all(
+        node.is_done
+        or node.status in _UNMOVED
+        or node.id in waiting_parts
+        or (node.live is not None and node.live.waits)
+        for node in nodes
+    )
+
+
+def part_of(task: str, node: SubtaskState, act: EffectRecord, ids: int) -> str:
+    """The id that the last attempt of an act has as a task of the team that it was given to.
+
+    ``ids`` is the rule that its task was submitted under (``actors.tasks.model.task_ids``).
+    """
+    if act.part:
+        return act.part
+    before = sum(each.number == act.number and each.seq < act.seq for each in node.acts or ())
+    # The same attempt may go to another team, where the first one is gone: that is another task.
+    rest = f"{node.id}:{act.number}.{act.attempt}" + (f".{before + 1}" if before else "")
+    return part_id(task, rest, ids)
+
+
+def next_part(task: str, node: SubtaskState, worker: str, attempt: int, ids: int) -> str:
+    """The id of a team's part for the next attempt: the same one again, as long as it is the same act.
+
+    A part whose result was refused above has succeeded: trying it again needs a new one.
+    """
+    act = act_of(node, worker, node.act)
+    if act is not None and node.kind != FailureKind.INVALID:
+        return part_of(task, node, act, ids)
+    before = sum(each.number == node.act and each is not act for each in node.acts or ())
+    rest = f"{node.id}:{node.act}.{attempt}" + (f".{before + 1}" if before else "")
+    return part_id(task, rest, ids)
+
+
+def run_of(ask: str) -> str:
+    """Which run of which attempt has asked: all of the ask's key but its number."""
+    return ask.rpartition(".")[0]
+
+
+def asker_of(ask: str) -> str:
+    """The key of the attempt that has asked."""
+    return ask.rpartition(">")[0]
+
+
+def with_dependants(nodes: Iterable[SubtaskState]) -> list[SubtaskState]:
+    """These and everything that depends on them, directly or not, each once."""
+    found: dict[str, SubtaskState] = {}
+    left = list(nodes)
+    while left:
+        node = left.pop()
+        if node.id not in found:
+            found[node.id] = node
+            left += node.dependants
+    return list(found.values())

@@ -1,0 +1,361 @@
+"""The state of a task: a fold over its journal.
+
+Comes in: the events of ``actors.tasks.model.task_events``, one after the other, live or read back from a store; the
+same events always give the same state. Goes out: what stands where. Nothing is decided here: what follows from a state
+is decided in ``actors.tasks.orchestration.lifecycle`` and the modules it asks. This module must never import threads, a
+clock or Pykka.
+
+Every event costs the same in a plan of ten and of ten thousand subtasks: dependants are counted down, not searched.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from actors.tasks.journal.reopening import reopen
+from actors.tasks.journal.step_fold import APPLY_STEPS, step_over
+from actors.tasks.journal.subtask_state import LOST, UNBEGUN, Escalation, SubtaskState, stand_still
+from actors.tasks.model import task_events
+from actors.tasks.model.outcome import UNKNOWN, FailureKind
+from actors.tasks.model.task import NO_USAGE, Plan, SubtaskStatus, Task, TaskStatus, Usage
+from actors.tasks.model.task_ids import OLD_IDS
+
+_NUMBERS: Final = itertools.count()
+_UNCOUNTED: Final = frozenset({"later", FailureKind.REJECTED.value})
+"""Ends of attempts that are not counted as attempts."""
+
+_NO_TASK: Final = Task(goal="?")
+"""Until its first record is known."""
+
+
+class TaskState:
+    """Where one task stands."""
+
+    def __init__(self, id_: str) -> None:
+        self.id = id_
+        self.born = next(_NUMBERS)  # tasks in the order in which they came
+        self.path = ""  # of the supervisor whose orchestrator has it
+        self.task = _NO_TASK
+        self.phase = "new"
+        """new, planning, running, reviewing, combining, undoing, finished: whose turn it is."""
+        self.final: TaskStatus | None = None
+        self.ending: task_events.TaskEnding | None = None
+        """Why it cannot succeed any more."""
+        self.paused = False
+        self.plan: Plan | None = None
+        self.warnings: tuple[str, ...] = ()
+        self.refusals = 0  # plans that were refused
+        self.refusal: task_events.PlanRefused | None = None
+        self.nodes: dict[str, SubtaskState] = {}
+        self.open = 0  # nodes that are not done
+        self.ready: list[SubtaskState] = []
+        """Nodes whose last dependency is done since somebody looked; emptied by who looks."""
+        self.events = 0  # so far
+        self.last_at = 0.0  # when the last one was
+        self.starts = 0
+        self.submitted_at = self.planned_at = self.finished_at = 0.0
+        self.deadline: float | None = None
+        self.chain: tuple[str, ...] = ()
+        self.lineage: tuple[str, ...] = ()
+        self.parent: str | None = None
+        self.hops = 0
+        self.ids = OLD_IDS
+        self.iterations = 0
+        self.reviewed = False
+        """The results that there are now have passed, or are taken as they are."""
+        self.best_effort = False
+        self.notes: list[str] = []  # what went wrong beside the subtasks: a reviewer, a synthesizer
+        self.output: Any = None
+        self.combined = False
+        self.usage = NO_USAGE
+        self.reported = NO_USAGE  # of that, to the orchestrator above, before it had this part undone
+        self.running_s = 0.0
+        self.escalations: dict[str, Escalation] = {}
+        self.raised = 0
+        self.compensated: list[str] = []
+        self.undo_errors: dict[str, str] = {}
+        self.undoing: str | None = None  # whose undo is under way
+        self.step = ""
+        """The step that was begun, and of whose end there is no record: plan, review, combine or undo; else empty."""
+        self.step_losses = 0
+        """Processes that have ended one after the other with the present step, or undo."""
+        self.delegations = 0
+
+    def __repr__(self) -> str:
+        return f"<TaskState {self.id} {self.status}>"
+
+    @property
+    def status(self) -> TaskStatus:
+        """Its public state."""
+        if self.final is not None:
+            return self.final
+        if self.phase == "new":
+            return TaskStatus.PENDING
+        if self.phase == "planning":
+            return TaskStatus.PLANNING
+        if self.escalations and (not self.open or stand_still(list(self.nodes.values()))):
+            return TaskStatus.WAITING
+        return TaskStatus.RUNNING
+
+    def apply(self, event: task_events.TaskEvent) -> None:
+        """Take one event in."""
+        self.events += 1
+        _APPLY[type(event)](self, event)
+        self.last_at = event.at
+
+    def results(self) -> dict[str, Any]:
+        """The results there are, of the subtasks of the plan, also of those that were undone."""
+        return {
+            node.id: node.value
+            for node in self.nodes.values()
+            if node.parent is None and node.status in {SubtaskStatus.SUCCEEDED, SubtaskStatus.COMPENSATED}
+        }
+
+    # -- the task ------------------------------------------------------------------------------------------
+
+    def _submitted(self, event: task_events.TaskSubmitted) -> None:
+        self.path, self.task = event.path, event.spec
+        self.submitted_at, self.deadline = event.at, event.deadline
+        self.chain, self.lineage, self.parent, self.hops = event.chain, event.lineage, event.parent, event.hops
+        self.ids = event.ids
+        self.phase = "planning"
+
+    def _joined(self, event: task_events.TaskJoined) -> None:
+        self.chain, self.lineage = event.chain, event.lineage
+
+    def _refused(self, event: task_events.PlanRefused) -> None:
+        self.refusals, self.refusal = event.number, event
+        self.usage += event.usage
+        step_over(self)
+
+    def _planned(self, event: task_events.Planned) -> None:
+        self.plan, self.warnings, self.planned_at = event.plan, event.warnings, event.at
+        self.usage += event.usage
+        step_over(self)
+        self.phase = "running"
+        nodes = self.nodes = {spec.id: SubtaskState(spec) for spec in event.plan.subtasks}
+        dependants: dict[str, list[SubtaskState]] = {}
+        for node in nodes.values():
+            for needed in node.spec.depends_on:
+                dependants.setdefault(needed, []).append(node)
+            node.missing = len(node.spec.depends_on)
+        for id_, those in dependants.items():
+            nodes[id_].dependants, nodes[id_].wanted = those, len(those)
+        self.open = len(nodes)
+        self.ready = [node for node in nodes.values() if not node.missing]
+
+    def _told(self, event: task_events.UsageTold) -> None:
+        self._spend(self.nodes[event.subtask] if event.subtask else None, event.usage)
+
+    def _paused(self, _: task_events.TaskPaused) -> None:
+        self.paused = True
+
+    def _resumed(self, event: task_events.TaskResumed) -> None:
+        self.paused, self.deadline = False, event.deadline
+
+    def _is_ending(self, event: task_events.TaskEnding) -> None:
+        self.ending, self.final = event, None
+        step_over(self)
+        if event.parent is not None:
+            self.parent, self.reported = event.parent, self.usage
+        if self.phase != "planning":
+            self.phase = "undoing" if not self.open else "running"
+
+    def _finished(self, event: task_events.TaskFinished) -> None:
+        self.final, self.finished_at = event.status, event.at
+        self.best_effort = event.best_effort
+        self.phase = "finished"
+
+    # -- a subtask -----------------------------------------------------------------------------------------
+
+    def _queued(self, event: task_events.SubtaskQueued) -> None:
+        node = self.nodes[event.subtask]
+        if node.status is SubtaskStatus.RUNNING:
+            node.losses += event.reason == LOST
+            ended = self.last_at if event.reason == LOST else event.at  # that nothing ran since is no cost
+            self._ran(node, ended, event.usage)
+            for act in (node.acts or ())[-1:]:
+                act.interrupted(event.reason)
+        node.status, node.queued_at, node.due, node.answered = SubtaskStatus.QUEUED, event.at, None, None
+        self._spend(node, event.usage)
+
+    def _started(self, event: task_events.SubtaskStarted) -> None:
+        self.starts += 1
+        self.nodes[event.subtask].begins(event, self.starts)
+
+    def _succeeded(self, event: task_events.SubtaskSucceeded) -> None:
+        node = self.nodes[event.subtask]
+        if node.acts and node.status is SubtaskStatus.RUNNING:  # else a person gave the result
+            act = node.acts[-1]
+            act.ends()
+            act.done, act.result = True, event.value
+        node.value, node.tokens, node.error, node.kind = event.value, event.tokens, "", ""
+        self._ends(node, SubtaskStatus.SUCCEEDED, event.at, event.usage)
+
+    def _retrying(self, event: task_events.SubtaskRetrying) -> None:
+        node = self.nodes[event.subtask]
+        self._attempt_over(node, event)
+        node.status, node.standing, node.due, node.answered = SubtaskStatus.RETRYING, event.standing, event.due, None
+        node.feedback = event.feedback or node.feedback
+        if event.kind not in _UNCOUNTED:
+            node.made = event.attempt
+        self._spend(node, event.usage)
+
+    def _failed(self, event: task_events.SubtaskFailed) -> None:
+        node = self.nodes[event.subtask]
+        self._attempt_over(node, event)
+        node.made = max(node.made, event.attempt)
+        self._ends(node, SubtaskStatus.FAILED, event.at, event.usage)
+
+    def _attempt_over(
+        self,
+        node: SubtaskState,
+        event: task_events.SubtaskRetrying | task_events.SubtaskFailed | task_events.EscalationRaised,
+    ) -> None:
+        """An attempt was no success: whether it had an effect decides whether it may have to be undone."""
+        node.error, node.kind = event.error, event.kind
+        if event.counted and event.worker is not None:
+            node.counted = event.worker, event.at
+        if node.status is SubtaskStatus.RUNNING:
+            self._ran(node, self.last_at if event.kind == FailureKind.LOST else event.at, event.usage)
+            node.losses = 0
+            for act in (node.acts or ())[-1:]:
+                act.ends()
+                act.unknown = act.unknown or event.kind in UNKNOWN
+
+    def _preempted(self, event: task_events.SubtaskPreempted) -> None:
+        node = self.nodes[event.subtask]
+        self._ran(node, event.at, event.usage)
+        self._spend(node, event.usage)
+        node.preemptions += 1
+        for act in (node.acts or ())[-1:]:
+            act.interrupted()
+        node.status, node.queued_at = SubtaskStatus.QUEUED, event.at
+
+    def _skipped(self, event: task_events.SubtaskSkipped) -> None:
+        node = self.nodes[event.subtask]
+        node.error = event.reason
+        self._ends(node, SubtaskStatus.SKIPPED, event.at, NO_USAGE)
+
+    def _cancelled(self, event: task_events.SubtaskCancelled) -> None:
+        node = self.nodes[event.subtask]
+        node.error = event.reason
+        if node.status is SubtaskStatus.RUNNING:
+            self._ran(node, event.at, event.usage)
+            if not event.unknown and node.acts:
+                node.acts[-1].interrupted(UNBEGUN)
+        if node.escalation is not None:
+            self._close(node.escalation.id)
+        self._ends(node, SubtaskStatus.CANCELLED, event.at, event.usage)
+
+    def _delegated(self, event: task_events.SubtaskDelegated) -> None:
+        node = self.nodes.get(event.subtask)
+        if node is None:
+            node = self.nodes[event.subtask] = SubtaskState(event.spec)
+            node.parent = event.parent
+            self.delegations += 1
+        elif event.anew:
+            node.begins_anew()
+        if event.anew or node.ask is None:
+            self.open += 1
+            self.ready.append(node)
+        node.chain, node.lineage = event.chain, event.lineage
+        self.nodes[event.parent].has_asked(node, event.ask)
+
+    def _ends(self, node: SubtaskState, status: SubtaskStatus, at: float, usage: Usage) -> None:
+        if node.status is SubtaskStatus.RUNNING and status is SubtaskStatus.SUCCEEDED:
+            self._ran(node, at, usage)
+        was_done = node.is_done
+        node.status, node.ended_at, node.due, node.answered = status, at, None, None
+        self._spend(node, usage)
+        if was_done:
+            return
+        self.open -= 1
+        for needed in node.spec.depends_on:
+            self.nodes[needed].wanted -= 1
+        if status is SubtaskStatus.SUCCEEDED or not node.spec.required:
+            for dependant in node.dependants:
+                dependant.missing -= 1
+                if not dependant.missing and dependant.status is SubtaskStatus.PENDING:
+                    self.ready.append(dependant)
+        if not self.open and self.ending is not None:
+            self.phase = "undoing"
+
+    def _ran(self, node: SubtaskState, at: float, told: Usage = NO_USAGE) -> None:
+        """An attempt has ended. A team tells itself how long its members ran: that counts instead."""
+        node.running_s += at - node.started_at
+        if not told.seconds:
+            self.running_s += at - node.started_at
+
+    def _spend(self, node: SubtaskState | None, usage: Usage) -> None:
+        if usage is not NO_USAGE:
+            self.usage += usage
+            if node is not None:
+                node.usage += usage
+
+    # -- people --------------------------------------------------------------------------------------------
+
+    def _raised(self, event: task_events.EscalationRaised) -> None:
+        node = self.nodes[event.subtask]
+        self.raised += 1
+        escalation = self.escalations[event.escalation] = Escalation(event)
+        node.escalation, node.answered = escalation, None
+        if event.undoing:
+            node.undo_error = event.error
+            step_over(self)
+            return
+        self._attempt_over(node, event)
+        node.made = max(node.made, node.attempt)
+        node.status, node.standing, node.due = SubtaskStatus.WAITING, event.standing, event.due
+        self._spend(node, event.usage)
+
+    def _answered(self, event: task_events.EscalationAnswered) -> None:
+        node = self.nodes[event.subtask]
+        self._close(event.escalation)
+        node.answered = event
+        if event.answer in {"approve", "respond"}:
+            node.act += 1
+            node.standing = replace(node.standing, tries=0, last_chance=True)
+            if event.answer == "respond":
+                node.feedback = str(event.value)
+
+    def _expired(self, event: task_events.EscalationExpired) -> None:
+        node = self.nodes[event.subtask]
+        self._close(event.escalation)
+        node.answered = event
+        node.kind = FailureKind.UNANSWERED.value
+
+    def _close(self, id_: str) -> None:
+        escalation = self.escalations.pop(id_, None)
+        if escalation is not None:
+            self.nodes[escalation.subtask].escalation = None
+
+
+_APPLY: Final[dict[type[task_events.TaskEvent], Callable[[TaskState, Any], None]]] = {
+    task_events.TaskSubmitted: TaskState._submitted,  # noqa: SLF001 - its own
+    task_events.TaskJoined: TaskState._joined,  # noqa: SLF001
+    task_events.PlanRefused: TaskState._refused,  # noqa: SLF001
+    task_events.Planned: TaskState._planned,  # noqa: SLF001
+    task_events.UsageTold: TaskState._told,  # noqa: SLF001
+    task_events.TaskPaused: TaskState._paused,  # noqa: SLF001
+    task_events.TaskReopened: reopen,
+    task_events.TaskResumed: TaskState._resumed,  # noqa: SLF001
+    task_events.TaskEnding: TaskState._is_ending,  # noqa: SLF001
+    task_events.TaskFinished: TaskState._finished,  # noqa: SLF001
+    task_events.SubtaskQueued: TaskState._queued,  # noqa: SLF001
+    task_events.SubtaskStarted: TaskState._started,  # noqa: SLF001
+    task_events.SubtaskSucceeded: TaskState._succeeded,  # noqa: SLF001
+    task_events.SubtaskRetrying: TaskState._retrying,  # noqa: SLF001
+    task_events.SubtaskFailed: TaskState._failed,  # noqa: SLF001
+    task_events.SubtaskPreempted: TaskState._preempted,  # noqa: SLF001
+    task_events.SubtaskSkipped: TaskState._skipped,  # noqa: SLF001
+    task_events.SubtaskCancelled: TaskState._cancelled,  # noqa: SLF001
+    task_events.SubtaskDelegated: TaskState._delegated,  # noqa: SLF001
+    task_events.EscalationRaised: TaskState._raised,  # noqa: SLF001
+    task_events.EscalationAnswered: TaskState._answered,  # noqa: SLF001
+    task_events.EscalationExpired: TaskState._expired,  # noqa: SLF001
+    **APPLY_STEPS,
+}

@@ -1,0 +1,18 @@
+"""How an attempt is ended by others: the reasons that are words of the runtime or of a process, and its error then."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.messaging.envelope import STOP
+from actors.model.errors import Failed
+
+LOST: Final = "lost"
+"""``ended_by``: its process ended with it once too often."""
+
+
+class AttemptEnded(Failed):
+    """What an attempt that was ended by others fails with; never seen by users' code."""
+
+
+__all__ = ["LOST", "STOP", "AttemptEnded"]

@@ -1,0 +1,39 @@
+"""Events of the breakers of workers: records that a store keeps beside the journals of tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from actors.model.events import LOGGED_TIME, UNLOGGED, Event
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerChanged(Event):
+    """What the breaker of the worker at ``path`` has counted. Kept, so that a new orchestrator goes on from here."""
+
+    journalled: ClassVar[bool] = True
+
+    at: float = field(metadata=UNLOGGED)
+    state: str  # closed, open or half_open
+    failures: tuple[float, ...] = field(metadata=UNLOGGED)  # when, within the window
+    opened_at: float | None = field(metadata=LOGGED_TIME)
+    ended: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+    """What ended within the window, in slices of it: since when, how many, how many of them failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerOpened(BreakerChanged):
+    """It failed too often: it gets no work until its cooldown is over."""
+
+    level: ClassVar[str] = "WARNING"
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerHalfOpened(BreakerChanged):
+    """One probe is let through."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerClosed(BreakerChanged):
+    """It works again."""

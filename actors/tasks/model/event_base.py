@@ -1,0 +1,60 @@
+"""What every event of a task has; the kinds are in ``actors.tasks.model.task_events``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Concatenate, NamedTuple, ParamSpec
+
+from actors.model.events import UNLOGGED, Event
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent(Event):
+    """Something that happened to a task of the supervisor at ``path``."""
+
+    is_base: ClassVar[bool] = True
+    journalled: ClassVar[bool] = True
+
+    task: str  # its id
+    at: float = field(metadata=UNLOGGED)
+
+    @property
+    def task_id(self) -> str:
+        """The same, by the name that a report has for it."""
+        return self.task
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskEvent(TaskEvent):
+    """Something that happened to one subtask."""
+
+    is_base: ClassVar[bool] = True
+
+    subtask: str
+
+    @property
+    def has_question(self) -> bool:
+        """Where a person was asked, or has said no, question or answer stands in the place of an error."""
+        return getattr(self, "kind", "") in {"escalated", "unanswered", "denied"}
+
+
+FieldsP = ParamSpec("FieldsP")
+
+
+class Draft(NamedTuple):
+    """An event that is decided upon and yet to be recorded, which gives it its path, task and time."""
+
+    made: Callable[..., TaskEvent]
+    fields: tuple[Any, ...]
+    more: Mapping[str, Any]
+
+
+def draft(
+    made: Callable[Concatenate[str, str, float, FieldsP], TaskEvent],
+    /,
+    *fields: FieldsP.args,
+    **more: FieldsP.kwargs,
+) -> Draft:
+    """An event of this kind, with all of its fields but path, task and time."""
+    return Draft(made, fields, more)

@@ -1,0 +1,75 @@
+"""What can be given work: what its declaration says of it, and what others may see of it.
+
+Comes in: what ``trees.declaration.build`` made of a declaration. Goes out: frozen records. This module must never
+import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from actors.model.child_state import State
+from actors.tasks.model.policy import Breaker, Ladder
+
+Type: TypeAlias = Literal["tool", "workflow", "agent", "team"]
+Errors: TypeAlias = tuple[type[BaseException], ...]
+BreakerWord: TypeAlias = Literal["closed", "open", "half_open"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executable:
+    """What a declaration says of a worker, or a team, that can be given work."""
+
+    type: Type = "tool"
+    description: str = ""
+    capabilities: frozenset[str] = frozenset()
+    output: Any = None
+    """What its result is checked against (anything pydantic has a schema for); None: nothing."""
+    input_schema: dict[str, Any] | None = None
+    """JSON schema of what its code says that it takes; None: it says nothing."""
+    output_schema: dict[str, Any] | None = None
+    timeout_s: float | None = None
+    idle_timeout_s: float | None = None
+    on_failure: Ladder | None = None
+    """None: that of its supervisor."""
+    breaker: Breaker | None = field(default_factory=Breaker)
+    backup: str | None = None
+    """The id of a sibling."""
+    undo: Any = None
+    """``undo(task, result, context)``, or the id of a sibling."""
+    estimate: Any = None
+    """Tokens, a ``Budget``, or a callable of the subtask that gives one of them."""
+    expected: Errors = ()
+    """Exceptions that say that the request was at fault: its breaker does not count them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutableInfo:
+    """One row of the registry: a worker, pool or team as it stands now. A planner's catalogue is a tuple of them."""
+
+    id: str
+    path: str
+    type: Type
+    description: str
+    capabilities: frozenset[str]
+    input_schema: dict[str, Any] | None
+    output_schema: dict[str, Any] | None
+    state: State
+    """running, restarting, stopped or parked; of a pool the best of its members."""
+    breaker: BreakerWord | None
+    """None: it has none."""
+    load: int
+    """Attempts that it has now."""
+    size: int
+    """Attempts that it can have at once."""
+    backup: str | None
+    estimate: Any = None
+
+    @property
+    def is_available(self) -> bool:
+        """Whether a planner should count on it: neither down for good nor behind an open breaker."""
+        return self.state in {"running", "restarting"} and self.breaker != "open"
+
+
+Catalogue: TypeAlias = tuple[ExecutableInfo, ...]

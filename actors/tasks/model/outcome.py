@@ -1,0 +1,127 @@
+"""How an attempt ended: a closed list.
+
+``Done`` | ``Failed`` | ``Rejected`` | ``Later`` | ``Escalated`` are what a worker says, by returning a value, by
+raising (or returning) one of the signals, or by raising anything. The orchestrator adds what happens to an attempt
+without the worker saying anything: it timed out, its worker crashed, it was ended for reasons of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from actors.model.errors import Failed
+from actors.tasks.model.task import NO_USAGE, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """``return Done(value, usage=Usage(tokens=...))``; a bare value means the same without usage."""
+
+    value: Any
+    usage: Usage = NO_USAGE
+
+
+class FailureKind(StrEnum):
+    """How an attempt ended that is not done."""
+
+    FAILED = "failed"
+    """It said so, or an exception left a plain function: clean, nothing was done."""
+    CRASHED = "crashed"
+    """The worker died of it: whether it was done is unknown."""
+    TIMEOUT = "timeout"
+    """It was ended: whether it was done is unknown."""
+    INVALID = "invalid"
+    """It returned what does not fit, or cannot be stored: it was done."""
+    BREAKER = "breaker"
+    """Nobody admits it: it never ran."""
+    REJECTED = "rejected"
+    """Every candidate said that it is not theirs."""
+    RECURSION = "recursion"
+    """It would have waited for itself; never tried again."""
+    ESCALATED = "escalated"
+    """It asked for a person."""
+    NOBODY = "nobody"
+    """There is no worker for it any more."""
+    UNANSWERED = "unanswered"
+    """A person was asked and did not answer in time."""
+    DENIED = "denied"
+    """A person said no."""
+    LOST = "lost"
+    """Its process ended with it, as often as is allowed: whether it was done is unknown."""
+
+
+class InvalidResultError(Failed):
+    """A result that does not fit what was declared, or cannot be stored. It was done, and does not count as done."""
+
+
+MOST_CHARS: Final = 2000
+"""So much is told of an error's text."""
+UNKNOWN: Final = frozenset(
+    {FailureKind.CRASHED.value, FailureKind.TIMEOUT.value, FailureKind.INVALID.value, FailureKind.LOST.value}
+)
+"""Ends after which an attempt may have had its effect, so that an undo must be called for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An attempt that is not done: what the ladder decides about."""
+
+    kind: FailureKind
+    error: BaseException
+    retryable: bool = True
+    counts: bool = False
+    """For the breaker of its worker."""
+    over_budget: bool = False
+    """The budget of its subtask is used up: nobody tries it again, but for a person who says so."""
+    question: str = ""
+    """What a person is to be asked, where it asked for one."""
+    told: str = ""
+    """The text of an error that user code raised: made once, where that code runs. Empty: made of ``error``."""
+    types: tuple[type[BaseException], ...] = ()
+    """The type of such an error, and that of the error within it; with them a ladder can do without the error."""
+
+    @property
+    def text(self) -> str:
+        """What happened, in a line."""
+        told = self.told or text_of(self.error)
+        name, _, said = told.partition(": ")
+        return said if name in {"Failed", "Escalated"} and said else told
+
+
+def text_of(error: BaseException) -> str:
+    """Type and text of what user code raised. That has any length, and what makes the text may raise, too."""
+    name = name_of(error)
+    said = plain_text(error, otherwise="its text cannot be told")
+    if len(said) > MOST_CHARS:
+        said = f"{said[:MOST_CHARS]} ... ({len(said)} characters)"
+    return f"{name}: {said}".rstrip(": ")
+
+
+def name_of(value: object) -> str:
+    """The name of its type, which no metaclass of a user has a say in."""
+    return str(type.__dict__["__name__"].__get__(type(value)))
+
+
+def plain_text(value: object, *, otherwise: str = "") -> str:
+    """A value of user code as a plain str, which has no methods of the user's; ``otherwise`` where there is none.
+
+    Raises:
+        InvalidResultError: there is none, and nothing is given for that.
+    """
+    try:
+        return str.__str__(value if isinstance(value, str) else str(value))
+    except BaseException as broken:  # noqa: BLE001 - it is the user's code, and a text is all that is wanted of it
+        if not otherwise:
+            raise InvalidResultError(f"the text of a {name_of(value)} cannot be told ({name_of(broken)})") from None
+        return f"{otherwise} ({name_of(broken)})"
+
+
+def is_one_of(error: type[BaseException], named: Iterable[type[BaseException]]) -> bool:
+    """Whether a declaration names this error. A metaclass of the user's may be asked; one that raises says no."""
+    try:
+        return issubclass(error, tuple(named))
+    except BaseException:  # noqa: BLE001 - see above
+        return False

@@ -1,0 +1,255 @@
+"""What is to be done when something fails or is not good enough, as data: ladders, breakers, answers, verdicts.
+
+Comes in: what a user writes. Goes out: frozen words. A rung says itself what follows from a failure (``Rung.next``);
+which rung is asked is decided in ``actors.tasks.recovery.ladder``. What follows from the rest is decided in
+``actors.tasks.scheduling.circuit_breaker`` and ``actors.tasks.results.review``. This module must never import threads,
+a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, TypeAlias
+
+from pydantic import BeforeValidator, Field
+
+from actors.model.errors import Problem
+from actors.model.spec import RandomSource
+from actors.tasks.model.outcome import Failure, FailureKind, is_one_of
+from actors.tasks.model.task_events import LadderPosition
+from actors.validation import field_types
+from actors.validation.spec_model import SpecModel
+
+# -- rungs of a ladder ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """Another attempt, after ``delay_s``."""
+
+    delay_s: float
+    standing: LadderPosition
+
+
+@dataclass(frozen=True, slots=True)
+class AskPerson:
+    """A question to a person; without an answer it goes on from ``standing``."""
+
+    question: str
+    timeout_s: float | None
+    standing: LadderPosition
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Nothing is left to try."""
+
+
+Decision: TypeAlias = TryAgain | AskPerson | GiveUp
+NextWorker: TypeAlias = Callable[[tuple[str, ...]], str | None]
+"""Given workers that are out of the question, another one that can do it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RungFacts:
+    """What a rung may know besides where the subtask stands and how it failed."""
+
+    worker: str | None
+    """Worker that had the attempt; None: nobody had it."""
+    next_worker: NextWorker
+    uniform: RandomSource
+
+
+class Rung(SpecModel, frozen=True, kw_only=False):
+    """Base of all rungs: a new one is a class of this with ``next``. Pure: it decides, and others act."""
+
+    def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:  # noqa: ARG002 - a rung's
+        """Decide what follows from a failed attempt.
+
+        Args:
+            position: where the subtask stands: ``position.rung`` is the number of this rung, ``position.tries`` how
+                many attempts have failed on it, before this one.
+            failure: of the attempt.
+            facts: who had it, who else could, and a source of randomness.
+
+        Returns:
+            What is to be done, and from where it goes on then; None: it is the next rung's turn.
+        """
+        return None
+
+    def ask(self, position: LadderPosition, question: str) -> AskPerson | None:  # noqa: ARG002 - of a rung that asks
+        """Ask a person because the worker itself wants it, or an undo failed; None: this rung asks nobody."""
+        return None
+
+    def undo_again_s(self, number: int, failure: Failure, uniform: RandomSource) -> float | None:  # noqa: ARG002 - the same
+        """Seconds until an undo that has failed ``number`` times is called again; None: this rung does not."""
+        return None
+
+
+_NEVER: Final = frozenset({FailureKind.RECURSION, FailureKind.NOBODY, FailureKind.DENIED, FailureKind.REJECTED})
+"""Nothing else comes of trying these again."""
+
+
+class Retry(Rung, frozen=True, kw_only=False):
+    """Rung: try again, up to ``max_attempts`` attempts with the first, each after a longer delay."""
+
+    max_attempts: Annotated[int, Field(ge=1)] = 3
+    """Attempts, the first one included."""
+    initial_s: field_types.Delay = 0.5
+    """Seconds before the second attempt."""
+    factor: field_types.Factor = 2.0
+    """Each further delay is this many times the one before."""
+    max_s: field_types.Delay = 30.0
+    """Seconds. No delay is longer, jitter apart."""
+    jitter: field_types.Share = 0.2
+    """0 to 1. Up to this share of the delay is added at random."""
+    retry_on: field_types.Expected = (Exception,)
+    """Only errors of these types are tried again."""
+    give_up_on: field_types.Expected = ()
+    """Errors of these types are not tried again, also where ``retry_on`` names them."""
+
+    @classmethod
+    def _cross_field_problems(cls, data: Mapping[str, Any]) -> list[Problem]:
+        first, most = data.get("initial_s", 0.5), data.get("max_s", 30.0)
+        if isinstance(first, (int, float)) and isinstance(most, (int, float)) and 0 <= most < first:
+            what = f"{most!r} is less than initial_s={first!r}"
+            return [Problem("Retry.max_s", what, "Raise max_s: no delay is longer than it.")]
+        return []
+
+    def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:
+        """Try again, unless there were enough attempts, or it would fail all the same."""
+        tries = position.tries + 1
+        if tries >= self.max_attempts or not self._may_retry(failure):
+            return None
+        return TryAgain(self.delay_s(tries, facts.uniform), replace(position, tries=tries))
+
+    def undo_again_s(self, number: int, failure: Failure, uniform: RandomSource) -> float | None:
+        """Seconds until an undo is called again."""
+        return self.delay_s(number, uniform) if number < self.max_attempts and failure.retryable else None
+
+    def delay_s(self, tries: int, uniform: RandomSource) -> float:
+        """Seconds before the next attempt, when ``tries`` have failed."""
+        try:
+            base = min(self.initial_s * self.factor ** min(tries - 1, 1024), self.max_s)
+        except OverflowError:
+            base = self.max_s
+        return base + base * self.jitter * uniform.random()
+
+    def _may_retry(self, failure: Failure) -> bool:
+        if failure.over_budget or not failure.retryable or failure.kind in _NEVER:
+            return False
+        types = [each for each in failure.types or _types(failure.error) if issubclass(each, Exception)]
+        # What is no ``Exception`` (SystemExit and its like) can be named by nobody: it goes with everything else.
+        wanted = any(is_one_of(each, self.retry_on) for each in types) or (not types and Exception in self.retry_on)
+        return wanted and not any(is_one_of(each, self.give_up_on) for each in types)
+
+
+def _types(error: BaseException) -> tuple[type[BaseException], ...]:
+    """Type of an error of ours, and that of the error that it has come from."""
+    inner = getattr(error, "error", None)
+    return (type(error), type(inner)) if isinstance(inner, BaseException) else (type(error),)
+
+
+class Failover(Rung, frozen=True, kw_only=False):
+    """Rung: go on with another worker that can do it, then with the worker's ``backup``, each with fresh tries."""
+
+    def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:
+        """Begin the ladder anew with another worker, where there is one for which it would not fail all the same."""
+        if failure.over_budget or failure.kind is FailureKind.RECURSION:
+            return None
+        worker, tried = facts.worker, position.tried
+        if worker is not None and worker not in tried:
+            tried = (*tried, worker)
+        other = facts.next_worker(tried)
+        return None if other is None else TryAgain(0.0, replace(position, rung=0, tries=0, target=other, tried=tried))
+
+
+class Escalate(Rung, frozen=True, kw_only=False):
+    """Rung: ask a person."""
+
+    question: str | None = None
+    """The question. ``None``: the one of the worker, or the error."""
+    timeout_s: field_types.StartTimeout = None
+    """Seconds. Without an answer in time it is the next rung's turn. ``None``: as long as it takes."""
+
+    def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:  # noqa: ARG002 - a person
+        """Ask a person, whatever it was."""
+        return self.ask(position, failure.question)
+
+    def ask(self, position: LadderPosition, question: str) -> AskPerson | None:
+        """Ask a person: its own question comes first."""
+        return AskPerson(self.question or question, self.timeout_s, replace(position, tries=0))
+
+
+Ladder: TypeAlias = tuple[Rung, ...]
+
+# -- breakers ------------------------------------------------------------------------------------------------
+
+
+class Breaker(SpecModel, frozen=True, kw_only=False):
+    """When a worker gets no more work for a while."""
+
+    failure_threshold: Annotated[int, Field(ge=1)] = 5
+    """Failures within ``window_s`` that open it, where they are at least ``failure_rate`` of the attempts that ended.
+
+    Crashes, timeouts and exceptions count. An end that says that the request was at fault does not: ``Failed``,
+    ``Rejected``, a result of the wrong type, exceptions named in ``expected=``. The attempts of one subtask count once.
+    """
+    window_s: field_types.Period = 60.0
+    """Seconds."""
+    cooldown_s: field_types.Period = 30.0
+    """Seconds until one probe is let through. Its success closes the breaker."""
+    failure_rate: field_types.Share = 0.5
+    """0 to 1. 0: the number of failures alone decides."""
+
+
+# -- what a person answers -----------------------------------------------------------------------------------
+
+
+class Approve(SpecModel, frozen=True, kw_only=False):
+    """Run it again as it is; I vouch for it."""
+
+
+class Edit(SpecModel, frozen=True, kw_only=False):
+    """Take this value as its result."""
+
+    value: Any
+
+
+class Respond(SpecModel, frozen=True, kw_only=False):
+    """Run it again, with this text as ``context.feedback``."""
+
+    text: str
+
+
+class Reject(SpecModel, frozen=True, kw_only=False):
+    """It has failed."""
+
+    reason: str = ""
+
+
+Answer: TypeAlias = Approve | Edit | Respond | Reject
+
+# -- what a reviewer says ------------------------------------------------------------------------------------
+
+
+class Check(SpecModel, frozen=True, kw_only=False):
+    """What a reviewer says of one subtask's result."""
+
+    subtask: str
+    """Its id."""
+    passed: bool
+    feedback: str = ""
+    """What is to be better; the subtask sees it when it runs again."""
+
+
+def _a_list(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+class Verdict(SpecModel, frozen=True, kw_only=False):
+    """What a reviewer says of all results. Only subtasks whose check has not passed run again."""
+
+    passed: bool
+    checks: Annotated[list[Check], BeforeValidator(_a_list)] = Field(default_factory=list)

@@ -1,0 +1,51 @@
+"""What happens to the store of a tree. These are told to everybody who subscribes, and are in no journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from actors.model.events import SECONDS, Event
+from actors.tasks.model.task_errors import StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class StorePaused(Event):
+    """The store cannot be written to. It tries again until it can; meanwhile nothing new is begun, and all waits."""
+
+    level: ClassVar[str] = "ERROR"
+    error: StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class StoreResumed(Event):
+    """It can again, and what has waited is kept."""
+
+    level: ClassVar[str] = "WARNING"
+    after_s: float = field(metadata=SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalDamaged(Event):
+    """The journal of a task (of the supervisor at ``path``) cannot be read: it stays as it is, and nothing happens."""
+
+    level: ClassVar[str] = "ERROR"
+    task: str
+    error: StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class OrderDamaged(Event):
+    """What another process wanted of a task cannot be read: it is taken away, and nothing follows from it."""
+
+    level: ClassVar[str] = "ERROR"
+    task: str
+    error: StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStranded(Event):
+    """A task is not finished, and its supervisor (at ``path``) is not in the tree any more: it waits until it is."""
+
+    level: ClassVar[str] = "ERROR"
+    task: str

@@ -1,0 +1,230 @@
+"""What is to be done: a task, the plan that it becomes, its subtasks, and the states they go through.
+
+Comes in: what a user or a planner writes. Goes out: frozen records, each right by itself; whether a plan fits the tree
+is found by ``actors.tasks.planning.plan_validation``. This module must never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Any, Final, TypeAlias
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from actors.validation import field_types
+from actors.validation.spec_model import SpecModel
+from actors.validation.validation_messages import validation_error
+
+
+class TaskStatus(StrEnum):
+    """Where a task stands."""
+
+    PENDING = "pending"
+    """In the journal; its orchestrator has not looked at it yet."""
+    PLANNING = "planning"
+    RUNNING = "running"
+    WAITING = "waiting"
+    """Nothing runs, and somebody is asked: it goes on with the answer, or when the time for that is up."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """True for succeeded, failed and cancelled."""
+        return self in _FINAL
+
+
+_FINAL: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})
+
+
+class SubtaskStatus(StrEnum):
+    """Where a subtask stands."""
+
+    PENDING = "pending"
+    """Waits for others that it depends on."""
+    QUEUED = "queued"
+    """Could run, and waits for a worker or a slot."""
+    RUNNING = "running"
+    RETRYING = "retrying"
+    """An attempt failed; the next one waits for its time."""
+    WAITING = "waiting"
+    """Somebody is asked what to do."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    """Never ran: something that it needs failed, or its task ended before."""
+    COMPENSATED = "compensated"
+    """Was done, and is undone."""
+
+
+def _as_json(value: object) -> object:
+    """Inputs in the form in which they are kept and given to workers."""
+    if not value or not isinstance(value, dict):
+        return value
+    try:
+        return to_jsonable_python(value)
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        hint = "Use dicts, lists, str, numbers, dates, models: what JSON can be made of."
+        raise validation_error("hold what cannot be kept as JSON", hint) from error
+
+
+Inputs: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_as_json)]
+
+
+def _a_list(value: object) -> object:
+    return list(value) if isinstance(value, (tuple, set, frozenset)) else value
+
+
+MOST_TOKENS: Final = 10**18
+"""More is no count of tokens. Sums of legal values end here, so that every sum is legal as well."""
+
+
+class Usage(SpecModel, frozen=True, kw_only=False):
+    """What something used up."""
+
+    tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] = 0
+    cost: field_types.Amount = 0.0
+    """In whatever currency you count."""
+    seconds: field_types.Amount = 0.0
+    """Of running, all attempts together."""
+
+    def __add__(self, other: Usage) -> Usage:
+        """The sum. It never raises: a number beyond the largest legal one is that one."""
+        if other is NO_USAGE:
+            return self
+        return usage_of(self.tokens + other.tokens, self.cost + other.cost, self.seconds + other.seconds)
+
+
+def usage_of(tokens: int, cost: float, seconds: float) -> Usage:
+    """What was counted by us, which is not checked like what a user writes: each number is held within its limits."""
+    return Usage.model_construct(
+        tokens=min(MOST_TOKENS, max(0, tokens)),
+        cost=min(field_types.MAX_AMOUNT, max(0.0, cost)),
+        seconds=min(field_types.MAX_AMOUNT, max(0.0, seconds)),
+    )
+
+
+NO_USAGE: Final = Usage()
+
+
+class Budget(SpecModel, frozen=True, kw_only=False):
+    """Limit of what a task or a subtask may use up."""
+
+    tokens: Annotated[int, Field(ge=0)] | None = None
+    """Tokens. ``None``: no limit."""
+    cost: field_types.Delay | None = None
+    """In the currency that you count in. ``None``: no limit."""
+    seconds: field_types.Delay | None = None
+    """Seconds of running, all attempts together. A limit by the clock is the deadline. ``None``: no limit."""
+
+    def left(self, usage: Usage) -> Budget:
+        """What is left of it."""
+        tokens = None if self.tokens is None else max(0, self.tokens - usage.tokens)
+        cost = None if self.cost is None else max(0.0, self.cost - usage.cost)
+        seconds = None if self.seconds is None else max(0.0, self.seconds - usage.seconds)
+        return Budget(tokens=tokens, cost=cost, seconds=seconds)
+
+    def within(self, other: Budget) -> Budget:
+        """The narrower of the two, each part by itself."""
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in ("tokens", "cost", "seconds")}
+        return Budget(
+            **{name: min((each for each in pair if each is not None), default=None) for name, pair in pairs.items()}
+        )
+
+    def exceeded_by(self, usage: Usage) -> str:
+        """What of it is used up and how far, or nothing: ``tokens 120 of 100``."""
+        parts = [
+            f"{name} {used:g} of {limit:g}"
+            for name in ("tokens", "cost", "seconds")
+            if (limit := getattr(self, name)) is not None and (used := getattr(usage, name)) > limit
+        ]
+        return ", ".join(parts)
+
+
+class Task(SpecModel, frozen=True, kw_only=False):
+    """A goal, with what it may take.
+
+    Raises ``ConfigError`` with every problem of it.
+    """
+
+    goal: Annotated[str, Field(min_length=1)]
+    """The goal, in words."""
+    inputs: Inputs = Field(default_factory=dict)
+    """JSON. All its subtasks see it."""
+    priority: int = 0
+    """Smaller is sooner."""
+    deadline_s: field_types.StartTimeout = None
+    """Seconds from its submission. Everything that it causes inherits it. ``None``: no limit."""
+    budget: Budget | None = None
+    """Limit of its usage, all attempts together. ``None``: no limit."""
+    id: field_types.TaskId | None = None
+    """Submitting an id that is known gives its handle and starts nothing. ``None``: a new one."""
+
+
+class Subtask(SpecModel, frozen=True, kw_only=False):
+    """One node of a plan. ``str(subtask)`` is its instruction."""
+
+    id: field_types.Id
+    """Unique in its plan."""
+    instruction: str = ""
+    """The work, in words. Empty: the goal of the task."""
+    worker: str | None = None
+    """The id of its worker. Without this and ``capability``: the worker that is called like the subtask."""
+    capability: str | None = None
+    """An ability that its worker must have."""
+    depends_on: Annotated[list[str], BeforeValidator(_a_list)] = Field(default_factory=list)
+    """Ids of subtasks whose results it needs."""
+    inputs: Inputs = Field(default_factory=dict)
+    """JSON, on top of the task's."""
+    timeout_s: field_types.StartTimeout = None
+    """Seconds that one attempt may run. Time in the queue does not count. ``None``: its worker's."""
+    idle_timeout_s: field_types.StartTimeout = None
+    """Seconds that an attempt may go without a sign of life. ``None``: its worker's."""
+    required: bool = True
+    """``False``: the task may succeed without it."""
+    preemptible: bool = True
+    """Whether it may be interrupted for something more urgent. Not given: ``False`` where an undo is declared."""
+    undo: str | None = None
+    """Undoes it if the task fails: the id of a worker, or ``"module:attr"``. ``None``: its worker's."""
+    budget: Budget | None = None
+    """Limit of its usage, all attempts together. ``None``: no limit of its own."""
+    estimate: Budget | None = None
+    """Its probable usage. ``None``: its worker's."""
+
+    def __str__(self) -> str:
+        return self.instruction
+
+
+class Plan(SpecModel, frozen=True, kw_only=False):
+    """Subtasks and what they wait for: a graph without cycles."""
+
+    subtasks: Annotated[list[Subtask], BeforeValidator(_a_list)]
+
+
+def same_instruction(instruction: str, inputs: dict[str, Any]) -> str:
+    """What two delegations have in common when they ask for the same thing: words and inputs, not spaces or case."""
+    words = " ".join(instruction.casefold().split())
+    return f"{words} {json.dumps(inputs, sort_keys=True, default=repr)}" if inputs else words
+
+
+def instructed(subtask: Subtask, goal: str) -> Subtask:
+    """The subtask, which is to do what the whole task is about where it says nothing else."""
+    if subtask.instruction:
+        return subtask
+    # Neither ``model_copy``, which checks all of it again, nor ``copy``, which copies what nobody changes: one is made
+    # for each attempt.
+    copy = type(subtask).__new__(type(subtask))
+    object.__setattr__(copy, "__dict__", {**subtask.__dict__, "instruction": goal})
+    for name in ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"):
+        object.__setattr__(copy, name, getattr(subtask, name))
+    return copy
+
+
+def by_id(subtasks: Iterable[Subtask]) -> dict[str, Subtask]:
+    """Subtasks by their ids; of two alike the last."""
+    return {subtask.id: subtask for subtask in subtasks}

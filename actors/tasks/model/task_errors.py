@@ -1,0 +1,261 @@
+"""The errors of tasks, for the owner of the task. What raises them to a waiter carries the ``report``.
+
+TaskError
+  TaskFailedError          the task has failed; .report has what is done
+    PlanError              no plan was accepted; .problems of the last one
+      NoCapableWorkerError nobody can do it; .known
+    BudgetExceededError    it used up what it was given
+    TaskDeadlineError      its time was up
+  TaskCancelledError       somebody cancelled it
+  TaskTimeoutError         somebody would not wait longer; it goes on
+  SubtaskFailedError       what a context.ask raises
+  BreakerOpenError         an attempt: nobody admits it
+  AttemptTimeoutError      an attempt: .phase tells which wait was too long
+  AttemptLostError         an attempt: its process ended with it, too often
+  EscalationError          no such escalation, or no such answer
+  UnknownTaskError         no task of this id
+  StoreError               the store cannot take or give something
+    StoreBusyError         another process has it; .holder
+    LeaseLostError         another process has taken it over: this one writes nothing any more
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from actors.model.errors import ActorsError, Failed, Problem
+
+if TYPE_CHECKING:
+    from actors.tasks.journal.report import Report
+
+TimeoutPhase: TypeAlias = Literal["queue", "running", "idle", "step"]
+
+
+class TaskError(ActorsError):
+    """The base of them all."""
+
+    report: Report | None = None
+    """What there is of the task, where it has ended."""
+
+
+class TaskFailedError(TaskError):
+    """The task has failed; ``report`` has what was done."""
+
+    private_text = True
+
+    def __init__(self, task: str, why: str) -> None:
+        super().__init__(task, why)
+        self.task = task
+        self.why = why
+        self.kind = ""
+        """Of its end (``TaskEnding``): what has failed because of a ``recursion`` is never tried again."""
+
+    def __str__(self) -> str:
+        return f"task {self.task}: failed: {self.why}"
+
+
+class TeamFailedError(Failed):
+    """A team's part of a task has failed; it has undone what it had done."""
+
+    private_text = True
+
+    def __init__(self, why: str, *, kind: str = "", retryable: bool = True) -> None:
+        super().__init__(why, retryable=retryable)
+        self.kind = kind
+
+
+class PlanError(TaskFailedError):
+    """No plan was accepted; ``problems`` holds everything that was wrong with the last one."""
+
+    def __init__(self, task: str, problems: tuple[Problem, ...], attempts: int = 1) -> None:
+        lines = "".join(f"\n  {problem}" for problem in problems) if len(problems) != 1 else f" {problems[0]}"
+        super().__init__(task, f"no plan after {attempts} attempt{'s' * (attempts != 1)}:{lines}")
+        self.problems = problems
+        self.attempts = attempts
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.task, self.problems, self.attempts))
+
+
+class NoCapableWorkerError(PlanError):
+    """Nobody who is there can do it."""
+
+    def __init__(self, task: str, needed: tuple[str, ...], known: tuple[str, ...]) -> None:
+        wanted = " and ".join(repr(one) for one in needed) if needed else "this goal"
+        what = f"no worker can do {wanted}"
+        there = ", ".join(known) if known else "nothing"
+        super().__init__(task, (Problem(f"task {task}", what, f"Known: {there}. Add one, or change the goal."),))
+        self.needed = needed
+        self.known = known
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.task, self.needed, self.known))
+
+
+class BudgetExceededError(TaskFailedError):
+    """The task used up its budget; what was done by then is in ``report``."""
+
+
+class TaskDeadlineError(TaskFailedError):
+    """The task's deadline passed; what was done by then is in ``report``."""
+
+
+class TaskCancelledError(TaskError):
+    """Somebody cancelled the task; what was done by then is in ``report``."""
+
+    private_text = True
+
+    def __init__(self, task: str, why: str = "") -> None:
+        super().__init__(task, why)
+        self.task = task
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"task {self.task}: cancelled" + (f": {self.why}" if self.why else "")
+
+
+class TaskTimeoutError(TaskError, TimeoutError):
+    """The task has not ended in the time that somebody wanted to wait. It goes on."""
+
+    def __init__(self, task: str, timeout_s: float) -> None:
+        super().__init__(task, timeout_s)
+        self.task = task
+        self.timeout_s = timeout_s
+
+    def __str__(self) -> str:
+        return f"task {self.task}: has not ended within {self.timeout_s:.3g} s. It goes on; wait longer, or cancel it."
+
+
+class SubtaskFailedError(TaskError):
+    """What was delegated has failed, after all that could be tried."""
+
+    private_text = True
+
+    def __init__(self, task: str, subtask: str, error: str, kind: str = "") -> None:
+        super().__init__(task, subtask, error, kind)
+        self.task = task
+        self.subtask = subtask
+        self.error = error
+        self.kind = kind
+        """How its last attempt ended (``FailureKind``): ``recursion`` is never tried again."""
+
+    def __str__(self) -> str:
+        return f"task {self.task}, subtask {self.subtask!r}: {self.error}"
+
+
+class BreakerOpenError(TaskError):
+    """No candidate admits work: their breakers are open."""
+
+    def __init__(self, subtask: str, workers: tuple[str, ...], retry_in_s: float) -> None:
+        super().__init__(subtask, workers, retry_in_s)
+        self.subtask = subtask
+        self.workers = workers
+        self.retry_in_s = retry_in_s
+
+    def __str__(self) -> str:
+        who = ", ".join(self.workers)
+        return f"subtask {self.subtask!r}: the breaker of {who} is open, for {self.retry_in_s:.3g} s more"
+
+
+class AttemptTimeoutError(TaskError, TimeoutError):
+    """An attempt was too long at something: running, idle (no sign of life), in the queue, or a step of the task."""
+
+    def __init__(self, subtask: str, attempt: int, phase: TimeoutPhase, limit_s: float) -> None:
+        super().__init__(subtask, attempt)
+        self.subtask = subtask
+        self.attempt = attempt
+        self.phase: TimeoutPhase = phase
+        self.limit_s = limit_s
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.subtask, self.attempt, self.phase, self.limit_s))  # a TimeoutError keeps only two
+
+    def __str__(self) -> str:
+        said = {
+            "running": f"ran longer than {self.limit_s:.3g} s",
+            "idle": f"gave no sign of life for {self.limit_s:.3g} s",
+            "queue": f"waited {self.limit_s:.3g} s in the queue and never ran. The worker is busy, not slow",
+            "step": f"took longer than {self.limit_s:.3g} s",
+        }[self.phase]
+        return f"subtask {self.subtask!r}: attempt {self.attempt} {said}"
+
+
+class AttemptLostError(TaskError):
+    """An attempt whose process ended with it, as often as is allowed: perhaps because of it."""
+
+    def __init__(self, subtask: str, losses: int, what: str = "subtask") -> None:
+        super().__init__(subtask, losses, what)
+        self.subtask = subtask
+        """Its id; of a step of the task: plan, review or combine."""
+        self.losses = losses
+        self.what = what
+        """subtask, step, or undo of subtask."""
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.subtask!r}: {self.losses} processes one after the other have ended while it ran"
+
+
+class EscalationError(TaskError):
+    """There is no such open question, or this is no answer to it."""
+
+    private_text = True
+
+    def __init__(self, escalation: str, what: str) -> None:
+        super().__init__(escalation, what)
+        self.escalation = escalation
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"escalation {self.escalation!r}: {self.what}"
+
+
+class UnknownTaskError(TaskError):
+    """No task of this id is known here."""
+
+    def __init__(self, task: str) -> None:
+        super().__init__(task)
+        self.task = task
+
+    def __str__(self) -> str:
+        return f"task {self.task}: not known here. See tree.tasks() for those that are."
+
+
+class StoreError(TaskError):
+    """The store cannot take or give something."""
+
+    may_be_taken = False
+    """Of a submission: True where the task may be in the store all the same, and will run then."""
+
+    def __init__(self, store: str, what: str) -> None:
+        super().__init__(store, what)
+        self.store = store
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"store {self.store}: {self.what}"
+
+
+class StoreBusyError(StoreError):
+    """Another process has this root open in the same store."""
+
+    def __init__(self, store: str, root: str, holder: str) -> None:
+        what = (
+            f"{root!r} is in use by {holder}. One process at a time leads a tree. "
+            f"Stop that one, use another store, or start both with ha=HA()"
+        )
+        super().__init__(store, what)
+        self.args = (store, root, holder)
+        self.root = root
+        self.holder = holder
+
+
+class LeaseLostError(StoreError):
+    """This process may not write for this root any more: another one has taken it over, or may have."""
+
+    def __init__(self, store: str, root: str, holder: str, why: str = "") -> None:
+        what = why or f"{holder} has taken over {root!r}"
+        super().__init__(store, f"{what}. Nothing more of this process is written there, and its tree is stopped")
+        self.args = (store, root, holder, why)
+        self.root = root
+        self.holder = holder
+        self.why = why

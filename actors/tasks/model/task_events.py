@@ -1,0 +1,337 @@
+"""What happens to tasks: the records that a task's journal is made of, and that everybody may subscribe to.
+
+A task's state is a fold over these (``actors.tasks.journal.task_state``), so each carries all that the fold needs. What
+may be large or private (goals, results, answers) has no place in a repr, and none in a log line. ``at`` is in seconds
+since 1970 by the tree's clock. Only ``SubtaskProgressed`` is not kept in the journal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from actors.model.events import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
+from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
+from actors.tasks.model.event_base import SubtaskEvent, TaskEvent
+from actors.tasks.model.step_events import Planned, PlanRefused, Reviewed, StepPutBack, StepStarted, Synthesized
+from actors.tasks.model.task import NO_USAGE, Subtask, Task, TaskStatus, Usage
+from actors.tasks.model.task_ids import OLD_IDS
+
+__all__ = [
+    "BreakerChanged",
+    "BreakerClosed",
+    "BreakerHalfOpened",
+    "BreakerOpened",
+    "PlanRefused",
+    "Planned",
+    "Reviewed",
+    "StepPutBack",
+    "StepStarted",
+    "SubtaskEvent",
+    "Synthesized",
+    "TaskEvent",
+]
+"""Records of the stores, too, and told by the same names as those that are declared here."""
+
+
+# -- the task ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSubmitted(TaskEvent):
+    """It is in the journal, and will be looked at."""
+
+    begins: ClassVar[str] = "task"
+    large: ClassVar[str] = "spec"
+    spec: Task = field(repr=False)
+    deadline: float | None = field(metadata=LOGGED_TIME)
+    """Seconds since 1970."""
+    chain: tuple[str, ...] = ()
+    """Paths of those who wait for it: a task that one of them would have to do again is refused."""
+    lineage: tuple[str, ...] = field(default=(), repr=False)
+    """What those were asked to do."""
+    parent: str | None = None
+    """The attempt of another task that it stands for: it is a team's part of it."""
+    hops: int = 0
+    ids: int = OLD_IDS
+    """The rule that the ids of its parts follow: see ``actors.tasks.model.task_ids``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskJoined(TaskEvent):
+    """A worker waits for the end of the task that it had submitted."""
+
+    chain: tuple[str, ...]
+    lineage: tuple[str, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTold(TaskEvent):
+    """Something was used up, by an attempt that goes on, or by one of whose end there is no other record."""
+
+    usage: Usage
+    subtask: str = ""
+    """Empty: a step of the task itself, its planner, reviewer or synthesizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPaused(TaskEvent):
+    """Its team gives way to something more urgent; what is done stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResumed(TaskEvent):
+    """It goes on."""
+
+    deadline: float | None = field(default=None, metadata=LOGGED_TIME)
+    """Seconds since 1970; the time of its pause is not taken from what it may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReopened(TaskSubmitted):
+    """A team's part that had ended is tried again by the ladder above: what it had done stays done."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnding(TaskEvent):
+    """It cannot succeed any more: nothing new is started, and what was done will be undone where that is declared."""
+
+    status: TaskStatus
+    kind: str
+    """Why: subtask, recursion (of a subtask), plan, budget, deadline, cancel, team."""
+    error: str = field(repr=False)
+    parent: str | None = None
+    """The attempt that has it undone, where it had succeeded already."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFinished(TaskEvent):
+    """The end; nothing of it happens any more."""
+
+    ends: ClassVar[str] = "task"
+    level: ClassVar[str] = "DEBUG"
+    status: TaskStatus
+    best_effort: bool = False
+
+
+# -- subtasks ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskQueued(SubtaskEvent):
+    """It can run as soon as there is a worker and a slot; ``reason`` says why again, where it is not the first time."""
+
+    ends: ClassVar[str] = "attempt"
+    reason: str = ""
+    usage: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskStarted(SubtaskEvent):
+    """An attempt is about to be given to a worker. Recorded before it is."""
+
+    begins: ClassVar[str] = "attempt"
+    worker: str  # its id
+    attempt: int  # 1 is the first
+    act: int
+    """Counts what is to have its effect once: a revision, or the answer of a person, is a new one."""
+    undoable: bool = False
+    """Whether its worker says how it is undone: so that this is known where the worker is not there any more."""
+    part: str = ""
+    """Of a team: the id of its part. Empty in older journals, where it is made of the attempt's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskProgressed(SubtaskEvent):
+    """The attempt says how far it is."""
+
+    journalled: ClassVar[bool] = False
+    fraction: float
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskSucceeded(SubtaskEvent):
+    """Here is its result."""
+
+    ends: ClassVar[str] = "attempt"
+    large: ClassVar[str] = "value"
+    worker: str
+    attempt: int
+    value: Any = field(repr=False)
+    usage: Usage = NO_USAGE
+    tokens: int | None = field(default=None, repr=False)
+    """What the value is worth, by the user's counter; None: nobody has counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LadderPosition:
+    """Where a subtask stands on its ladder; what the next attempt needs to know."""
+
+    rung: int = 0
+    tries: int = 0
+    """Attempts with the present rung and worker."""
+    target: str | None = None
+    """The worker that it failed over to."""
+    tried: tuple[str, ...] = ()
+    """Workers that have used up their tries."""
+    rejected: tuple[str, ...] = ()
+    """Workers that said it is not theirs."""
+    laters: int = 0
+    last_chance: bool = False
+    """A person let it run once more: if that fails too it is the next rung's turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskRetrying(SubtaskEvent):
+    """An attempt failed, or was put off, and there will be another one at ``due``."""
+
+    ends: ClassVar[str] = "attempt"
+    level: ClassVar[str] = "WARNING"
+    worker: str | None
+    attempt: int
+    kind: str
+    error: str = field(repr=False, metadata=LOGGED_ERROR)
+    due: float = field(metadata=LOGGED_TIME)
+    standing: LadderPosition = field(metadata=UNLOGGED)
+    usage: Usage = NO_USAGE
+    feedback: str = field(default="", repr=False)
+    counted: bool = field(default=False, metadata=UNLOGGED)
+    """The breaker of its worker has counted it. The same below."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskFailed(SubtaskEvent):
+    """Everything on its ladder was tried."""
+
+    ends: ClassVar[str] = "attempt"
+    level: ClassVar[str] = "WARNING"
+    worker: str | None
+    attempt: int
+    kind: str
+    error: str = field(repr=False, metadata=LOGGED_ERROR)
+    usage: Usage = NO_USAGE
+    counted: bool = field(default=False, metadata=UNLOGGED)
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskPreempted(SubtaskEvent):
+    """It gave way to something more urgent, and is queued again. No attempt is counted."""
+
+    ends: ClassVar[str] = "attempt"
+    worker: str
+    usage: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskSkipped(SubtaskEvent):
+    """It will not run."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskCancelled(SubtaskEvent):
+    """Its task ended while it ran, waited or was tried again."""
+
+    ends: ClassVar[str] = "attempt"
+    reason: str
+    unknown: bool
+    """Whether it may have had its effect."""
+    usage: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskDelegated(SubtaskEvent):
+    """A running subtask asked for something more, and waits for it; or asked once more, which is the same subtask."""
+
+    large: ClassVar[str] = "spec"
+    parent: str
+    """The subtask that asked."""
+    spec: Subtask = field(repr=False)
+    ask: str
+    """The reply is found by this."""
+    chain: tuple[str, ...]
+    """Paths of those who wait for it."""
+    lineage: tuple[str, ...] = field(repr=False)
+    anew: bool = False
+    """It had failed, or was cut short, for an attempt before this one: it is tried anew, under its old key."""
+
+
+# -- people --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationRaised(SubtaskEvent):
+    """Somebody is asked: see ``handle.escalations``."""
+
+    ends: ClassVar[str] = "attempt"
+    level: ClassVar[str] = "ERROR"
+    advice: ClassVar[str] = "Answer it: tree.respond({escalation!r}, ...) or 'regrow tasks respond {escalation} ...'."
+    escalation: str  # its id
+    question: str = field(repr=False)
+    error: str = field(repr=False, metadata=LOGGED_ERROR)
+    due: float | None = field(metadata=LOGGED_TIME)
+    standing: LadderPosition = field(metadata=UNLOGGED)
+    """Where it goes on if nobody answers."""
+    undoing: bool = False
+    """It is about an undo that failed."""
+    usage: Usage = NO_USAGE
+    kind: str = ""
+    worker: str | None = None
+    counted: bool = field(default=False, metadata=UNLOGGED)
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationAnswered(SubtaskEvent):
+    """Somebody answered."""
+
+    large: ClassVar[str] = "value"
+    escalation: str
+    answer: str
+    """approve, edit, respond or reject."""
+    value: Any = field(repr=False)
+    """Of an edit the result, of a respond the text, of a reject the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationExpired(SubtaskEvent):
+    """Nobody answered in time."""
+
+    level: ClassVar[str] = "WARNING"
+    escalation: str
+
+
+# -- compensation --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Compensating(SubtaskEvent):
+    """Its undo is about to be called."""
+
+    worker: str
+    act: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompensationRetrying(SubtaskEvent):
+    """The undo failed and will be called again at ``due``."""
+
+    level: ClassVar[str] = "WARNING"
+    worker: str
+    act: int
+    attempt: int
+    due: float = field(metadata=LOGGED_TIME)
+    error: str = field(repr=False, metadata=LOGGED_ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Compensated(SubtaskEvent):
+    """It is undone; or, with an ``error``, it could not be."""
+
+    worker: str
+    act: int
+    error: str = field(default="", repr=False)  # with what a person has said
+    nothing: bool = False
+    """There was nothing to undo: a team none of whose members had done anything that can be undone."""

@@ -1,0 +1,143 @@
+"""Checks that what is to be recorded can be written, and read back as it was: before it has any effect.
+
+Comes in: a record that is about to be applied. Goes out: the same, or a ``TypeError`` that names the field. A reader
+refuses a field that is not of the type that is declared for it (``actors.tasks.journal.codec``), and then the whole
+journal is damaged; so the same declarations are asked before. What a field without a type holds (results, answers) has
+its form from ``actors.tasks.execution.run_attempt``, which also says how long it may be (``require_length``).
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from operator import attrgetter
+from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from actors.model.events import Event, require_journalled
+
+E = TypeVar("E", bound=Event)
+MOST_CHARACTERS: Final = 128 * 1024 * 1024
+"""Of one value. As JSON it may be six times as long, and has to be in memory as a whole a few times."""
+_ATOMS: Final = frozenset({str, int, float, bool, type(None)})
+_Check = Callable[[Any], bool]
+_Fields = list[tuple[str, object, _Check]]
+
+
+def checked(record: E) -> E:
+    """This record; it can be written, and read back.
+
+    Raises:
+        TypeError: it cannot, because of a bug: names the kind, or the field, and not what is in it.
+    """
+    cls = type(record)
+    form = _FORMS.get(cls)
+    if form is None:
+        require_journalled(record)
+        form = _FORMS[cls] = _Form(cls)
+    kinds = tuple(map(type, form.atoms(record)))
+    if kinds not in form.known:
+        _require(record, form.of_atoms)
+        if _ATOMS.issuperset(kinds):
+            form.known.add(kinds)
+    if form.others:
+        _require(record, form.others)
+    return record
+
+
+def _require(record: Event, fields_of: _Fields) -> None:
+    for name, default, check in fields_of:
+        value = getattr(record, name)
+        if value is not default and not check(value):
+            message = f"{type(record).__name__}.{name} is a {type(value).__name__}, which could not be read back"
+            raise TypeError(message)
+
+
+def require_length(value: object) -> None:
+    """A value is not longer than what a store takes.
+
+    Raises:
+        ValueError: it is.
+    """
+    if _length(value, MOST_CHARACTERS) > MOST_CHARACTERS:
+        message = f"it is longer than {MOST_CHARACTERS:,} characters, which is more than is kept. Keep it elsewhere"
+        raise ValueError(message)
+
+
+def _length(value: object, most: int) -> int:
+    """How many characters of text there are, or more than ``most``."""
+    if type(value) is str:
+        return len(value)
+    total, left = 0, [value]
+    while left and total <= most:
+        each = left.pop()
+        if isinstance(each, str):
+            total += len(each)
+        elif isinstance(each, dict):
+            left += each
+            left += each.values()
+        elif isinstance(each, (list, tuple)):
+            total += len(each)
+            left += each
+    return total
+
+
+class _Form:
+    """What the fields of a type of records may hold.
+
+    Of most fields the type of the value alone decides, and records of a type have the same few types in them: once
+    these have passed together they are ``known``, and only the other fields are looked at.
+    """
+
+    __slots__ = ("atoms", "known", "of_atoms", "others")
+
+    def __init__(self, cls: type[Any]) -> None:
+        hints, form = get_type_hints(cls), _form(cls)
+        of_atoms = [each for each in form if _is_atom(hints[each[0]])]
+        self.of_atoms = of_atoms if len(of_atoms) > 1 else []  # of one name an attrgetter makes no tuple
+        self.others = [each for each in form if each not in self.of_atoms]
+        self.atoms: Callable[[Any], tuple[Any, ...]] = (
+            attrgetter(*[name for name, _, _ in of_atoms]) if self.of_atoms else lambda _: ()
+        )
+        self.known: set[tuple[type, ...]] = set()
+        """Types of all atoms, in order. As only ``_ATOMS`` get here, there are few."""
+
+
+_FORMS: Final[dict[type[Any], _Form]] = {}
+
+
+def _is_atom(hint: Any) -> bool:
+    """Whether a value of exactly one of ``_ATOMS`` is of this type, or is not, whatever it is."""
+    return hint in _ATOMS or (get_origin(hint) in {Union, types.UnionType} and _ATOMS.issuperset(get_args(hint)))
+
+
+def _form(cls: type[Any]) -> _Fields:
+    hints = get_type_hints(cls)
+    checks = [(each.name, each.default, _check(hints[each.name])) for each in fields(cls)]
+    return [(name, default, check) for name, default, check in checks if check is not _anything]
+
+
+def _anything(_: object) -> bool:
+    return True
+
+
+def _check(hint: Any) -> _Check:
+    """Whether a value is of this type, as ``actors.tasks.journal.codec`` reads it."""
+    if hint is Any:
+        return _anything
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in {Union, types.UnionType}:
+        (other,) = [part for part in parts if part is not type(None)]
+        inner = _check(other)
+        return lambda value: value is None or inner(value)
+    if origin is tuple:
+        each = _check(parts[0])
+        return lambda value: isinstance(value, tuple) and all(map(each, value))
+    if origin is dict:
+        of_key, of_value = _check(parts[0]), _check(parts[1])
+        return lambda value: isinstance(value, dict) and all(of_key(k) and of_value(v) for k, v in value.items())
+    if is_dataclass(hint) and isinstance(hint, type):
+        form = _form(hint)
+        return lambda value: isinstance(value, hint) and all(check(getattr(value, name)) for name, _, check in form)
+    kind = (float, int) if hint is float else hint
+    return lambda value: isinstance(value, kind)

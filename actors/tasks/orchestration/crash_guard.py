@@ -1,0 +1,59 @@
+"""The deaths of orchestrators, and the task each died of: a bug of this library must cost one task, never the tree.
+
+An incarnation that dies is replaced, takes the task up from its journal, and would die again. So every death is noted
+with the task that was worked for, on every path: an outcome, an order, a timer, an effect, a dispatch, a resume. The
+second death at the same point of a task ends the task; one that has come further meanwhile goes on. Where even its end
+is the death of an incarnation it is put aside for the rest of this process: nobody touches it, and who waits for it
+hears so.
+
+A ``CrashGuard`` belongs to a desk, and so outlives every incarnation. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+MOST_DEATHS: Final = 2
+"""Incarnations that may die at the same point of the same task; then it is the task that ends."""
+
+AfterDeath: TypeAlias = Literal["go on", "end", "aside"]
+
+
+class _Deaths(NamedTuple):
+    here: int
+    """At this point."""
+    at: int
+    """How many records the task had then."""
+    ended: bool
+    """It was to be ended because of these, or put aside."""
+
+
+class CrashGuard:
+    """The deaths of the incarnations of one orchestrator."""
+
+    def __init__(self) -> None:
+        self._deaths: dict[str, _Deaths] = {}
+        self.aside: set[str] = set()
+        """Tasks that nobody touches any more in this process."""
+
+    def died(self, task: str, at: int) -> None:
+        """An incarnation has died while it worked for a task that had so many records."""
+        before = self._deaths.get(task, _Deaths(0, at, ended=False))
+        self._deaths[task] = _Deaths(before.here + 1 if before.at == at else 1, at, before.ended)
+
+    def look(self, task: str, at: int) -> AfterDeath:
+        """What the next incarnation does with a task that has so many records now."""
+        deaths = self._deaths.get(task)
+        if deaths is None:
+            return "go on"
+        if deaths.ended and deaths.here:
+            self.aside.add(task)
+            return "aside"
+        if deaths.here < MOST_DEATHS or deaths.at - at not in {0, 1}:  # 1: it died before the last one was kept
+            return "go on"
+        self._deaths[task] = _Deaths(0, at, ended=True)
+        return "end"
+
+    def forget(self, task: str) -> None:
+        """It has ended."""
+        self._deaths.pop(task, None)

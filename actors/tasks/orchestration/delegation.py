@@ -1,0 +1,266 @@
+"""What attempts ask for while they run (``context.ask``): one more subtask of the same task, with its own ladder.
+
+Whoever waits holds its worker but no slot. The ask itself (``actors.tasks.orchestration.task_runtime``) lives in the
+tree: its answer is found by its key, also by an orchestrator that was not there when it was asked.
+
+An attempt that is lost with its process runs once more, and probably asks for the same. Until then what it had asked
+for waits: nobody waits for it. Then it is answered from the journal, or goes on, and is not done a second time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.model.errors import ConfigError, RecursionDetectedError
+from actors.tasks.execution.attempt import STOP, Attempt
+from actors.tasks.journal.subtask_state import SubtaskState, asker_of
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model import task_events
+from actors.tasks.model.task import Subtask, SubtaskStatus
+from actors.tasks.model.task_errors import SubtaskFailedError
+from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled
+from actors.tasks.recovery.follow import Command
+from actors.tasks.scheduling.selection import lane_of
+from actors.tasks.scheduling.wait_cycle import find_wait_cycle
+
+if TYPE_CHECKING:
+    from actors.tasks.orchestration.orchestrator import Orchestrator
+
+_MAY_ASK_AGAIN: Final = frozenset({SubtaskStatus.QUEUED, SubtaskStatus.RUNNING})
+"""Where a subtask stands whose attempt was lost, or whose team has an attempt that was."""
+
+
+class Delegation:
+    """The open asks that concern one orchestrator."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+        self._nodes: dict[str, tuple[TaskState, SubtaskState]] = {}
+        """The one book of who waits: what was asked for, by the key of the ask, until a ``DelegationCancelled`` says
+        that nobody waits any longer. What is not in it ends with its present attempt, or at once."""
+        self.unclaimed: dict[str, tuple[TaskState, SubtaskState]] = {}
+        """Of those, what runs have asked for that were lost with their process: perhaps it is asked for once more."""
+        self._returning: deque[str] = deque()
+        """Asks of attempts here that another orchestrator has answered."""
+
+    def track(self, state: TaskState, node: SubtaskState) -> None:
+        """A subtask that was asked for."""
+        if node.ask is None:
+            return
+        open_ask = self._to.ground.asks.get(node.ask)
+        if open_ask is not None or not node.is_done:
+            self._nodes[node.ask] = (state, node)
+        if node.is_done:
+            return
+        if open_ask is None:
+            self.unclaimed[node.ask] = (state, node)
+        elif open_ask.due is not None:
+            self._to.at(self._to.ground.epoch + open_ask.due, lambda: self._too_late(state, node))
+
+    def idle(self, node: SubtaskState) -> bool:
+        """Whether it was asked for and nobody waits for it now: it is not begun before somebody does again."""
+        return node.ask is not None and node.ask not in self._to.ground.asks
+
+    def is_wanted(self, node: SubtaskState) -> bool:
+        """Whether somebody waits for it, or may again: it is in the plan, asked for, or was by a run that is lost."""
+        return node.ask is None or node.ask in self._nodes
+
+    def drop_unclaimed(self, state: TaskState) -> None:
+        """End what was asked for by attempts that will not run once more."""
+        dropped = {
+            ask: node
+            for ask, (of, node) in self.unclaimed.items()
+            if of is state and state.nodes[node.parent or ""].status not in _MAY_ASK_AGAIN
+        }
+        for ask in dropped:
+            del self.unclaimed[ask], self._nodes[ask]
+        for node in dropped.values():
+            self._to.lifecycle.withdraw(state, node)
+
+    def delegate(self, message: Delegate) -> None:
+        """An attempt asks for something more."""
+        to, ask = self._to, message.ask
+        if message.attempt.desk is to.desk and ask in to.ground.asks:
+            if message.attempt.done:
+                self.answer(ask, None, _too_late_for(message.attempt))
+                return
+            self._waits(message.attempt, ask, waits=True)
+        if to.closing and not message.only_waits:
+            self.close()
+        elif not message.only_waits and ask in to.ground.asks and ask not in self._nodes:
+            self._delegate(message)  # else whoever asked is gone, or it is known already
+
+    def _delegate(self, message: Delegate) -> None:
+        to, ask = self._to, message.ask
+        state = to.states.get(message.host.task)
+        host = state.nodes.get(message.host.subtask.id) if state is not None else None
+        if state is None or host is None or host.live is not message.host or state.ending is not None:
+            self.answer(ask, None, SubtaskFailedError(message.host.task, message.spec.id, "the task has ended"))
+            return
+        node = host.asked_before(ask, message.spec, state.nodes)
+        if node is not None:
+            self._ask_again(state, node, message)
+            return
+        try:
+            id_ = Subtask(id=self._new_id(state, host)).id
+        except ConfigError as error:
+            self.answer(ask, None, error)
+            return
+        self._record(state, message, message.spec.model_copy(update={"id": id_}))
+        node = state.nodes[id_]
+        self.track(state, node)
+        if not self._refused(state, node):
+            to.lifecycle.advance(state)
+
+    @staticmethod
+    def _new_id(state: TaskState, host: SubtaskState) -> str:
+        """Unique in its task, whatever process has asked before."""
+        number = state.delegations + 1
+        while f"{host.id}.{number}" in state.nodes:
+            number += 1
+        return f"{host.id}.{number}"
+
+    def _record(self, state: TaskState, message: Delegate, spec: Subtask, *, anew: bool = False) -> None:
+        to, host = self._to, message.host.subtask.id
+        to.emit(
+            state, task_events.SubtaskDelegated, spec.id, host, spec, message.ask, message.chain, message.lineage, anew
+        )
+
+    def _ask_again(self, state: TaskState, node: SubtaskState, message: Delegate) -> None:
+        """An earlier run of the same act had asked for it: it goes on from where it stands, with the same key.
+
+        A result is told once more. What had failed for a run that was lost is told once more, too: for the attempt
+        that runs again nothing has changed. For the next attempt it is tried anew, as is what nobody waited for.
+        """
+        for known in (self.unclaimed, self._nodes):
+            known.pop(node.ask or "", None)
+        same = asker_of(node.ask or "") == asker_of(message.ask) and node.status is SubtaskStatus.FAILED
+        anew = node.is_done and node.status is not SubtaskStatus.SUCCEEDED and not same
+        self._record(state, message, node.spec, anew=anew)
+        self.track(state, node)
+        if node.is_done:
+            self._to.handlers.carry_out(Command.ANSWER, state, node)
+        elif not self._refused(state, node):
+            self._to.dispatcher.requeue(state, node)
+            self._to.lifecycle.advance(state)
+
+    def recheck_deadlocks(self) -> None:
+        """Of a new incarnation: whoever was about to wait for ever still is."""
+        for state, node in list(self._nodes.values()):
+            if not self.idle(node) and not node.is_done:
+                self._refused(state, node)
+        asks = self._to.ground.asks
+        for key, ask in list(asks.items()):
+            if ask.attempt.done and ask.attempt.desk is self._to.desk:
+                self.answer(key, None, _too_late_for(ask.attempt))
+        for key in list(self._to.ground.answers):
+            if key in asks and asks[key].attempt.desk is self._to.desk:
+                self.answered(DelegationAnswered(key))
+
+    def _refused(self, state: TaskState, node: SubtaskState) -> bool:
+        chain = self._find_wait_cycle(state, node)
+        if chain:
+            names = (*chain, node.spec.worker or node.spec.capability or "?")
+            self._to.act(self.answer, node.ask, None, RecursionDetectedError(names))
+            self._to.lifecycle.withdraw(state, node)
+        return bool(chain)
+
+    def _too_late(self, state: TaskState, node: SubtaskState) -> None:
+        if node.ask is not None and not node.is_done:
+            self.answer(node.ask, None, SubtaskFailedError(state.id, node.id, "no result in the time there was"))
+
+    def withdraw(self, message: DelegationCancelled) -> None:
+        """An ask has its answer, or whoever asked waits no longer."""
+        attempt = self._to.ground.attempts.get(asker_of(message.ask))
+        if attempt is not None and attempt.desk is self._to.desk:
+            self._waits(attempt, message.ask, waits=False)
+        self.unclaimed.pop(message.ask, None)
+        state, node = self._nodes.pop(message.ask, (None, None))
+        if state is not None and node is not None and not node.is_done:
+            self._to.lifecycle.withdraw(state, node)
+
+    def close(self) -> None:
+        """All is being stopped: nobody will do what is asked for, so nobody is held up by waiting for it."""
+        desk = self._to.desk
+        for open_ask in list(self._to.ground.asks.values()):
+            if desk in {open_ask.desk, open_ask.attempt.desk}:
+                open_ask.attempt.ended_by = open_ask.attempt.ended_by or STOP
+                open_ask.reply.fail(desk.down())
+
+    def attempt_ended(self, attempt: Attempt) -> None:
+        """Nobody waits for what it had asked for."""
+        for key, ask in list(self._to.ground.asks.items()) if attempt.waits else ():
+            if ask.attempt is attempt:
+                self.answer(key, None, _too_late_for(attempt))
+
+    def answer(self, ask: str, value: Any, error: BaseException | None = None) -> None:
+        """Tell whoever asked."""
+        ground = self._to.ground
+        open_ask = ground.asks.get(ask)
+        if open_ask is None:
+            return
+        if open_ask.attempt.desk is not self._to.desk:
+            ground.answers[ask] = (value, error)
+            open_ask.attempt.desk.tell(DelegationAnswered(ask))
+        elif error is None:
+            open_ask.reply.complete(value)
+        else:
+            open_ask.reply.fail(error)
+
+    def answered(self, message: DelegationAnswered) -> None:
+        """Another orchestrator has what an attempt waits for."""
+        if message.ask not in self._returning:
+            self._returning.append(message.ask)
+
+    def returns(self) -> bool:
+        """Let one of those go on that have their answer from elsewhere; False where there is none."""
+        to = self._to
+        while self._returning:
+            ask = self._returning.popleft()
+            open_ask, answer = to.ground.asks.get(ask), to.ground.answers.pop(ask, None)
+            if open_ask is not None and answer is not None:
+                self._waits(open_ask.attempt, ask, waits=False)
+                to.act(self.answer, ask, *answer)
+                return True
+        return False
+
+    def wait_is_over(self, ask: str) -> None:
+        """An ask is about to be answered: whoever waits in it needs its slot before others get one."""
+        open_ask = self._to.ground.asks.get(ask)
+        if open_ask is not None and open_ask.attempt.desk is self._to.desk:
+            self._waits(open_ask.attempt, ask, waits=False)
+
+    def _waits(self, attempt: Attempt, ask: str, *, waits: bool) -> None:
+        launching = self._to.dispatcher
+        was = bool(attempt.waits)
+        attempt.waits = attempt.waits | {ask} if waits else attempt.waits - {ask}
+        if launching.running.get(attempt.key) is attempt:
+            launching.waiting += bool(attempt.waits) - was
+
+    # -- waiting for each other ----------------------------------------------------------------------------
+
+    def _find_wait_cycle(self, state: TaskState, node: SubtaskState) -> tuple[str, ...]:
+        return find_wait_cycle((state, node), self._holders, self._waits_for, lambda attempt: attempt.path)
+
+    def _holders(self, wanted: tuple[TaskState, SubtaskState]) -> list[Attempt] | None:
+        state, node = wanted
+        if node.is_done:
+            return None
+        if node.status is SubtaskStatus.RUNNING:
+            return [node.live] if node.live is not None else None
+        able = self._to.staff.primaries(lane_of(state, node, self._to.path))
+        if not able or any(entry.has_room() or len(entry.attempts) < len(entry.members) for entry in able):
+            return None
+        return [attempt for entry in able for attempt in entry.attempts.values()]
+
+    def _waits_for(self, attempt: Attempt) -> list[tuple[TaskState, SubtaskState]] | None:
+        asks = [key for key, ask in list(self._to.ground.asks.items()) if ask.attempt is attempt]
+        if not asks:
+            return None
+        found = [self._nodes[key] for key in asks if key in self._nodes]
+        return found if len(found) == len(asks) else None
+
+
+def _too_late_for(attempt: Attempt) -> SubtaskFailedError:
+    return SubtaskFailedError(attempt.task, attempt.subtask.id, "its attempt has ended")

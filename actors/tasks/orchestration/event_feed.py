@@ -1,0 +1,111 @@
+"""The events of tasks, fanned out to those who follow one: one subscriber of the bus for all of them.
+
+A follower hears of its own task and its teams' parts only, so three hundred who follow an idle task cost nothing while
+another one streams. A part has the id of the whole task before its ``@``, so one look finds who follows.
+Followers are held weakly: one that nobody reads any more is gone, however its reading was cut short.
+
+Locking: none. Each change of the tables is one step of C, also where the garbage collector makes it. The race: *a
+follower that joins while the end of its task is told*. It is told, or it has joined a table that was taken away just
+before; then the end is in the journal, which it reads after it has joined.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from actors.model.events import Event, EventsLost, TreeStopped
+from actors.tasks.model.task_events import TaskEvent, TaskFinished
+from actors.tasks.model.task_ids import MARK
+from actors.tasks.orchestration.orchestrator_port import ORCHESTRATOR
+
+if TYPE_CHECKING:
+    from actors.messaging.reply import Reply
+    from actors.runtime.event_bus import Bus
+
+
+class Follower(Protocol):
+    """One who follows a task."""
+
+    scope: str
+    """What the paths begin with of all orchestrators that may have to do with its task."""
+
+    def hear(self, event: TaskEvent) -> None:
+        """Something happened to its task, or to another part of the whole. Short, and raises nothing."""
+
+    def wake(self) -> None:
+        """Look whether more will come."""
+
+    def catch_up(self) -> None:
+        """Something may have happened that nobody told of: look at the journal."""
+
+
+Followers: TypeAlias = "dict[int, weakref.ref[Follower]]"
+
+
+class Feed:
+    """Who follows which task of a tree."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._topics: dict[str, Followers] = {}
+        self._unsubscribed: deque[None] = deque((None,))
+        """Holds one item until somebody has subscribed."""
+
+    def follow(self, task: str, follower: Follower, over: Reply) -> Callable[[], None]:
+        """Have a follower hear of a task from now on, as long as somebody holds it; returns how to end that.
+
+        Args:
+            task: its id.
+            follower: is held weakly.
+            over: completed when nothing more will come.
+        """
+        self._subscribe()
+        mine: Followers = {}
+        whole = _whole(task)
+        topic = self._topics.setdefault(whole, mine)
+        key = id(follower)
+        topic[key] = weakref.ref(follower, lambda _: topic.pop(key, None))
+        if topic is mine or whole != task:
+            over.when_done(partial(self._over, whole))
+        return partial(_leave, topic, key)
+
+    def _subscribe(self) -> None:
+        try:
+            self._unsubscribed.pop()
+        except IndexError:
+            return
+        self._bus.subscribe(self._hear, lasting=True)
+
+    def _over(self, task: str) -> None:
+        for follower in _those_of(self._topics.get(task, {})):
+            follower.wake()
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, TaskEvent):
+            topics, whole = self._topics, _whole(event.task)
+            is_end = isinstance(event, TaskFinished) and event.task == whole
+            topic = topics.pop(whole, None) if is_end else topics.get(whole)
+            for follower in _those_of(topic or {}):
+                follower.hear(event)
+        elif isinstance(event, (EventsLost, TreeStopped)) or event.path.endswith(f"/{ORCHESTRATOR}"):
+            everybody = isinstance(event, (EventsLost, TreeStopped))
+            for topic in tuple(self._topics.values()):
+                for follower in _those_of(topic):
+                    if everybody or event.path.startswith(follower.scope):
+                        follower.catch_up()  # an orchestrator that crashed may have recorded what it had yet to tell
+
+
+def _whole(task: str) -> str:
+    return task.partition(MARK)[0]
+
+
+def _leave(topic: Followers, key: int) -> None:
+    topic.pop(key, None)
+
+
+def _those_of(topic: Followers) -> list[Follower]:
+    return [follower for ref in tuple(topic.values()) if (follower := ref()) is not None]

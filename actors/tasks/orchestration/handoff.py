@@ -1,0 +1,188 @@
+"""Attempts on their way to whoever does them: made, given, and after an orchestrator or a process has ended taken up.
+
+What became of an attempt that was under way is found in three ways. It is in the tree still: it is waited for, however
+it ends. It was lost with its process, and a team has it: the same attempt is given to the team once more, so what the
+team has finished of it stays finished. It was lost, and a worker had it: its subtask is queued again and anybody who
+can do it may have it; that is no failure and no attempt, and the idempotency key stays what it was.
+
+But perhaps its process died of it (a segmentation fault, no memory left): then every next process would, too. So losses
+are counted in the journal, for every attempt that was under way, and after ``max_losses`` of them, one after the other,
+the attempt has failed as ``lost`` and its ladder goes on. Which of several that were under way was the culprit nobody
+can tell. Those on their last chance therefore run one at a time (``actors.tasks.scheduling.suspects``): the process can
+die of one of them only, and the others get through. A process that is stopped and says so loses nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.messaging.envelope import MessageContext
+from actors.tasks.execution import attempt as ending
+from actors.tasks.execution.attempt import Attempt, AttemptEnded
+from actors.tasks.execution.context import Context
+from actors.tasks.journal.report import total_usage
+from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState, part_of
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.outcome import Failure, FailureKind
+from actors.tasks.model.task import Budget, instructed
+from actors.tasks.model.task_errors import AttemptLostError
+from actors.tasks.scheduling.worker_registry import RegistryEntry
+
+if TYPE_CHECKING:
+    from actors.tasks.orchestration.orchestrator import Orchestrator
+
+
+class AttemptHandoff:
+    """The attempts of one orchestrator, before they begin."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+        self._kept_back: list[tuple[Attempt, RegistryEntry]] = []
+        """For teams that are not up yet."""
+
+    # -- making one ----------------------------------------------------------------------------------------
+
+    def make(self, state: TaskState, node: SubtaskState, entry: RegistryEntry) -> Attempt:
+        """The attempt that was recorded last."""
+        to, spec, executable = self._to, node.spec, entry.executable
+        attempt = Attempt(
+            attempt_key(state, node, node.attempt),
+            to.desk,
+            state.id,
+            instructed(spec, state.task.goal),
+            entry.id,
+            entry.path,
+            chain=to.lifecycle.addresses(state, node),
+            lineage=(*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
+            deadline=self._deadline(state, node),
+            timeout_s=spec.timeout_s if spec.timeout_s is not None else executable.timeout_s,
+        )
+        attempt.adapter, attempt.run = entry.adapter, node.run
+        attempt.priority, attempt.hops = state.task.priority, state.hops
+        if entry.is_team:
+            attempt.budget = _budget_of(state, node)
+            attempt.nested = part_of(state.id, node, node.acts[-1], state.ids) if node.acts else ""
+        attempt.context = Context(
+            attempt,
+            goal=state.task.goal,
+            inputs={**state.task.inputs, **spec.inputs} if state.task.inputs or spec.inputs else {},
+            results=to.lifecycle.results_for(state, node),
+            feedback=node.feedback,
+            number=node.attempt,
+            idempotency_key=f"{state.id}/{node.id}/{node.act}",
+        )
+        declared = "preemptible" in spec.model_fields_set
+        has_undo = spec.undo is not None or executable.undo is not None
+        attempt.preemptible = spec.preemptible if declared else not has_undo
+        attempt.preemptible &= entry.is_async or entry.is_team
+        return attempt
+
+    def _deadline(self, state: TaskState, node: SubtaskState) -> float | None:
+        """When its time is up, on the tree's clock: its task's time, or that of whoever asked for it."""
+        ground = self._to.ground
+        ask = ground.asks.get(node.ask) if node.ask is not None else None
+        ends = [state.deadline and state.deadline - ground.epoch, ask and ask.due]
+        return min((end for end in ends if end is not None), default=None)
+
+    # -- giving it -----------------------------------------------------------------------------------------
+
+    def give(self, attempt: Attempt, entry: RegistryEntry, box: Any) -> None:
+        """Put it where it is done: the last thing that happens to it here before its end."""
+        if entry.is_team and not entry.is_up and not entry.is_gone:
+            self._kept_back.append((attempt, entry))
+            return
+        if attempt.done or not self._to.ground.may_start() or not attempt.give_once():
+            return
+        if entry.is_team:
+            if not self._to.teams.give(attempt, entry):
+                attempt.reply_refused = True
+                attempt.fail(self._to.desk.down())
+            return
+        refusal = box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))
+        if refusal is not None:
+            attempt.reply_refused = True
+            attempt.fail(self._to.system.stopped_error(box.path, refusal))
+
+    def changed(self, entry: RegistryEntry) -> None:
+        """A team stands somewhere else now: what it could not be given before it gets, or hears that it cannot."""
+        if self._kept_back:
+            kept_back, self._kept_back = self._kept_back, []
+            for attempt, team in kept_back:
+                self.give(attempt, entry if team.id == entry.id else team, None)
+
+    # -- taking it up again --------------------------------------------------------------------------------
+
+    def adopt(self, state: TaskState, node: SubtaskState) -> None:
+        """A subtask whose attempt was under way when the last incarnation ended: wait for it, or run it again."""
+        to = self._to
+        attempt = to.ground.attempts.get(attempt_key(state, node, node.attempt))
+        if attempt is not None and attempt.run != node.run:
+            attempt = None  # one from before, of which all is recorded
+        entry = to.staff.get(node.worker if attempt is None else attempt.worker)
+        if attempt is not None and (entry is not None or attempt.given):
+            self._wait_for(node, attempt, entry)
+        elif entry is not None and entry.is_team and not entry.is_gone and not to.delegation.idle(node):
+            self._give_again(state, node, entry)
+        elif attempt is not None:
+            to.dispatcher.enqueue(state, node, UNBEGUN)  # it was never given to the worker that is gone
+        elif node.losses + 1 < to.settings.max_losses:
+            to.dispatcher.enqueue(state, node, LOST)
+        else:
+            self._give_up(state, node, entry)
+
+    def _give_up(self, state: TaskState, node: SubtaskState, entry: RegistryEntry | None) -> None:
+        """Its process ended with it once too often."""
+        to, losses = self._to, node.losses + 1
+        if entry is None:
+            to.deciding.failed(state, node, Failure(FailureKind.LOST, AttemptLostError(node.id, losses)))
+            return
+        attempt = self.make(state, node, entry)
+        attempt.ended_by, attempt.losses = ending.LOST, losses
+        if entry.breaker is not None:
+            attempt.token = entry.breaker.begin(to.time())
+        to.dispatcher.hold(attempt, node)
+        attempt.fail(AttemptEnded(ending.LOST))
+
+    def _give_again(self, state: TaskState, node: SubtaskState, entry: RegistryEntry) -> None:
+        """A team had it: what it has of it may be finished, under way, or not even begun."""
+        attempt = self.make(state, node, entry)
+        attempt.again = True
+        attempt.started = attempt.last_sign = self._to.system.now()  # the time that it may take starts anew
+        self._to.dispatcher.hold(attempt, node)
+        entry.reassign(attempt)
+        self._resume_limits(node, attempt, entry)
+        self._to.act(self.give, attempt, entry, None)
+
+    def _wait_for(self, node: SubtaskState, attempt: Attempt, entry: RegistryEntry | None) -> None:
+        to = self._to
+        to.dispatcher.hold(attempt, node)
+        to.suspects.passes(node.losses, attempt)
+        if entry is not None:
+            entry.reassign(attempt)
+            self._resume_limits(node, attempt, entry)
+            if not attempt.given:
+                to.act(self.give, attempt, entry, attempt.member)
+        attempt.waits = frozenset(key for key, ask in list(to.ground.asks.items()) if ask.attempt is attempt)
+        to.dispatcher.waiting += bool(attempt.waits)
+        if attempt.done:
+            to.desk.post(attempt)  # its outcome may have come while there was no mailbox for it
+        elif attempt.ended_by is not None:
+            to.dispatcher.replace_after_grace(attempt)
+
+    def _resume_limits(self, node: SubtaskState, attempt: Attempt, entry: RegistryEntry) -> None:
+        attempt.token = 0  # one from before a trip counts for nothing
+        if entry.breaker is not None and node.started_at > (entry.breaker.opened_at or 0.0):
+            attempt.token = entry.breaker.begin(self._to.time())
+        self._to.dispatcher.watch(attempt, node, entry)
+
+
+def _budget_of(state: TaskState, node: SubtaskState) -> Budget | None:
+    """What a team may use up: what is left of its own budget, and no more than is left of the whole task's."""
+    left = state.task.budget.left(total_usage(state)) if state.task.budget is not None else None
+    own = node.spec.budget.left(node.total_usage) if node.spec.budget is not None else None
+    return left if own is None else own if left is None else own.within(left)
+
+
+def attempt_key(state: TaskState, node: SubtaskState, number: int) -> str:
+    """The same for the same attempt in every incarnation."""
+    return f"{state.id}/{node.id}#{node.act}.{number}"

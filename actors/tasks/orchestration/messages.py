@@ -1,0 +1,176 @@
+"""What an orchestrator hears, beside the outcomes of attempts: a closed list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from actors.messaging.envelope import SystemMessage
+from actors.tasks.model.task import Subtask
+
+if TYPE_CHECKING:
+    from actors.execution.incarnation import Incarnation
+    from actors.messaging.mailbox import Mailbox
+    from actors.model.child_state import State
+    from actors.model.spec import ChildSpec
+    from actors.tasks.execution.attempt import Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class CommandsWaiting(SystemMessage):
+    """There is something on the desk: any message from ``TaskArrived`` to ``RunWhenDurable``.
+
+    An order waits there until it is carried out.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class TaskArrived(SystemMessage):
+    """A task was put into the journal."""
+
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel(SystemMessage):
+    """End a task."""
+
+    task: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause(SystemMessage):
+    """A team's part of a task gives way; what is done stays."""
+
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaiterJoined(SystemMessage):
+    """A worker waits for a task that it had submitted."""
+
+    task: str
+    chain: tuple[str, ...]
+    lineage: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationResponse(SystemMessage):
+    """A person answered."""
+
+    task: str
+    escalation: str
+    answer: str
+    value: Any
+    given: float | None = None
+    """When, in seconds since 1970 by the store's clock, where it came by way of the store; None: just now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delegate(SystemMessage):
+    """An attempt asks for something more."""
+
+    attempt: Attempt
+    """Who asks."""
+    host: Attempt
+    """The attempt of the orchestrator that has it done: the asker's own, or that of the asker's team."""
+    ask: str
+    spec: Subtask
+    chain: tuple[str, ...]
+    lineage: tuple[str, ...]
+    limit_s: float | None
+    only_waits: bool = False
+    """Another orchestrator does it; the attempt's own one only learns that it waits."""
+
+    def waits_here(self) -> Delegate:
+        """The same for the attempt's own orchestrator, where another one does it."""
+        return replace(self, only_waits=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationCancelled(SystemMessage):
+    """Whoever asked waits no longer, or has the answer."""
+
+    ask: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReported(SystemMessage):
+    """An attempt has said that it has used up something."""
+
+    attempt: Attempt
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationAnswered(SystemMessage):
+    """Another orchestrator has what one of our attempts waits for; it goes on when there is a slot for it."""
+
+    ask: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired(SystemMessage):
+    """To one incarnation, from itself: a time has come."""
+
+    life: Incarnation
+    then: Callable[[], None]
+    task: str | None = None
+    """The task that it is about, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectFailed(SystemMessage):
+    """A bug showed in the effects of what an orchestrator had decided: whoever hears this is to begin anew."""
+
+    error: Exception
+    task: str | None = None
+    """The task that it was decided for."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOnLoop(SystemMessage):
+    """Do something where the orchestrator runs, once it knows its tasks and its workers; it must not wait or raise."""
+
+    act: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class RunWhenDurable(SystemMessage):
+    """Do something once everything that is recorded by now is kept."""
+
+    act: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySnapshot(SystemMessage):
+    """From the supervisor, to an orchestrator that has come up: these are the workers."""
+
+    life: Incarnation
+    workers: tuple[WorkerChanged, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin(SystemMessage):
+    """To one incarnation, from itself: the whole tree is up, so work may begin."""
+
+    life: Incarnation
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerChanged(SystemMessage):
+    """From the supervisor: where a child stands now that everything about it is decided. None: it is forgotten."""
+
+    spec: ChildSpec
+    path: str
+    state: State | None
+    mailbox: Mailbox
+
+
+@dataclass(frozen=True, slots=True)
+class ShuttingDown(SystemMessage):
+    """From the supervisor, to one incarnation: all is being stopped, nothing new is to begin."""
+
+    life: Incarnation

@@ -1,0 +1,382 @@
+"""The orchestrator: a worker that turns goals into plans and has its siblings carry them out.
+
+It keeps nothing that it could not fold again from the journal. Kill it at any moment, and the next incarnation goes on:
+what was recorded is not done again, attempts that still run are waited for (``task_runtime``), and one whose fate is
+unknown is started once more with the same idempotency key.
+
+How it works, for every message::
+
+    hear -> record what follows (journal, state, event) -> pump (start what can start) -> flush -> act
+
+* **Record before act.** An attempt is put into a mailbox, an answer given, a report told only after the records that
+  say so are kept (``act``); with a store that writes in groups, that is when the group is written (``effects``).
+* **Decide elsewhere.** What follows from a state: ``lifecycle`` (a task as a whole), ``recovery`` (an attempt that has
+  ended), ``scheduling`` (who is next, and with whom). ``dispatcher`` starts and ends attempts.
+* It runs on the event loop, so that handing work to async workers costs no thread switch. Nothing in it waits.
+
+The life of an incarnation: ``on_start`` folds the journals; the supervisor then tells who the workers are
+(``RegistrySnapshot``); when the whole tree is up too, work begins or goes on (``Begin``). So a start that fails has had
+no effect. Timers and orders of an old incarnation carry its life, and say nothing here. The task that one dies of is
+noted (``task``; ``crash_guard``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from actors.concurrency import collector
+from actors.execution.pykka_bridge import ManagedActor
+from actors.messaging.mailbox import Refusal
+from actors.tasks.execution.attempt import Attempt
+from actors.tasks.journal.fold import fold
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model import task_events
+from actors.tasks.model.store_events import JournalDamaged
+from actors.tasks.model.task import TaskStatus
+from actors.tasks.model.task_errors import StoreError
+from actors.tasks.orchestration.attempt_dispatcher import AttemptDispatcher
+from actors.tasks.orchestration.command_handlers import CommandHandlers
+from actors.tasks.orchestration.deciding import Deciding
+from actors.tasks.orchestration.delegation import Delegation
+from actors.tasks.orchestration.handoff import AttemptHandoff
+from actors.tasks.orchestration.lifecycle import TaskLifecycle
+from actors.tasks.orchestration.messages import (
+    Begin,
+    Cancel,
+    CommandsWaiting,
+    Delegate,
+    DelegationAnswered,
+    DelegationCancelled,
+    EffectFailed,
+    EscalationResponse,
+    Pause,
+    RegistrySnapshot,
+    RunOnLoop,
+    RunWhenDurable,
+    ShuttingDown,
+    TaskArrived,
+    TimerFired,
+    UsageReported,
+    WaiterJoined,
+    WorkerChanged,
+)
+from actors.tasks.orchestration.outbox import Effect
+from actors.tasks.orchestration.recording import Recording
+from actors.tasks.orchestration.step_turns import STOPPED, Turns
+from actors.tasks.orchestration.task_runtime import task_runtime_of
+from actors.tasks.orchestration.teams import Teams
+from actors.tasks.orchestration.undo_dispatch import UndoDispatch
+from actors.tasks.recovery.escalations import Escalations
+from actors.tasks.scheduling.suspects import Suspects
+from actors.tasks.scheduling.worker_registry import WorkerRegistry
+
+if TYPE_CHECKING:
+    from actors.execution.incarnation import Incarnation
+    from actors.execution.timers import Timer
+    from actors.runtime.system import System
+    from actors.tasks.planning.task_settings import Tasks
+
+
+COMMAND_TRIES: Final = 4
+"""Incarnations that may die of the same order, at the same point, before it is given up."""
+MAX_COMMANDS: Final = 64
+"""Orders that are carried out at a time: a burst of thousands holds up neither what has ended nor what is ready."""
+_COMMANDS: Final = CommandsWaiting()
+
+
+class Orchestrator(ManagedActor):
+    """One incarnation of the orchestrator of a supervisor."""
+
+    watch: Callable[[], None] | None = None
+    """Called after every message, with all that follows from it done: tests look there whether it all adds up."""
+
+    def __init__(self, life: Incarnation, settings: Tasks) -> None:
+        self._regrow_life = self.life = life
+        self.ground = task_runtime_of(cast("System", life.system))
+        self.system, self.store = self.ground.system, self.ground.store
+        self.path = life.mailbox.path.rpartition("/")[0]
+        """Of the supervisor: the team."""
+        self.settings = settings
+        self.desk = self.ground.desk(self.path, settings)
+        self.states: dict[str, TaskState] = {}
+        self.staff = WorkerRegistry()
+        self.recording = Recording(self)
+        self.emit = self.recording.emit
+        self.suspects = Suspects(settings.max_losses)
+        self.turns = Turns(self)
+        self.dispatcher = AttemptDispatcher(self)
+        self.handoff = AttemptHandoff(self)
+        self.compensation = UndoDispatch(self)
+        self.lifecycle: TaskLifecycle = TaskLifecycle(self)
+        self.deciding = Deciding(self)
+        self.escalations = Escalations(self)
+        self.delegation: Delegation = Delegation(self)
+        self.teams: Teams = Teams(self)
+        self.handlers = CommandHandlers(self)
+        self.staffed = False  # it knows its workers
+        self.begun = self.closing = False  # begun: it has taken up its tasks, and hears of them
+        self._effects: list[Effect] = []
+        self.task: str | None = None  # that the present message is about, as far as that is known
+        self._order: object = None  # the one that is being carried out
+
+    # -- beginning -----------------------------------------------------------------------------------------
+
+    @collector.paused()
+    def on_start(self) -> None:
+        """Fold every journal that is not finished."""
+        for id_ in self.store.streams(self.path):
+            if id_ in self.ground.submitting or id_ in self.desk.guard.aside:
+                continue  # it may yet be withdrawn: a Look says that it is kept; or nobody is to touch it
+            try:
+                self.states[id_] = fold(id_, self.store.read(id_))
+            except StoreError as error:  # one journal that makes no sense must not stop all the others
+                self.system.publish(JournalDamaged(self.path, id_, error))
+                self.desk.put_aside(id_)
+            except Exception as error:  # noqa: BLE001 - nor a bug of ours that only one of them meets
+                self.system.internal_error(error)
+                self.desk.put_aside(id_)
+        self.desk.states = self.states
+
+    def on_stop(self) -> None:
+        """Record what has succeeded and was not heard of yet: the order to stop overtakes it."""
+        self.closing = self.closing or self.desk.closing is self.life
+        for attempt in list(self.ground.attempts.values()) if self.begun else ():
+            # Where all is being stopped, what was stopped says so in the journal: its process did not die with it.
+            if attempt.desk is self.desk and (attempt.succeeded or (attempt.done and self.closing)):
+                self._on_outcome(attempt)
+            elif attempt.desk is self.desk:
+                self.lifecycle.count(attempt)
+        for state in self.states.values() if self.begun and self.closing else ():
+            self.turns.put_back(state, STOPPED)
+        self._flush()
+
+    def _on_registry_snapshot(self, staffed: RegistrySnapshot) -> None:
+        """Who the workers are."""
+        if staffed.life is not self.life:
+            return
+        for change in staffed.workers:
+            self.dispatcher.restored(self.staff.hear(change))
+        self.desk.staff = self.staff
+        self.staffed = True
+        started, begin = self.system.started, Begin(self.life)
+        if started.done:
+            self._on_begin(begin)
+        else:
+            started.when_done(lambda: self.desk.post(begin))
+
+    @collector.paused()
+    def _on_begin(self, begin: Begin) -> None:
+        """The whole tree is up: now work can begin, or go on."""
+        if begin.life is not self.life:
+            return
+        self.begun = True
+        for state in list(self.states.values()):
+            self._resume(state)
+        self.task = None
+        self.lifecycle.drop_stale()
+        self.teams.take_over()
+        self.delegation.recheck_deadlocks()
+        self.act(self.desk.resumed.complete)
+        self.desk.post(_COMMANDS)  # behind what is heard of workers by now: no order overtakes who is there to do it
+
+    def _resume(self, state: TaskState) -> None:
+        """A task goes on; but not one over which incarnation after incarnation dies."""
+        self.task = state.id
+        verdict = self.desk.guard.look(state.id, state.events)
+        if verdict == "aside":
+            del self.states[state.id]
+            self.desk.put_aside(state.id)
+            self.teams.put_aside(state)
+            return
+        if verdict == "end":
+            self.lifecycle.end(state, TaskStatus.FAILED, "internal", "its orchestrator died of it; see InternalError")
+        self.lifecycle.resume(state)
+
+    def _died(self, error: Exception) -> None:
+        """Note over which task, where that is known, and of which order; one that has come further begins anew."""
+        task, desk = self.task, self.desk
+        state = self.states.get(task) if task is not None else None
+        at = task, state.events if state is not None else 0
+        if desk.taken is not None:
+            (attempt, usage), desk.taken = desk.taken, None
+            event = self.recording.last  # the store may give back another one that is equal to it
+            if getattr(event, "usage", None) is not usage or self.store.last(attempt.task) != event:
+                attempt.take_back(usage)
+        if self._order is not None:
+            desk.tries, desk.died_at = desk.tries + 1 if at == desk.died_at else 1, at
+        if task is not None:
+            desk.guard.died(task, at[1])
+            self.system.internal_error(error)
+
+    # -- hearing -------------------------------------------------------------------------------------------
+
+    def _regrow_handler(self) -> Callable[[Any], None]:
+        return self._receive
+
+    def _receive(self, message: Any) -> None:
+        self.task = None
+        try:
+            self._handle(message)
+        except Exception as error:
+            self._died(error)
+            raise
+
+    def _handle(self, message: Any) -> None:
+        kind = type(message)
+        if kind is Attempt:
+            if not self.begun:
+                pass  # found when the journals are taken up again
+            elif message.desk is self.desk:
+                self.task = message.task
+                self._on_outcome(message)
+            else:
+                self.task = message.nested
+                self.teams.accept(message)
+        else:
+            hears = _HANDLERS.get(kind)
+            if hears is None:
+                self.system.dead_letter(self.life.mailbox, message, Refusal.UNHANDLED, None)
+            else:
+                hears(self, message)
+        if self.begun and not self.closing:
+            self.dispatcher.pump()
+        if self._effects:
+            self._flush()
+        if self.watch is not None:
+            self.watch()
+
+    def _on_outcome(self, attempt: Attempt) -> None:
+        if self.ground.attempts.get(attempt.key) is not attempt:
+            return  # heard already
+        state = self.states.get(attempt.task)
+        if attempt.role == "work":
+            self.dispatcher.ended(attempt, state)
+            return
+        self.act(self.ground.forget, attempt)
+        if state is not None and attempt.role == "undo":
+            self.compensation.ended(attempt, state)
+        elif state is not None:
+            self.lifecycle.step_ended(attempt, state)
+
+    def _on_commands_waiting(self, _: CommandsWaiting) -> None:
+        """Do what lies on the desk. An order is taken from it when it is done; one that we die of is not for ever."""
+        desk, left = self.desk, MAX_COMMANDS
+        while self.begun and desk.orders:
+            if not left:
+                desk.post(_COMMANDS)  # the rest after what has ended meanwhile, and after what can be started now
+                return
+            left -= 1
+            order = desk.orders[0]
+            self.task, self._order = getattr(order, "task", None), order
+            if desk.tries < COMMAND_TRIES:
+                _HANDLERS[type(order)](self, order)
+            else:
+                self.system.dead_letter(self.life.mailbox, order, Refusal.UNHANDLED, None)
+            desk.orders.popleft()
+            desk.tries, self._order = 0, None
+
+    def _on_task_arrived(self, look: TaskArrived) -> None:
+        if look.task in self.states or look.task in self.ground.submitting or look.task in self.desk.guard.aside:
+            return
+        records = self.store.read(look.task)
+        if not records:
+            return
+        state = self.states[look.task] = fold(look.task, records)
+        if state.final is not None:
+            del self.states[look.task]
+        elif self.begun:
+            self.lifecycle.begin(state)
+
+    def _on_cancel(self, cancel: Cancel) -> None:
+        self._on_task_arrived(TaskArrived(cancel.task))
+        state = self.states.get(cancel.task)
+        if state is not None:
+            self.lifecycle.cancel(state, cancel.reason)
+
+    def _on_waiter_joined(self, join: WaiterJoined) -> None:
+        state = self.states.get(join.task)
+        if state is not None and state.final is None and not state.chain:
+            self.emit(state, task_events.TaskJoined, join.chain, join.lineage)
+            self.dispatcher.requeue_all(state)
+
+    def _on_escalation_response(self, responded: EscalationResponse) -> None:
+        self.desk.answered.pop(responded.escalation, None)
+        state = self.states.get(responded.task)
+        if state is not None:
+            self.escalations.responded(state, responded)
+
+    def _on_worker_changed(self, change: WorkerChanged) -> None:
+        if not self.staffed:
+            return  # the supervisor tells of all of them, this one included, as soon as it knows that we are up
+        known = self.staff.get(change.spec.id)
+        entry = self.staff.hear(change)
+        if entry is not None:
+            if entry is not known:
+                self.dispatcher.restored(entry)
+                self.dispatcher.queue.reopen_all()
+            if entry.is_team and entry.is_gone:
+                self.teams.gone(entry)
+            self.handoff.changed(entry)
+            self.dispatcher.changed(entry)
+
+    def _on_shutting_down(self, closing: ShuttingDown) -> None:
+        if closing.life is self.life:
+            self.closing = True
+            self.delegation.close()
+            for errand in list(self.ground.errands):
+                if errand.is_of(self.desk):
+                    errand.kill()
+
+    def _on_timer_fired(self, due: TimerFired) -> None:
+        if due.life is self.life:
+            self.task = due.task
+            due.then()
+
+    def _on_effect_failed(self, message: EffectFailed) -> None:
+        self.task = message.task
+        raise message.error
+
+    def _on_run_when_durable(self, message: RunWhenDurable) -> None:
+        self.act(message.act)
+
+    # -- what its parts use --------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """Seconds since 1970, by the tree's clock."""
+        return self.ground.epoch + self.system.now()
+
+    def act(self, function: Callable[..., object], *args: Any) -> None:
+        """Do something that others see, once everything recorded so far is kept."""
+        self._effects.append((function, args, self.task))
+
+    def at(self, due: float, then: Callable[[], None]) -> Timer:
+        """Have something done at a time, in seconds since 1970, unless this incarnation is over by then."""
+        message = TimerFired(self.life, then, self.task)
+        return self.system.timers.call_at(due - self.ground.epoch, lambda: self.desk.post(message))
+
+    def _flush(self) -> None:
+        effects, self._effects = self._effects, []
+        self.desk.effects.after(self.store.flush(), effects)
+
+
+_HANDLERS: Final[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
+    CommandsWaiting: Orchestrator._on_commands_waiting,  # noqa: SLF001 - its own
+    TaskArrived: Orchestrator._on_task_arrived,  # noqa: SLF001
+    Cancel: Orchestrator._on_cancel,  # noqa: SLF001
+    WaiterJoined: Orchestrator._on_waiter_joined,  # noqa: SLF001
+    EscalationResponse: Orchestrator._on_escalation_response,  # noqa: SLF001
+    TimerFired: Orchestrator._on_timer_fired,  # noqa: SLF001
+    EffectFailed: Orchestrator._on_effect_failed,  # noqa: SLF001
+    RunOnLoop: lambda _, message: message.act(),
+    RunWhenDurable: Orchestrator._on_run_when_durable,  # noqa: SLF001
+    Delegate: lambda to, message: to.delegation.delegate(message),
+    UsageReported: lambda to, message: to.lifecycle.count(message.attempt),
+    DelegationCancelled: lambda to, message: to.delegation.withdraw(message),
+    DelegationAnswered: lambda to, message: to.delegation.answered(message),
+    Pause: lambda to, message: to.teams.pause(message),
+    WorkerChanged: Orchestrator._on_worker_changed,  # noqa: SLF001
+    RegistrySnapshot: Orchestrator._on_registry_snapshot,  # noqa: SLF001
+    Begin: Orchestrator._on_begin,  # noqa: SLF001
+    ShuttingDown: Orchestrator._on_shutting_down,  # noqa: SLF001
+}

@@ -1,0 +1,341 @@
+"""A desk: what one orchestrator shows to others, and how it is reached; the same for all its incarnations.
+
+Its address, its states and reports, the orders that wait for it, and what ``context.ask`` does, for those who must not
+wait for the orchestrator itself. Locking: as in ``actors.tasks.orchestration.task_runtime``, which has all desks of a
+tree.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from actors.concurrency.disposal import UserCallback
+from actors.messaging.envelope import CURRENT
+from actors.messaging.mailbox import Mailbox, Refusal
+from actors.messaging.message_errors import ActorStoppedError
+from actors.messaging.reply import Reply
+from actors.model.errors import RecursionDetectedError
+from actors.tasks.journal.fold import fold
+from actors.tasks.journal.report import Report, report_of
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.task import Subtask, Usage, same_instruction
+from actors.tasks.model.task_errors import NoCapableWorkerError, TaskFailedError
+from actors.tasks.model.task_events import TaskFinished
+from actors.tasks.orchestration.crash_guard import CrashGuard
+from actors.tasks.orchestration.messages import (
+    CommandsWaiting,
+    Delegate,
+    DelegationCancelled,
+    EffectFailed,
+    WorkerChanged,
+)
+from actors.tasks.orchestration.outbox import Outbox
+from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.results.report_cache import ReportCache
+from actors.tasks.scheduling.step_slots import Slots
+from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
+
+if TYPE_CHECKING:
+    from actors.execution.incarnation import Incarnation
+    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.journal.subtask_state import Escalation
+    from actors.tasks.model.executable import Catalogue, ExecutableInfo
+    from actors.tasks.orchestration.task_runtime import TaskRuntime
+
+ORCHESTRATOR = "orchestrator"
+"""The reserved id of the first child of a supervisor with ``tasks=``."""
+BACKSTOP_S = 5.0
+"""How much longer than its limit somebody waits in an ask, should there be no orchestrator to end it."""
+_COMMANDS: Final = CommandsWaiting()
+
+
+class OpenDelegation(NamedTuple):
+    """Somebody waits in ``context.ask``."""
+
+    reply: Reply
+    attempt: Attempt
+    """Who waits."""
+    desk: OrchestratorPort
+    """Who has it done."""
+    due: float | None
+    """Until when, on the tree's clock."""
+
+
+class OrchestratorPort:
+    """What one orchestrator shows to others, and how it is reached."""
+
+    def __init__(self, ground: TaskRuntime, path: str, settings: Tasks) -> None:
+        self.ground = ground
+        self.system = ground.system
+        self.path = path
+        """Of the supervisor."""
+        self.settings = settings
+        self.states: dict[str, TaskState] = {}
+        """Of the tasks that are not finished."""
+        self.reports = ReportCache(settings.context_tokens)
+        """Of those that are: the newest; the others are made again from their journals."""
+        self.done: dict[str, Reply] = {}
+        """What those wait for who wait for a task, as long as it has not ended."""
+        self.staff = WorkerRegistry()
+        """The registry; replaced as a whole when a new incarnation has its own."""
+        self.answered: dict[str, object] = {}
+        """Escalations that somebody has answered, and the orchestrator has yet to hear of."""
+        self.guard = CrashGuard()
+        """Over which tasks incarnations have died."""
+        self.finished = 0
+        """Tasks so far."""
+        self.orders: deque[Any] = deque()
+        """What the orchestrator is told to do. It stays here until it is done, whatever happens to who does it."""
+        self.tries = 0
+        """How many incarnations have died of the oldest order, at the same point."""
+        self.died_at: tuple[str | None, int] = (None, 0)
+        """That point: the task, and how many records it had."""
+        self.taken: tuple[Attempt, Usage] | None = None
+        """What an attempt has used up that is about to be recorded: perhaps the orchestrator dies of that."""
+        self.slots = Slots(settings.max_steps)
+        """Of its planners, reviewers, synthesizers and undos."""
+        self.effects = Outbox(ground.system, self._broke)
+        self.resumed = Reply()
+        """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""
+        self.closing: Incarnation | None = None
+        """The incarnation that is being stopped with all that is beside it: the order to stop overtakes
+        ``ShuttingDown``."""
+        self._numbers = itertools.count(1)
+
+    def __repr__(self) -> str:
+        return f"<OrchestratorPort {self.path}>"
+
+    def time(self) -> float:
+        """Seconds since 1970, by the tree's clock."""
+        return self.ground.epoch + self.system.now()
+
+    def _broke(self, error: Exception, task: str | None) -> None:
+        """An effect could not be had. Its orchestrator begins anew, and finds in the journal what is to be done."""
+        if task is None:
+            self.system.internal_error(error)  # else it is told where it is heard
+        self.post(EffectFailed(error, task))
+
+    def put_aside(self, task: str) -> None:
+        """Nobody touches this task any more, as long as this process lives: who waits for it hears that."""
+        self.guard.aside.add(task)
+        done = self.done.pop(task, None)
+        if done is not None:
+            done.fail(_put_aside(task))
+
+    def close(self) -> None:
+        """The tree is down: nothing more follows, and who waits hears it."""
+        down = self.system.down_error(self.path)
+        self.resumed.fail(down)
+        for task, done in list(self.done.items()):
+            state = self.states.get(task)
+            if state is None or state.final is None:
+                done.fail(down)
+                continue
+            kept = self.ground.store.flush()  # it ended before the tree did, and that was yet to be kept
+            if kept is None:
+                self._ended(state)
+            else:
+                kept.when_done(partial(self._written, kept, state))
+
+    def _written(self, kept: Reply, state: TaskState) -> None:
+        if kept.succeeded:
+            self._ended(state)
+
+    def _ended(self, state: TaskState) -> None:
+        self.keep(report_of(state, lambda: self.ground.store.read(state.id)), state)
+
+    # -- reaching it ---------------------------------------------------------------------------------------
+
+    def tell(self, order: Any) -> bool:
+        """Have the orchestrator do something, now or when it is up again; False where it is down now."""
+        self.orders.append(order)
+        return self.post(_COMMANDS)
+
+    def post(self, message: Any) -> bool:
+        """Put a message into the orchestrator's mailbox: one that the next incarnation can do without."""
+        box = self.system.boxes.get(f"{self.path}/{ORCHESTRATOR}")
+        return isinstance(box, Mailbox) and box.put((message, None, None)) is None
+
+    def waiting(self, task: str) -> Reply:
+        """Completed with the report of a task, or failed where the tree goes down before."""
+        done = self.done.get(task)
+        if done is not None:
+            return done
+        if task in self.guard.aside:
+            done = Reply()
+            done.fail(_put_aside(task))
+            return done
+        report = self.report(task)
+        if report is None:
+            # One step of C: all who come at once wait for one Reply. The task may end between the two looks: ``keep``
+            # shows the report before it takes the Reply, so whoever puts one here too late for it finds the report.
+            done = self.done.setdefault(task, Reply())
+            report = self.report(task)
+        else:
+            done = Reply()
+        if report is not None:
+            self.done.pop(task, None)
+            done.complete(report)
+        elif self.system.is_down:
+            done.fail(self.system.down_error(self.path))
+        return done
+
+    def report(self, task: str) -> Report | None:
+        """Of a task that has ended: at hand, or made again from its journal."""
+        report = self.reports.get(task)
+        if report is None and task not in self.states:
+            records = self.ground.store.read(task)
+            state = fold(task, records) if records and isinstance(records[-1], TaskFinished) else None
+            report = report_of(state, lambda: records) if state is not None else None
+        return report
+
+    def fetched(self, task: str) -> Reply:
+        """The report of a task that has ended, for somebody on a loop: where it has to be read, that is done apart."""
+        report = self.reports.get(task)
+        if report is not None:
+            return self.waiting(task)
+        fetched = Reply()
+
+        def read() -> None:
+            waits = self.waiting(task)
+            waits.when_done(lambda: _hand_on(waits, fetched))
+
+        self.system.run_apart(UserCallback(read, fetched.fail))
+        return fetched
+
+    def keep(self, report: Report, state: TaskState | None = None) -> None:
+        """A task has ended, and that is kept: whoever waits hears it. A second time it changes nothing."""
+        self.finished += self.reports.add(report)
+        self.guard.forget(report.task_id)
+        if self.states.get(report.task_id) is state:
+            self.states.pop(report.task_id, None)
+        done = self.done.pop(report.task_id, None)
+        if done is not None:
+            done.complete(report)
+
+    def escalations(self) -> list[Escalation]:
+        """All open questions, the oldest first."""
+        found = [each for state in list(self.states.values()) for each in list(state.escalations.values())]
+        return sorted((each for each in found if each.id not in self.answered), key=lambda each: each.raised_at)
+
+    def question(self, id_: str) -> Escalation | None:
+        """The open question of this id that nobody has answered; looked up in its task, whose id it begins with."""
+        state = self.states.get(id_.rpartition(":")[0].rpartition(":")[0])
+        return state.escalations.get(id_) if state is not None and id_ not in self.answered else None
+
+    def catalogue(self) -> Catalogue:
+        """What a planner may count on."""
+        return tuple(row for row in self.rows() if row.is_available)
+
+    def rows(self) -> list[ExecutableInfo]:
+        """The registry, as others may see it."""
+        now = self.time()
+        return [entry.info(now) for entry in list(self.staff.entries.values())]
+
+    def registry(self) -> list[ExecutableInfo]:
+        """The same from outside: also what the orchestrator is yet to be told of, right after a start or a change."""
+        supervisor = self.system.supervisors.get(self.path)
+        if supervisor is None:
+            return self.rows()
+        listed, now = WorkerRegistry(), self.time()
+        for child in list(supervisor.table.children.values()):
+            listed.hear(WorkerChanged(child.spec, child.path, child.state, child.mailbox))
+        for entry in listed:
+            known = self.staff.get(entry.id)
+            if known is not None and known.spec is entry.spec:
+                entry.attempts, entry.breaker = known.attempts, known.breaker
+        return [entry.info(now) for entry in listed]
+
+    # -- delegating ----------------------------------------------------------------------------------------
+
+    def delegate(
+        self, attempt: Attempt, to: str, instruction: str, inputs: dict[str, Any], limit: float | None
+    ) -> Reply:
+        """What ``context.ask`` does: refuse what could only wait for itself, else have it done; a Reply of the result.
+
+        Raises:
+            RecursionDetectedError: everybody who could do it waits for this attempt, or it is asked for already.
+            NoCapableWorkerError: nobody can do it.
+        """
+        desk, host, found = self._who(to, attempt)
+        if not found:
+            known = [name for each in self.staff for name in (each.id, *sorted(each.executable.capabilities))]
+            raise self.noted(NoCapableWorkerError(attempt.task, (to,), tuple(known)))
+        chain = (*(address.path for address in attempt.chain), attempt.path)
+        words = same_instruction(instruction, inputs)
+        target = next((each.path for each in found if each.path not in chain), None)
+        if target is None or words in attempt.lineage:
+            self.system.recursion_refused(target or found[0].path, self.addresses(chain))
+            raise self.noted(RecursionDetectedError((*chain, target or found[0].path)))
+        key = f"{attempt.key}>{attempt.run}.{next(self._numbers)}"
+        reply = Reply(self.system.boxes.get(target), attempt.path, None if limit is None else limit + BACKSTOP_S)
+        due = None if limit is None else self.system.now() + limit
+        self.ground.asks[key] = OpenDelegation(reply, attempt, desk, due)
+        reply.when_done(lambda: self._answered(key, desk))
+        spec = Subtask(
+            id=host.subtask.id,  # until it gets its own, where it is recorded
+            instruction=instruction,
+            worker=to if found[0].id == to else None,
+            capability=None if found[0].id == to else to,
+            inputs=inputs,
+            required=False,
+        )
+        message = Delegate(attempt, host, key, spec, chain, (*attempt.lineage, words), limit)
+        desk.tell(message)
+        if desk is not self:
+            self.tell(message.waits_here())
+        if self.system.is_down:
+            reply.fail(self.system.down_error(desk.path))  # nobody else will
+        return reply
+
+    def _who(self, to: str, attempt: Attempt) -> tuple[OrchestratorPort, Attempt, list[RegistryEntry]]:
+        """Who could do it: here, or with the desk above that has this one's team at work."""
+        desk, host = self, attempt
+        while True:
+            entries = list(desk.staff)
+            found = [each for each in entries if each.id == to] or [
+                each for each in entries if to in each.executable.capabilities
+            ]
+            state = desk.states.get(host.task)
+            above = self.ground.attempt_of(state) if state is not None else None
+            if found or above is None:
+                return desk, host, found
+            desk, host = above.desk, above
+
+    def _answered(self, key: str, desk: OrchestratorPort) -> None:
+        self.ground.asks.pop(key, None)
+        self.ground.answers.pop(key, None)
+        for concerned in {desk, self}:
+            concerned.tell(DelegationCancelled(key))
+
+    def noted(self, error: Any) -> Any:
+        """An error that an attempt gets from its own ask: leaving its code it is a failure and no crash."""
+        current = CURRENT.get()
+        if current is not None:
+            current.record_ask_error(error)
+        return error
+
+    def addresses(self, chain: tuple[str, ...]) -> tuple[Any, ...]:
+        """Those of a chain that are listed now."""
+        return tuple(box for path in chain if (box := self.system.boxes.get(path)) is not None)
+
+    def down(self) -> ActorStoppedError:
+        """Why nothing can be submitted."""
+        return self.system.stopped_error(f"{self.path}/{ORCHESTRATOR}", Refusal.STOPPED)
+
+
+def _hand_on(source: Reply, to: Reply) -> None:
+    """What became of one is what becomes of the other."""
+    try:
+        to.complete(source.get())
+    except BaseException as error:  # noqa: BLE001 - whatever it failed with, its waiters get that
+        to.fail(error)
+
+
+def _put_aside(task: str) -> TaskFailedError:
+    error = TaskFailedError(task, "its orchestrator died of it, also while ending it; see InternalError, and report it")
+    error.kind = "internal"
+    return error

@@ -1,0 +1,88 @@
+"""The straight line of a task: a fact is decided upon, recorded, and what follows from the record is carried out.
+
+::
+
+    fact (an attempt ended, a timer, an answer, a cancel, a worker changed)
+      -> decide(state, fact, facts about workers) -> records         pure, knows no orchestrator
+      -> record: the state, the journal, the stream of events        one place: ``Recording.emit``
+      -> follow(state, record) -> commands                           pure: a table, record type -> what it starts
+      -> carried out once that is kept (``actors.tasks.orchestration.outbox``)    one place
+
+Resuming is then no second program: ``follow`` over the folded state says what is still to be carried out. What must not
+be lost on the way: a record is written before anything follows from it; effects are flushed in groups; a subtask has at
+most one live attempt; an idempotency key stays what it was.
+
+How far this is built:
+
+* **Record**: done. Every event of a task is made and recorded by ``emit``, which fills in path, task and time.
+* **Decide**: ``classify`` (what an end means), ``ladder`` (which rung is next), ``trying`` (the record that follows
+  from the end of an attempt) and ``undoing`` (the same of an undo) are pure; ``deciding`` collects the facts for them.
+  Half done: ``people`` (the decision is a pure function, timers stand beside it). Still with the orchestrator in their
+  hands: ``lifecycle``, ``steps``, ``delegating``, ``teams``. Each becomes functions that return drafts, one module at a
+  time, behind the unchanged journal.
+* **Follow**: done for subtasks and undos: ``actors.tasks.recovery.follow`` has the table and ``pending(state)``,
+  ``command_handlers`` carries it out; live and resumed go the same way. Yet to come: the task as a whole
+  (``TaskLifecycle.advance``, which looks at the state, live and resumed) and ``Delegation.recheck_deadlocks``.
+* **Attempt**: still one object that many write. It is to become a frozen spec, an outcome, and the dispatcher's table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from actors.tasks.model import task_events, write_checks
+from actors.tasks.model.event_base import Draft
+from actors.tasks.model.task_ids import BREAKER
+
+if TYPE_CHECKING:
+    from actors.tasks.journal.task_state import TaskState
+    from actors.tasks.orchestration.orchestrator import Orchestrator
+
+FieldsP = ParamSpec("FieldsP")
+EventT = TypeVar("EventT", bound=task_events.TaskEvent)
+
+
+class Recording:
+    """The one door to the journal of one orchestrator's tasks."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+        self.last: task_events.TaskEvent | None = None
+        """The last event that was about to be recorded."""
+
+    def emit(
+        self,
+        state: TaskState,
+        made: Callable[Concatenate[str, str, float, FieldsP], EventT],
+        /,
+        *fields: FieldsP.args,
+        **more: FieldsP.kwargs,
+    ) -> EventT:
+        """Record that something has happened to a task just now.
+
+        Args:
+            state: the task's.
+            made: the kind of event; it is made with the supervisor's path, the task's id and the time.
+            fields: all others of the event.
+            more: the same by name.
+        """
+        to = self._to
+        event = made(to.path, state.id, to.time(), *fields, **more)
+        to.task, self.last = state.id, event
+        state.apply(write_checks.checked(event))  # first: whoever reads of a question in the journal can answer it
+        to.store.append(state.id, event)
+        to.desk.taken = None
+        to.system.publish(event)
+        to.handlers.follow(state, event)
+        return event
+
+    def record(self, state: TaskState, draft: Draft) -> None:
+        """The same for an event that was decided upon."""
+        self.emit(state, draft.made, *draft.fields, **draft.more)
+
+    def emit_breaker(self, event: task_events.BreakerChanged) -> None:
+        """Record that a breaker has counted, or turned."""
+        self._to.store.replace(f"{BREAKER}{event.path}", self._to.path, event)
+        if type(event) is not task_events.BreakerChanged:
+            self._to.system.publish(event)

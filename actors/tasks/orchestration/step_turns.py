@@ -1,0 +1,97 @@
+"""When a step or an undo begins: it has a slot, no other suspect runs, and a record says that it begins.
+
+Planners, reviewers, synthesizers and undos are user code that may kill its process. So each goes the same way::
+
+    wanted -> no other suspect runs -> it has a slot -> its start is recorded -> called -> its end is recorded
+
+* *Wanted* to *recorded*: nothing is in the journal. A process that ends has not died of it; the next wants it again.
+* *Recorded*: a process that ends may have died of it. The next one finds the start without an end, and counts a loss.
+  After ``max_losses`` of them, one after the other, it has failed.
+* An incarnation of the orchestrator that ends changes nothing: what was wanted lives in the tree and keeps its place or
+  its slot, and the next incarnation goes on with it from where it stood.
+* A tree that is stopped says so in the journal for all that was begun (``put_back``): that is no loss.
+
+An undo that a team does is not counted here: the team's own journal says what of it was under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from actors.tasks.journal.subtask_state import LOST
+from actors.tasks.model import task_events
+from actors.tasks.model.task_errors import AttemptLostError
+from actors.tasks.orchestration.messages import TimerFired
+
+if TYPE_CHECKING:
+    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.journal.task_state import TaskState
+    from actors.tasks.orchestration.orchestrator import Orchestrator
+
+STOPPED = "its tree was stopped"
+"""Why a step that had begun will be called again."""
+ENDED = "it was ended for reasons of others"
+
+
+class Turns:
+    """The steps and undos of one orchestrator, up to their beginning."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+
+    def want(
+        self,
+        state: TaskState,
+        attempt: Attempt,
+        start: Callable[[], object],
+        begin: Callable[[Attempt], None] | None = None,
+    ) -> None:
+        """Have it begin when its turn has come.
+
+        Args:
+            state: its task, which has one at a time.
+            attempt: has an errand, unless a worker or a team does it.
+            start: records that it begins.
+            begin: has it begin, once that is kept; None: its errand is called.
+        """
+        to = self._to
+        if attempt.done:
+            to.desk.post(attempt)  # its outcome may have come while there was no mailbox for it
+        elif to.closing:
+            return  # nothing new begins
+        elif state.step:
+            to.suspects.passes(state.step_losses, attempt)
+            to.act(begin or self._call, attempt)  # an incarnation that is gone has recorded it
+        elif not self._must_wait(state, attempt, partial(self.want, state, attempt, start, begin)):
+            start()
+            to.act(begin or self._call, attempt)
+
+    def _must_wait(self, state: TaskState, attempt: Attempt, again: Callable[[], None]) -> bool:
+        to, errand = self._to, attempt.errand
+        if to.suspects.must_wait(state.step_losses, attempt, again):
+            return True
+        to.suspects.passes(state.step_losses, attempt)
+        due: Any = TimerFired(to.life, again, state.id)
+        return errand is not None and not errand.has_slot(lambda: to.desk.post(due))
+
+    def _call(self, attempt: Attempt) -> None:
+        """Its time counts from here."""
+        to, errand, limit = self._to, attempt.errand, self._to.settings.step_timeout_s
+        if errand is not None and errand.start() and limit is not None:
+            attempt.timer = to.at(to.time() + limit, lambda: to.dispatcher.end(attempt, "timeout"))
+
+    def lost(self, state: TaskState, what: str, name: str) -> AttemptLostError | None:
+        """Count that a process is gone with what it had begun; its error, where that was once too often."""
+        losses = state.step_losses + 1
+        if losses >= self._to.settings.max_losses:
+            return AttemptLostError(name, losses, what)
+        self.put_back(state, LOST)
+        return None
+
+    def put_back(self, state: TaskState, why: str) -> None:
+        """What was begun, and has not ended by itself, will be called again."""
+        if state.step and state.final is None:
+            to, subtask = self._to, state.undoing or ""
+            to.emit(state, task_events.StepPutBack, state.step, why, subtask)

@@ -1,0 +1,183 @@
+"""What the tasks of one tree share, and what outlives every orchestrator: the store, the attempts, the open asks.
+
+A ``OrchestratorPort`` (``actors.tasks.orchestration.orchestrator_port``) is one orchestrator's part of it.
+
+Locking: there is none of its own. ``attempts`` and ``asks`` are dicts whose single operations are steps of C: workers
+and callers put in and take out, each its own keys. The states on a desk are written by its orchestrator only, and read
+by everybody, each attribute by itself (as in ``actors.supervision.child``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from actors.messaging.reply import Reply
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.store_events import TaskStranded
+from actors.tasks.model.task_errors import StoreError
+from actors.tasks.orchestration.event_feed import Feed
+from actors.tasks.orchestration.orchestrator_port import ORCHESTRATOR, OpenDelegation, OrchestratorPort
+from actors.tasks.planning.task_settings import Tasks
+
+if TYPE_CHECKING:
+    from actors.runtime.system import System
+    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.execution.detached_call import DetachedCall
+    from actors.tasks.journal.local_lease import LocalLease
+    from actors.tasks.journal.store import Store
+
+SERVICE: Final = "tasks"
+"""What the tasks of a tree are called among its services."""
+
+__all__ = ["ORCHESTRATOR", "SERVICE", "OpenDelegation", "OrchestratorPort", "TaskRuntime", "attach", "task_runtime_of"]
+
+
+class TaskRuntime:
+    """The tasks of one tree."""
+
+    def __init__(self, system: System, store: Store | None) -> None:
+        self.system = system
+        self._store = store
+        self.epoch = system.clock.wall() - system.now()
+        """What the tree's clock showed in 1970: journals tell the time since then, and never jump. With a durable store
+        it follows the clock of that (``trees.host.store_binding``), because other processes read what is written
+        there."""
+        self.lease: LocalLease | None = None
+        """Until when this process may start something; None: as long as it lives."""
+        self.attempts: dict[str, Attempt] = {}
+        """Those whose outcome is not recorded yet, by key."""
+        self.asks: dict[str, OpenDelegation] = {}
+        """Those who wait in ``context.ask``."""
+        self.answers: dict[str, tuple[Any, BaseException | None]] = {}
+        """What they asked another orchestrator for: there, and to be had when their own one has a slot for them."""
+        self.errands: set[DetachedCall] = set()
+        self.desks: dict[str, OrchestratorPort] = {}
+        """By the path of the supervisor."""
+        self.feed = Feed(system.bus)
+        """Tells those who follow a task of its events."""
+        self.stranded: dict[str, OrchestratorPort] = {}
+        """The same for supervisors of tasks in the store that are not in the tree, or have no orchestrator there."""
+        self.opened_at = self.time()
+        """When the store was opened: what is recorded before that is of an earlier process."""
+        self.before: dict[str, int] = {}
+        """The tasks that were unfinished when the store was opened, and how many records each had."""
+        self.submitting: dict[str, Reply] = {}
+        """Tasks that are on their way into the store: nobody was told that they are kept, and they may be withdrawn."""
+
+    @property
+    def store(self) -> Store:
+        """Where the journals are.
+
+        Raises:
+            StoreError: the tree was started without one.
+        """
+        if self._store is None:
+            raise StoreError("none", "this tree was started without a store")
+        return self._store
+
+    def heard_orders(self) -> Reply | None:
+        """Completed when what other processes had wanted by now was heard; None: no other process can want anything."""
+        look: Callable[[], Reply] | None = getattr(self._store, "heard_orders", None)
+        return look() if look is not None else None
+
+    def may_start(self) -> bool:
+        """Whether something may be started now. Once it is False it stays so, and the tree is ended."""
+        return self.lease is None or self.lease.holds()
+
+    @property
+    def token(self) -> int:
+        """What effects outside should carry; see ``Context.token``."""
+        return getattr(self._store, "token", 0) if self.lease is None else self.lease.read()
+
+    def desk(self, path: str, settings: Tasks) -> OrchestratorPort:
+        """The desk of a supervisor; the same for every incarnation of its orchestrator."""
+        desk = self.desks.get(path)
+        if desk is None:
+            desk = self.desks[path] = OrchestratorPort(self, path, settings)
+            self.stranded.pop(path, None)
+        return desk
+
+    def time(self) -> float:
+        """Seconds since 1970, by the tree's clock."""
+        return self.epoch + self.system.now()
+
+    def resumed(self) -> Reply:
+        """Completed when every orchestrator has taken up all that was unfinished; ask once the tree is up."""
+        whole, desks = Reply(), list(self.desks.values())
+
+        def look() -> None:
+            waits = next((desk.resumed for desk in desks if not desk.resumed.done), None)
+            if waits is not None:
+                waits.when_done(look)
+            elif all(desk.resumed.succeeded for desk in desks):
+                whole.complete()
+            else:
+                whole.fail(self.system.down_error(self.system.root_path))
+
+        look()
+        return whole
+
+    def all_desks(self) -> list[OrchestratorPort]:
+        """All of them, also those of supervisors that are in the store and not in the tree."""
+        return [*list(self.desks.values()), *list(self.stranded.values())]
+
+    def desk_at(self, path: str) -> OrchestratorPort:
+        """The desk of a supervisor that tasks were given to, whether it is in the tree or not."""
+        desk = self.desks.get(path) or self.stranded.get(path)
+        return desk if desk is not None else self.stranded.setdefault(path, OrchestratorPort(self, path, Tasks()))
+
+    def is_up(self) -> None:
+        """The tree is up: say which unfinished tasks nobody goes on with."""
+        try:
+            unfinished = self.store.owners()
+        except StoreError:
+            return  # it says so itself
+        for task, owner in unfinished.items():
+            if owner not in self.desks:
+                self.stranded.setdefault(owner, OrchestratorPort(self, owner, Tasks()))
+                self.system.publish(TaskStranded(owner, task))
+
+    def end(self) -> None:
+        """The store is closed: whatever has not come from it by now never will."""
+        for desk in self.all_desks():
+            for done in list(desk.done.values()):
+                done.fail(self.system.down_error(desk.path))
+
+    def is_moving(self) -> bool:
+        """Whether user code runs that belongs to no worker, or something waits for the store."""
+        return bool(self.errands) or any(len(desk.effects) for desk in list(self.desks.values()))
+
+    def busy(self) -> Iterator[tuple[str, Reply]]:
+        """Attempts of planners, reviewers and undos: no child's mailbox knows of them."""
+        return ((key, attempt) for key, attempt in list(self.attempts.items()) if attempt.errand is not None)
+
+    def attempt_of(self, state: TaskState) -> Attempt | None:
+        """What a team's part of a task stands for; None where that is not there, or another team has it by now."""
+        attempt = self.attempts.get(state.parent) if state.parent is not None else None
+        return attempt if attempt is not None and attempt.nested == state.id else None
+
+    def forget(self, attempt: Attempt) -> None:
+        """Its outcome is kept; another attempt may have its key by now."""
+        if self.attempts.get(attempt.key) is attempt:
+            del self.attempts[attempt.key]
+
+    def close(self) -> None:
+        """The tree is down: nothing goes on, and who waits hears it."""
+        for errand in list(self.errands):
+            errand.kill()
+        for desk in self.all_desks():
+            desk.close()
+        for ask in list(self.asks.values()):
+            ask.reply.fail(self.system.down_error(self.system.root_path))
+
+
+def attach(system: System, store: Store | None) -> TaskRuntime:
+    """Let a tree that is yet to start have tasks, whose journals are in this store."""
+    ground = system.services[SERVICE] = TaskRuntime(system, store)
+    return ground
+
+
+def task_runtime_of(system: System) -> TaskRuntime:
+    """What the tasks of a tree share."""
+    return cast("TaskRuntime", system.services[SERVICE])

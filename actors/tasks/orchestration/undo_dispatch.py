@@ -1,0 +1,286 @@
+"""Compensation: what was done, or may have been done, is undone, the newest first, once, and whatever else happens.
+
+It begins when a task cannot succeed any more and nothing of it runs. That an undo is about to be called is recorded
+before it is (``actors.tasks.orchestration.step_turns``); what follows from its end is decided in
+``actors.tasks.recovery.compensation``. Nothing cancels it. ``advance`` says what is next from where the task stands,
+after each record and after a resume alike.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from actors.messaging.envelope import MessageContext
+from actors.model.errors import Failed
+from actors.tasks.execution.attempt import STOP, Attempt, AttemptEnded
+from actors.tasks.execution.context import Context
+from actors.tasks.execution.detached_call import DetachedCall
+from actors.tasks.journal.fold import fold
+from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, part_of
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model import task_events
+from actors.tasks.model.outcome import Failure, FailureKind
+from actors.tasks.model.task_errors import AttemptTimeoutError, NoCapableWorkerError, StoreError
+from actors.tasks.orchestration.step_turns import ENDED, STOPPED
+from actors.tasks.recovery import compensation
+from actors.tasks.recovery.classify import Neutral, classify
+from actors.tasks.scheduling.worker_registry import RegistryEntry
+from actors.validation.introspection import is_async
+
+if TYPE_CHECKING:
+    from actors.tasks.orchestration.orchestrator import Orchestrator
+
+
+class UndoDispatch:
+    """The compensations of one orchestrator's tasks; one act at a time of each."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+        self._live: dict[str, Attempt] = {}
+        """By task."""
+        self._left: dict[str, list[tuple[int, SubtaskState, EffectRecord]]] = {}
+        """By task: what may have to be undone, the one that was begun last at the end. Made once for each task."""
+
+    def advance(self, state: TaskState) -> None:
+        """Undo the next act, or end the task."""
+        if state.id in self._live:
+            return
+        under_way = state.nodes[state.undoing] if state.undoing is not None else None
+        if under_way is not None:
+            if under_way.escalation is None:
+                self._go_on(state, under_way)
+            return
+        found = self._next(state)
+        if found is None:
+            self._left.pop(state.id, None)
+            ending = state.ending
+            assert ending is not None  # noqa: S101 - it is the phase that follows it
+            self._to.lifecycle.finish(state, ending.status)
+            return
+        node, act = found
+        self._begin(state, node, act, 1)
+
+    def _next(self, state: TaskState) -> tuple[SubtaskState, EffectRecord] | None:
+        """Of what is to be undone and can be, the act that was begun last."""
+        left = self._left.get(state.id)
+        if left is None:
+            acts = [
+                (act.seq, node, act)
+                for node in state.nodes.values()
+                for act in node.acts or ()
+                if act.needs_compensation
+            ]
+            left = self._left[state.id] = sorted(acts, key=lambda each: each[0])
+        while left:
+            _, node, act = left.pop()
+            if act.needs_compensation and self._how(state, node, act) is not None:
+                return node, act
+        return None
+
+    def _how(
+        self, state: TaskState, node: SubtaskState, act: EffectRecord
+    ) -> Callable[..., Any] | RegistryEntry | str | None:
+        """What undoes an act: code, a worker, the team that did it; a text where that is gone; None: nothing."""
+        entry = self._to.staff.get_including_removed(act.worker)
+        declared = node.spec.undo
+        if declared is None and entry is not None:
+            declared = entry.executable.undo
+        if declared is None and entry is None and act.undoable:
+            return f"{act.worker!r}, which knew how to undo it, is gone"
+        if declared is None:
+            # What a team finished is done, also where the act is open (it gave way) or its result was refused above.
+            is_teams = entry is not None and entry.is_team and act.needs_compensation
+            return self._by_team(state, node, act, entry) if is_teams and entry is not None else None
+        code: Callable[..., Any]
+        if not isinstance(declared, str):
+            code = declared
+            return code
+        if ":" not in declared:
+            by = self._to.staff.get(declared)
+            return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
+        return partial(_imported, declared)
+
+    def _by_team(
+        self, state: TaskState, node: SubtaskState, act: EffectRecord, team: RegistryEntry
+    ) -> RegistryEntry | str | None:
+        """The team that did it; where that is gone, a text if its members had done what only they could undo."""
+        if not team.is_gone:
+            return team
+        part = part_of(state.id, node, act, state.ids)
+        try:
+            kept = self._to.store.read(part)
+            nodes = fold(part, kept).nodes.values() if kept else ()
+            is_needed = any(
+                each.needs_compensation and (each.undoable or of.spec.undo) for of in nodes for each in of.acts or ()
+            )
+        except StoreError:
+            is_needed = True  # nobody can tell
+        return f"the team {team.id!r}, whose members knew how to undo it, is gone" if is_needed else None
+
+    def holds(self, attempt: Attempt) -> bool:
+        """Whether it waits for the end of this one."""
+        return self._live.get(attempt.task) is attempt
+
+    # -- one act -------------------------------------------------------------------------------------------
+
+    def _go_on(self, state: TaskState, node: SubtaskState) -> None:
+        """Of a new incarnation: one was under way, or waited for its time."""
+        act = node.compensating
+        if act is None:
+            return
+        if node.due is not None:
+            self._wait_for(state, node, act, node.due)
+        else:
+            self._begin(state, node, act, node.undo_attempt)
+
+    def _wait_for(self, state: TaskState, node: SubtaskState, act: EffectRecord, due: float) -> None:
+        """Call it again when its time has come."""
+        number = node.undo_attempt + 1
+
+        def again() -> None:
+            if node.compensating is act and node.due == due and state.final is None:
+                self._begin(state, node, act, number)
+
+        if due <= self._to.time():
+            again()
+        else:
+            self._to.at(due, again)
+
+    def _begin(self, state: TaskState, node: SubtaskState, act: EffectRecord, number: int) -> None:
+        """Have it called when its turn has come; or go on with a call that another incarnation had begun."""
+        to, how = self._to, self._how(state, node, act)
+
+        def start() -> None:
+            to.emit(state, task_events.Compensating, node.id, act.worker, act.number, number)
+
+        key = f"{state.id}/{node.id}#{act.number}.{act.worker}~undo.{number}"
+        attempt = to.ground.attempts.get(key)
+        if attempt is None:
+            failure = self._hindered(state, node, how)
+            if failure is not None:
+                if state.undoing is None or node.undo_attempt != number:
+                    start()
+                to.recording.record(
+                    state, compensation.given_to_a_person(state, node, act, failure, to.deciding.facts())
+                )
+                return
+            attempt = to.ground.attempts[key] = self._attempt(state, node, act, number, key)
+            if isinstance(how, RegistryEntry):
+                attempt.worker, attempt.path = how.id, how.path
+            else:
+                code: Any = how
+                DetachedCall(to.ground, attempt, partial(_undo, code, node.id), is_async=is_async(code))
+        self._live[state.id] = attempt
+        if attempt.done or attempt.errand is not None:
+            to.turns.want(state, attempt, start)
+        elif isinstance(how, RegistryEntry):
+            to.turns.want(state, attempt, start, partial(self._give, entry=how))
+        else:
+            attempt.fail(AttemptEnded(STOP))  # whoever had it is gone
+
+    def _hindered(self, state: TaskState, node: SubtaskState, how: object) -> Failure | None:
+        """Why it is not called: nobody can do it, or it has perhaps killed its process once too often."""
+        if how is None or isinstance(how, str):
+            return Failure(FailureKind.NOBODY, NoCapableWorkerError(state.id, (how or "its undo",), ()))
+        if not state.step or (isinstance(how, RegistryEntry) and how.is_team):
+            return None
+        lost = self._to.turns.lost(state, "undo of subtask", node.id)
+        return Failure(FailureKind.LOST, lost) if lost is not None else None
+
+    def _limit(self, attempt: Attempt) -> None:
+        """As long as a step, from when it has begun: it may have to wait for a worker that has something else to do."""
+        if self._to.settings.step_timeout_s is not None:
+            self._to.dispatcher.watch_limits(attempt, self._to.settings.step_timeout_s, None)
+
+    def _attempt(self, state: TaskState, node: SubtaskState, act: EffectRecord, number: int, key: str) -> Attempt:
+        to = self._to
+        result = to.lifecycle.result_of(state, node, act)
+        chain = to.lifecycle.addresses(state, node)
+        attempt = Attempt(key, to.desk, state.id, node.spec, act.worker, f"{to.path}/{act.worker}", chain=chain)
+        attempt.role = "undo"
+        attempt.nested = part_of(state.id, node, act, state.ids)
+        attempt.context = Context(
+            attempt,
+            goal=state.task.goal,
+            inputs={**state.task.inputs, **node.spec.inputs},
+            results={node.id: result},
+            feedback="",
+            number=number,
+            idempotency_key=f"{state.id}/{node.id}/{act.number}/undo",
+        )
+        return attempt
+
+    def _give(self, attempt: Attempt, entry: RegistryEntry) -> None:
+        self._limit(attempt)
+        if entry.is_team:
+            self._to.handoff.give(attempt, entry, None)
+            return
+        if not self._to.ground.may_start() or not attempt.give_once():
+            return
+        running = (box for path, box in entry.boxes.items() if entry.members.get(path) == "running")
+        box = next(iter(entry.free), None) or next(running, None) or next(iter(entry.boxes.values()))
+        attempt.member = box
+        refusal = box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))
+        if refusal is not None:
+            attempt.fail(self._to.system.stopped_error(box.path, refusal))
+
+    # -- its end -------------------------------------------------------------------------------------------
+
+    def ended(self, attempt: Attempt, state: TaskState) -> None:
+        """An undo has come back."""
+        if self._live.get(state.id) is not attempt:
+            return
+        del self._live[state.id]
+        self._to.lifecycle.count(attempt)
+        node = state.nodes[attempt.subtask.id]
+        act = node.compensating
+        if act is None:
+            return
+        outcome = classify(attempt)
+        if isinstance(outcome, Neutral):
+            self._to.turns.put_back(state, STOPPED if self._to.closing else ENDED)
+            self._to.ground.forget(attempt)
+            self._to.at(self._to.time() + NEUTRAL_S, lambda: self.advance(state))
+            return
+        if isinstance(outcome, Failure) and outcome.kind is FailureKind.TIMEOUT:
+            limit = self._to.settings.step_timeout_s or 0.0
+            outcome = Failure(FailureKind.TIMEOUT, AttemptTimeoutError(node.id, node.undo_attempt, "step", limit))
+        nothing = isinstance(attempt.undone, list) and not attempt.undone
+        facts = self._to.deciding.facts()
+        self._to.recording.record(state, compensation.after(state, node, act, outcome, facts, nothing=nothing))
+
+    def answered(
+        self,
+        state: TaskState,
+        node: SubtaskState,
+        event: task_events.EscalationAnswered | task_events.EscalationExpired,
+    ) -> None:
+        """A person said what is to be done about an undo that failed, or nobody did in time."""
+        act = node.compensating
+        decided = compensation.answered(node, act, event) if act is not None else None
+        if decided is not None:
+            self._to.recording.record(state, decided)
+        elif act is not None:
+            self._begin(state, node, act, node.undo_attempt + 1)
+
+
+def _undo(how: Callable[..., Any], subtask: str, task: Any, context: Any) -> Any:
+    """Call code that undoes: with the result, which it may change."""
+    return how(task, context.results[subtask], context)
+
+
+def _imported(name: str, task: Any, result: Any, context: Any) -> Any:
+    """Call ``module:attr``; importing it runs code of the user's, so it is done where that runs."""
+    try:
+        found: Any = pkgutil.resolve_name(name)
+    except Exception as error:
+        said = f"{name!r}, which is to undo it, could not be imported: {type(error).__name__}"
+        raise Failed(said, retryable=False) from error
+    return found(task, result, context)
+
+
+NEUTRAL_S = 0.05
+"""How soon an undo is called again whose worker was just being stopped."""

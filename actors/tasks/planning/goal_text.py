@@ -1,0 +1,292 @@
+"""Words of a goal: taken apart, stemmed, and matched with what workers say of themselves.
+
+Comes in: text. Goes out: tokens, stems and clauses with their places in the text. English is what its stop words and
+suffixes know; any other language is matched word by word. This module must never import anything of the library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+_TOKEN: Final = re.compile(r"[^\W_]+(?:['\u2019][^\W\d_]+)?")
+_CAMEL_CASE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+STOP_WORDS: Final = _words("""
+    a about above across after afterward afterwards again against all also although always am among an and any
+    anybody anyone anything are around as at be because been before being below besides between both but by can
+    cannot could did does doing done down during each either else etc even ever every everybody everyone
+    everything few finally first for from had has have having he her here hers him his how however i if in
+    instead into is it its just last lastly least less let like many may me might mine more most much must my
+    neither next no nobody none nor not nothing now of off often on once one only onto or other others otherwise
+    our ours out over own per please quite rather really same second shall she should since so some somebody
+    someone something soon still subsequently such than that the their theirs them then there thereafter
+    therefore these they this those though through thus till to together too toward towards under until up upon
+    us very via was we well were what whatever when where whether which while who whoever whole whom whose why
+    will with within without would yes yet you your yours
+""")
+"""Words that say nothing of what is wanted; they never match."""
+
+GENERIC_WORDS: Final = _words("""
+    able agent assistant available bot do executor get give go goal good handle handler help helper job kind
+    make need new part perform provide put run step stuff take task thing tool type use useful various want way
+    work worker workflow
+""")
+"""Words that could stand for anybody: they match only a name that has no other words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word of a text."""
+
+    text: str
+    stem: str
+    start: int
+    """Its place in the text."""
+    meaningful: bool
+
+    @property
+    def is_grammar(self) -> bool:
+        """True where it never matches."""
+        return self.text.casefold() in STOP_WORDS
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A part of a goal that asks for one thing."""
+
+    start: int
+    end: int
+    tokens: tuple[Token, ...]
+    after: bool
+    """A sequence word stands before it: what comes before has to be done first."""
+    back: bool
+    """It speaks of what comes before it."""
+
+
+# -- stems -------------------------------------------------------------------------------------------------------
+
+_IRREGULAR: Final = {
+    "analyst": "analys", "analytic": "analys", "analytical": "analys", "bought": "buy", "built": "build",
+    "chosen": "choos", "comparison": "compar", "data": "data", "drawn": "draw", "found": "find", "made": "make",
+    "news": "news", "paid": "pay", "ran": "run", "sent": "send", "sold": "sell", "summary": "summar", "taken": "take",
+    "wrote": "writ", "written": "writ",
+}  # fmt: skip
+_NO_SUFFIX: Final = _words("""
+    author card center chapter computer corner customer embed engineer error filter folder hundred letter master
+    matter member meter number order paper power proper quarter register remember server speed summer transfer
+    water weather winter
+""")
+"""Words whose end looks like a suffix and is none."""
+_VOWEL: Final = re.compile(r"[aeiouy]")
+_SUFFIXES: Final = (
+    # suffix, what stands instead, letters that must be left
+    ("ification", "ify", 3),
+    ("ifier", "ify", 3),
+    ("ical", "ic", 3),
+    ("ation", "", 4),
+    ("ator", "", 4),
+    ("ate", "", 4),
+    ("ery", "", 5),
+    ("ity", "", 4),
+    ("sion", "s", 3),
+    ("tion", "t", 3),
+    ("tor", "t", 3),
+    ("sor", "s", 3),
+    ("val", "v", 4),
+    ("ier", "y", 3),
+    ("er", "", 3),
+)
+
+
+@lru_cache(maxsize=8192)
+def stem(word: str) -> str:
+    """What the forms of a word have in common: ``search`` for searches, searching, searched and searcher."""
+    word = word.casefold()
+    for apostrophe in ("'", "\u2019"):
+        word = word.partition(apostrophe)[0]
+    if not word.isascii() or not word.isalpha():
+        return word
+    for step in (_singular, _without_tense, _without_suffix):
+        if word in _IRREGULAR:
+            return _IRREGULAR[word]
+        if word in _NO_SUFFIX:
+            return word
+        word = step(word)
+    return _IRREGULAR.get(word) or (word if word in _NO_SUFFIX else _trimmed(word))
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:  # noqa: PLR2004 - ties, dies
+        return word[:-3] + "y"
+    if word.endswith(("sses", "xes", "ches", "shes", "zzes")):
+        return word[:-2]
+    if word.endswith("s") and len(word) > 3 and not word.endswith(("ss", "us", "is")):  # noqa: PLR2004 - gas, bus
+        return word[:-1]
+    return word
+
+
+def _without_tense(word: str) -> str:
+    """Without -ing and -ed."""
+    if word.endswith("ied") and len(word) > 4:  # noqa: PLR2004 - died
+        return word[:-3] + "y"
+    rest = word[:-3] if word.endswith("ing") else word[:-2] if word.endswith("ed") and word[-3:] != "eed" else ""
+    if len(rest) < 2 or not _VOWEL.search(rest):  # noqa: PLR2004 - ring, bed
+        return word
+    if rest.endswith("at") and len(rest) > 5:  # noqa: PLR2004 - validating, not eating
+        return rest + "e"
+    return _undoubled(rest)
+
+
+def _without_suffix(word: str) -> str:
+    for suffix, instead, least in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= least:
+            word = word[: -len(suffix)] + instead
+            break
+    if word.endswith("ment") and len(word) > 6:  # noqa: PLR2004 - payment, not cement
+        word = word[:-4]
+    return word
+
+
+def _trimmed(word: str) -> str:
+    """The last letters, made the same for all forms: -e goes, -y is -i, -ize is -ise and goes where enough is left."""
+    word = _undoubled(word)
+    if len(word) > 2 and word.endswith("e"):  # noqa: PLR2004 - be
+        word = word[:-1]
+    if word.endswith(("yz", "iz")):
+        word = word[:-1] + "s"
+    if word.endswith("is") and len(word) > 5:  # noqa: PLR2004 - summarise, not raise
+        word = word[:-2]
+    if len(word) > 2 and word.endswith("y") and word[-2] not in "aeiou":  # noqa: PLR2004 - by
+        word = word[:-1] + "i"
+    return word
+
+
+def _undoubled(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiou" else word  # noqa: PLR2004
+
+
+_GENERIC_STEMS: Final = frozenset(stem(word) for word in GENERIC_WORDS)
+
+# -- tokens ------------------------------------------------------------------------------------------------------
+
+
+def tokens(text: str) -> tuple[Token, ...]:
+    """Its words with their places; ``fetch_pages``, ``fetch-pages`` and ``fetchPages`` are two words each."""
+    found = []
+    for match in _TOKEN.finditer(text):
+        start = match.start()
+        for part in _CAMEL_CASE.split(match.group()):
+            root = stem(part)
+            grammar = part.casefold() in STOP_WORDS or not root
+            found.append(Token(part, root, start, not grammar and root not in _GENERIC_STEMS))
+            start += len(part)
+    return tuple(found)
+
+
+@lru_cache(maxsize=8192)
+def stems(text: str) -> tuple[str, ...]:
+    """The stems of its words that mean something, in order; of a name without such words, of those that are vague."""
+    all_of_it = tokens(text)
+    meaningful = tuple(token.stem for token in all_of_it if token.meaningful)
+    return meaningful or tuple(token.stem for token in all_of_it if token.stem in _GENERIC_STEMS)
+
+
+@lru_cache(maxsize=8192)
+def stem_set(text: str) -> frozenset[str]:
+    """The stems of its words that mean something; vague words do not."""
+    return frozenset(token.stem for token in tokens(text) if token.meaningful)
+
+
+def positions(name: tuple[str, ...], clause: Iterable[Token]) -> frozenset[int]:
+    """Where the stems of a name stand in a clause, each once, in any order; nothing unless all of them do."""
+    first: dict[str, int] = {}
+    for token in clause:
+        if not token.is_grammar:
+            first.setdefault(token.stem, token.start)
+    return frozenset(first[one] for one in name) if name and all(one in first for one in name) else frozenset()
+
+
+def matches(name: str, text: str) -> int | None:
+    """Where in a text a name first is mentioned, with all its words in any form and order; None: it is not."""
+    found = positions(stems(name), tokens(text))
+    return min(found) if found else None
+
+
+def phrase_positions(phrase: tuple[str, ...], text: Iterable[Token]) -> list[frozenset[int]]:
+    """Everywhere that these stems stand one after the other; words between them that mean nothing do not count."""
+    words = [token for token in text if not token.is_grammar]
+    width = len(phrase)
+    return [
+        frozenset(word.start for word in words[n : n + width])
+        for n in range(len(words) - width + 1 if width else 0)
+        if all(word.stem == one for word, one in zip(words[n : n + width], phrase, strict=True))
+    ]
+
+
+# -- clauses -----------------------------------------------------------------------------------------------------
+
+_CUT: Final = re.compile(
+    r"[,.](?=\s|$)|[;:!?\n]+(?=\s|$)|\n|\b(?:and|then|after that)\b", re.IGNORECASE
+)  # fmt: skip
+_LATER: Final = frozenset({"afterward", "afterwards", "finally", "lastly", "subsequently", "thereafter", "next"})
+_PRONOUNS: Final = frozenset({"it", "them", "this", "these", "those"})
+_OUTCOMES: Final = frozenset(stem(word) for word in ("results", "findings", "report", "output", "answers"))
+_BEFORE_OUTCOMES: Final = frozenset({"the", "all", "both", "their", "its", "every", "each"})
+_GATHERING: Final = frozenset(stem(word) for word in ("review", "summarise", "combine", "merge", "compare", "join"))
+
+
+def clauses(goal: str) -> tuple[Clause, ...]:
+    """A goal cut at commas, ``and``, ``then``, semicolons and full stops; what has no words is left out."""
+    found: list[Clause] = []
+    shouted = goal.isupper()
+    start, later = 0, False
+    for end, following, mark in _cuts(goal):
+        words = tokens(goal[start:end])
+        later = later or (bool(words) and words[0].text.casefold() in _LATER)
+        if len(words) > 1 or any(word.text.casefold() not in _LATER for word in words):
+            moved = tuple(Token(one.text, one.stem, one.start + start, one.meaningful) for one in words)
+            found.append(Clause(start, end, moved, later, _refers_back(moved, shouted=shouted)))
+            later = False
+        later = later or mark in {"then", "after that"}
+        start = following
+    return tuple(found)
+
+
+def _cuts(goal: str) -> Iterable[tuple[int, int, str]]:
+    """Where a clause ends, where the next one begins, and what stands between them."""
+    for match in _CUT.finditer(goal):
+        yield match.start(), match.end(), match.group().casefold()
+    yield len(goal), len(goal), ""
+
+
+def has_order(goal: str) -> bool:
+    """True where a goal says itself what comes after what."""
+    return any(clause.after for clause in clauses(goal))
+
+
+def refers_back(text: str) -> bool:
+    """True for a text that speaks of something before it."""
+    return _refers_back(tokens(text), shouted=text.isupper())
+
+
+def _refers_back(words: tuple[Token, ...], *, shouted: bool) -> bool:
+    """Whether it speaks of something before it: ``review it``, ``combine the findings``, ``summarise all answers``."""
+    before, gathering = "", False
+    for word in words:
+        text = word.text.casefold()
+        if text in _PRONOUNS and (shouted or word.text != "IT"):
+            return True
+        if word.stem in _OUTCOMES and (before in _BEFORE_OUTCOMES or gathering):
+            return True
+        gathering = gathering or word.stem in _GATHERING
+        before = text
+    return False

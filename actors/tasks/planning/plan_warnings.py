@@ -1,0 +1,84 @@
+"""What is doubtful in a plan though nothing of it is wrong: too few subtasks, or a line where there is no need of one.
+
+Comes in: the subtasks of a plan, the registry, and the goal. Goes out: sentences. This module must never import
+threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import Final
+
+from actors.tasks.model.executable import Catalogue
+from actors.tasks.model.task import Subtask, by_id
+from actors.tasks.planning.goal_matching import CatalogueIndex
+from actors.tasks.planning.goal_text import clauses, has_order, positions, refers_back, stems, tokens
+
+_LINE: Final = 3
+"""So many in a row are a line."""
+_MOST_LOOKED_AT: Final = 200
+"""Links of a line: a longer one shows in its first part."""
+_MOST_NAMED: Final = 8
+_LONGEST: Final = 2_000
+"""Characters of an instruction or an input that are read."""
+
+
+def plan_warnings(subtasks: list[Subtask], rows: Catalogue, goal: str) -> list[str]:
+    """Warnings about a plan."""
+    found = [] if has_order(goal) else _needless_lines(subtasks)
+    if len(subtasks) == 1 and goal:
+        found += _all_in_one(subtasks[0], rows, goal)
+    return found
+
+
+def _all_in_one(only: Subtask, rows: Catalogue, goal: str) -> list[str]:
+    """One subtask, although the goal speaks of several workers and this one cannot do what the others can."""
+    meant = CatalogueIndex(rows).match_names(goal)
+    mine = next((row for row in rows if row.id == only.worker), None)
+    names = [only.worker, only.capability, *(mine.capabilities if mine is not None else ())]
+    words = [token for part in clauses(goal) for token in part.tokens]
+    covered = frozenset[int]().union(*(positions(stems(name), words) for name in names if name is not None))
+    others = [match.worker for match in meant if match.worker != only.worker and not match.positions <= covered]
+    if len(meant) < 2 or not others:  # noqa: PLR2004 - several
+        return []
+    who = ", ".join(islice(others, _MOST_NAMED))
+    return [f"one subtask ({only.id}) for everything, although the goal speaks of {who} too"]
+
+
+def _needless_lines(subtasks: list[Subtask]) -> list[str]:
+    """Lines of subtasks that run one after the other although nothing says that they need each other's results."""
+    known = by_id(subtasks)
+    needed = Counter(name for subtask in known.values() for name in set(subtask.depends_on))
+    before: dict[str, str] = {}
+    for subtask in known.values():
+        previous = subtask.depends_on[0] if len(set(subtask.depends_on)) == 1 else None
+        if previous in known and previous != subtask.id and needed[previous] == 1:
+            before[subtask.id] = previous
+    after = {previous: name for name, previous in before.items()}
+    links = {
+        name: previous
+        for name, previous in islice(((n, p) for n, p in before.items() if n in after or p in before), _MOST_LOOKED_AT)
+        if _is_silent(known[name], known[previous])
+    }
+    following = {previous: name for name, previous in links.items()}
+    found = []
+    for start in [name for name in following if name not in links]:
+        line = [start]
+        while (name := following.get(line[-1])) is not None:
+            line.append(name)
+        if len(line) >= _LINE:
+            names = " > ".join(line[:_MOST_NAMED]) + (" > ..." if len(line) > _MOST_NAMED else "")
+            found.append(f"{names} run one after the other, though none mentions the one before it; do they need to?")
+    return found
+
+
+def _is_silent(subtask: Subtask, previous: Subtask) -> bool:
+    """True where it says what it is about and does not speak of the one before: neither by name nor as ``it``."""
+    said = [subtask.instruction, *subtask.inputs, *(one for one in subtask.inputs.values() if isinstance(one, str))]
+    text = "\n".join(one[:_LONGEST] for one in said)[: 2 * _LONGEST]
+    if not text.strip() or subtask.undo is not None or previous.undo is not None:
+        return False
+    names = {previous.id, previous.worker, previous.capability} - {None, subtask.worker, subtask.capability}
+    words = tokens(text)
+    return not refers_back(text) and not any(positions(stems(name), words) for name in names if name is not None)

@@ -1,0 +1,355 @@
+"""The planners that are shipped: words, capabilities, a fixed graph, a model.
+
+Comes in: a task, the catalogue of those who are there, and what was wrong with the last plan. Goes out: a plan, which
+``actors.tasks.planning.plan_validation`` compares with the tree. Nothing here keeps anything between two plans. This
+module must never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from actors.model.errors import ConfigError, Problem
+from actors.tasks.model.executable import Catalogue, ExecutableInfo
+from actors.tasks.model.task import Budget, Plan, Subtask, Task
+from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.planning.goal_matching import CatalogueIndex, by_keyword, graph
+from actors.tasks.planning.goal_text import clauses, positions, stems
+from actors.validation.field_types import is_id
+from actors.validation.validation_messages import type_phrase, value_phrase
+
+
+class InvalidPlanError(ConfigError, ValueError):
+    """What came back is no plan; ``problems`` and the text say why, in words that a model can be told."""
+
+    def __str__(self) -> str:
+        return "this is no plan:" + "".join(f"\n  {problem}" for problem in self.problems)
+
+
+# -- words to workers --------------------------------------------------------------------------------------------
+
+
+class KeywordPlanner:
+    """Finds words of the goal that stand for workers, and gives each of these its clause of the goal.
+
+    Clauses run in parallel, but for those after ``then`` and those that speak of what came before (``review it``).
+
+    Args:
+        keywords: word or phrase -> id of a worker. None: ids, capabilities and descriptions are the words.
+    """
+
+    def __init__(self, keywords: Mapping[str, str] | None = None) -> None:
+        self.keywords = None if keywords is None else _checked_keywords(keywords)
+
+    def __repr__(self) -> str:
+        return f"KeywordPlanner({'' if self.keywords is None else self.keywords})"
+
+    def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:  # noqa: ARG002 - it cannot learn
+        """One subtask for each worker that a word of the goal stands for.
+
+        Raises ``NoCapableWorkerError`` where there is none.
+        """
+        parts = clauses(task.goal)
+        found = (
+            CatalogueIndex(catalogue).match_clauses(parts)
+            if self.keywords is None
+            else by_keyword(parts, self.keywords)
+        )
+        if not any(found):
+            raise NoCapableWorkerError(task.id or "?", (), _known(catalogue))
+        return Plan(graph(task.goal, parts, found))
+
+
+def _checked_keywords(keywords: Mapping[Any, Any]) -> dict[str, str]:
+    problems = []
+    for n, (phrase, worker) in enumerate(keywords.items()):
+        if not isinstance(phrase, str) or not stems(phrase):
+            what = f"{value_phrase(phrase)} can never match"
+            problems.append(Problem(f"KeywordPlanner.keywords[{n}]", what, "Use a word that means something."))
+        if not is_id(worker):
+            problems.append(
+                Problem(f"KeywordPlanner.keywords[{n}]", f"{value_phrase(worker)} is no id", "Give the id of a worker.")
+            )
+    if problems:
+        raise ConfigError(tuple(problems))
+    return dict(keywords)
+
+
+def _known(catalogue: Catalogue) -> tuple[str, ...]:
+    return tuple(
+        f"{row.id} ({', '.join(sorted(row.capabilities))})" if row.capabilities else row.id for row in catalogue
+    )
+
+
+# -- capabilities to workers -------------------------------------------------------------------------------------
+
+
+class CapabilityPlanner:
+    """Finds who has the capabilities that a task needs: one who has them all, or as few as possible together.
+
+    Args:
+        needs: ``needs(task) -> capabilities``. None: those whose words stand in the goal.
+    """
+
+    def __init__(self, needs: Callable[[Task], Iterable[str]] | None = None) -> None:
+        self.needs = needs
+
+    def __repr__(self) -> str:
+        return f"CapabilityPlanner({'' if self.needs is None else _name(self.needs)})"
+
+    def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:  # noqa: ARG002 - it cannot learn
+        """One subtask for each worker that it takes; raises ``NoCapableWorkerError`` with what nobody can do."""
+        known = sorted({capability for row in catalogue for capability in row.capabilities})
+        if self.needs is None:
+            needed = _mentioned(task.goal, known)
+        else:
+            said = self.needs(task)
+            needed = list(dict.fromkeys([said] if isinstance(said, str) else said))
+        missing = tuple(one for one in needed if one not in known)
+        if missing or not needed:
+            raise NoCapableWorkerError(task.id or "?", missing, tuple(known))
+        return Plan(_parts(task.goal, _cover(needed, catalogue), catalogue))
+
+
+def _mentioned(goal: str, known: list[str]) -> list[str]:
+    """Capabilities that stand in the goal; ``review`` does not, where it does so only as a part of ``review-sql``."""
+    words = [token for clause in clauses(goal) for token in clause.tokens]
+    found: dict[frozenset[int], str] = {}
+    for capability in known:
+        if where := positions(stems(capability), words):
+            found.setdefault(where, capability)
+    whole = [where for where in found if not any(where < other for other in found)]
+    return [found[where] for where in sorted(whole, key=min)]
+
+
+def _cover(needed: list[str], catalogue: Catalogue) -> list[tuple[ExecutableInfo, list[str]]]:
+    """Workers, each with those needs that nobody before it covers: most first, then the least busy, then in order."""
+    left = dict.fromkeys(needed)
+    chosen = []
+    while left:
+        row = min(catalogue, key=lambda row: (-len(left.keys() & row.capabilities), row.load))
+        mine = [one for one in left if one in row.capabilities]
+        chosen.append((row, mine))
+        for one in mine:
+            del left[one]
+    return chosen
+
+
+def _parts(goal: str, chosen: list[tuple[ExecutableInfo, list[str]]], catalogue: Catalogue) -> list[Subtask]:
+    made: dict[str, Subtask] = {}
+    for row, mine in chosen:
+        instruction = goal if len(chosen) == 1 else f"{goal}\nYour part of it: {', '.join(mine)}."
+        shared = len(mine) == 1 and sum(mine[0] in other.capabilities for other in catalogue) > 1
+        name = mine[0] if shared and is_id(mine[0]) else row.id
+        while name in made:
+            name += "-2"
+        worker, capability = (None, mine[0]) if shared else (row.id, None)
+        made[name] = Subtask(name, instruction, worker, capability)
+    return list(made.values())
+
+
+# -- a fixed graph -----------------------------------------------------------------------------------------------
+
+
+class StaticPlan:
+    """The same graph for every task; subtasks without an instruction get the goal as theirs."""
+
+    def __init__(self, subtasks: Iterable[Subtask]) -> None:
+        self.fixed = Plan(list(subtasks))
+
+    def __repr__(self) -> str:
+        return f"StaticPlan({', '.join(subtask.id for subtask in self.fixed.subtasks)})"
+
+    def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:  # noqa: ARG002 - it is fixed
+        """The plan."""
+        return self.fixed
+
+
+# -- a model -----------------------------------------------------------------------------------------------------
+
+_RULES: Final = """Rules of a plan:
+- Use only workers and capabilities of the catalogue. Each subtask names one worker or one capability.
+- Ids are unique, of letters, digits, '_', '.' and '-'.
+- depends_on lists the ids of the subtasks whose results it needs, and no others: what does not need the results of
+  another one runs at the same time as it. No cycles.
+- As few subtasks as the goal takes; each instruction can be understood by itself.
+- Give timeouts in seconds, and leave out every field that you have no reason to set.
+Answer with the JSON of the plan alone."""
+
+
+class ModelPlanner:
+    """Asks a model for the plan.
+
+    Args:
+        call: ``call(prompt, schema) -> JSON``, sync or async; text, bytes or a dict. ``schema`` is the JSON schema
+            of a plan.
+    """
+
+    def __init__(self, call: Callable[[str, dict[str, Any]], Any]) -> None:
+        self.call = call
+
+    def __repr__(self) -> str:
+        return f"ModelPlanner({_name(self.call)})"
+
+    async def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:
+        """What the model answered, as a plan; raises ``InvalidPlanError`` where it is none."""
+        answer = self.ask(task, catalogue, feedback)
+        return self.read(await answer if inspect.isawaitable(answer) else answer)
+
+    def ask(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Any:
+        """The first half of ``plan``: what the model is called with; its answer, or an awaitable of that."""
+        return self.call(self.prompt(task, catalogue, feedback), Plan.model_json_schema())
+
+    @staticmethod
+    def read(answer: object) -> Plan:
+        """The second half: the answer as a plan."""
+        plan = as_plan(answer)
+        if code := tuple(problem for subtask in plan.subtasks for problem in _names_code(subtask)):
+            raise InvalidPlanError(code)
+        return plan
+
+    @staticmethod
+    def prompt(task: Task, catalogue: Catalogue, feedback: str = "") -> str:
+        """What the model is told."""
+        parts = [
+            "Plan how this goal is reached by the workers of the catalogue.",
+            f"Goal:\n{task.goal}",
+            f"Inputs, which every subtask sees:\n{_json(task.inputs)}" if task.inputs else "",
+            f"Catalogue:\n{_json([_described(row) for row in catalogue])}",
+            _RULES,
+            f"Your last plan was refused. Mend all of this:\n{feedback}" if feedback else "",
+        ]
+        return "\n\n".join(part for part in parts if part)
+
+
+def _name(code: object) -> str:
+    """Only the name: a partial or a bound method would show what is bound."""
+    return str(getattr(code, "__qualname__", type_phrase(code)))
+
+
+def _described(row: ExecutableInfo) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "id": row.id,
+        "type": row.type,
+        "description": row.description,
+        "capabilities": sorted(row.capabilities),
+        "input_schema": row.input_schema,
+        "output_schema": row.output_schema,
+    }
+    if isinstance(row.estimate, (int, float)) and not isinstance(row.estimate, bool):
+        said["estimated_tokens"] = row.estimate
+    return {name: value for name, value in said.items() if value not in ("", [], None)}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=1, default=lambda one: f"<{type(one).__qualname__}>")
+
+
+# -- what a planner returned -------------------------------------------------------------------------------------
+
+_FENCE: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
+_HINT: Final = 'Answer with {"subtasks": [{"id": ..., "instruction": ..., "worker": ...}]}.'
+
+
+def as_plan(value: object) -> Plan:
+    """What a planner returned, as a plan: a ``Plan``, a list of subtasks, a dict, or the JSON of one.
+
+    What is no ``Subtask`` is data, and names no code that would be imported (``undo="module:attr"``).
+
+    Raises ``InvalidPlanError`` with every problem of it, and ``TypeError`` for anything else.
+    """
+    if isinstance(value, Plan):
+        return value
+    if isinstance(value, (str, bytes, bytearray)):
+        value = _parsed(value)
+    if isinstance(value, Mapping):
+        odd = sorted(str(key) for key in value if key != "subtasks")
+        if odd or "subtasks" not in value:
+            what = f"has {len(odd)} fields that are not 'subtasks'" if odd else "has no 'subtasks'"
+            raise InvalidPlanError((Problem("plan", what, _HINT),))
+        value = value["subtasks"]
+        if not isinstance(value, (list, tuple)):
+            raise InvalidPlanError((Problem("plan.subtasks", f"{type_phrase(value)} is no list", _HINT),))
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(
+            f"a planner returned {type_phrase(value)}. Return a Plan, a list of Subtask, or the JSON of a plan."
+        )
+    return _checked(value)
+
+
+def _parsed(text: str | bytes | bytearray) -> object:
+    size = len(text)
+    try:
+        said = text if isinstance(text, str) else text.decode()
+        fenced = _FENCE.search(said)
+        value: object = json.loads(fenced.group(1) if fenced else said)
+    except (ValueError, RecursionError) as error:
+        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise InvalidPlanError((Problem("plan", f"{size} characters that are no JSON{where}", _HINT),)) from None
+    if not isinstance(value, (dict, list)):
+        raise InvalidPlanError((Problem("plan", f"the JSON of {type_phrase(value)}, not of an object", _HINT),))
+    return value
+
+
+def _checked(entries: list[Any] | tuple[Any, ...]) -> Plan:
+    problems: list[Problem] = []
+    made = []
+    for n, entry in enumerate(entries):
+        if isinstance(entry, Subtask):
+            made.append(entry)
+        elif isinstance(entry, Mapping):
+            try:
+                made.append(_of_data(entry))
+            except ConfigError as error:
+                problems += [Problem(f"subtasks[{n}] {one.path}", one.what, one.hint) for one in error.problems]
+        else:
+            problems.append(Problem(f"subtasks[{n}]", f"{type_phrase(entry)} is no subtask", _HINT))
+    if problems:
+        raise InvalidPlanError(tuple(problems))
+    return Plan(made)
+
+
+def _of_data(entry: Mapping[Any, Any]) -> Subtask:
+    """Data may come from a model, whoever hands it on; a planner's own code gives a ``Subtask``."""
+    subtask = _subtask(entry)
+    if code := _names_code(subtask):
+        raise ConfigError(code)
+    return subtask
+
+
+def _names_code(subtask: Subtask) -> tuple[Problem, ...]:
+    """What a text says must not choose what is imported and called."""
+    if subtask.undo is None or ":" not in subtask.undo:
+        return ()
+    hint = "Name a worker, or leave it out; code is named by a Subtask that the planner's own code makes."
+    return (Problem(f"{subtask.id}.undo", "a model may name no code", hint),)
+
+
+def _subtask(entry: Mapping[Any, Any]) -> Subtask:
+    """A field that is null counts as not given."""
+    data = {str(name): value for name, value in entry.items() if value is not None}
+    for name in ("budget", "estimate"):
+        if isinstance(data.get(name), Mapping):
+            data[name] = Budget(**{str(unit): amount for unit, amount in data[name].items()})
+    return Subtask(**data)
+
+
+SHIPPED: Final[frozenset[type]] = frozenset({KeywordPlanner, CapabilityPlanner, StaticPlan})
+
+
+_MOST_INLINE: Final = 100_000
+"""Characters of the goal times workers: a few hundredths of a second."""
+
+
+def is_inline(planner: object, task: Task | None = None, catalogue: Catalogue = ()) -> bool:
+    """True for those of ours that run no code of others and are quick: they need no worker of their own.
+
+    A task and a catalogue that are so large that matching them takes long make it False.
+    """
+    if type(planner) not in SHIPPED or (isinstance(planner, CapabilityPlanner) and planner.needs is not None):
+        return False
+    return isinstance(planner, StaticPlan) or task is None or len(task.goal) * (len(catalogue) + 1) <= _MOST_INLINE

@@ -1,0 +1,85 @@
+"""``Tasks``: what a supervisor's orchestrator is to do, as a user writes it.
+
+This module must never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator
+
+from actors.tasks.model.policy import Failover, Retry, Rung
+from actors.tasks.planning.planners import KeywordPlanner
+from actors.validation import field_types
+from actors.validation.spec_model import SpecModel
+from actors.validation.validation_messages import type_phrase, validation_error
+
+
+def _some(verb: str) -> PlainValidator:
+    """None, a callable, or an object with the one method."""
+
+    def look(value: object) -> object:
+        if value is None or callable(value) or callable(getattr(value, verb, None)):
+            return value
+        raise validation_error(
+            f"{type_phrase(value)} can neither be called nor has it a method {verb!r}", "Give a function."
+        )
+
+    return PlainValidator(look)
+
+
+def _a_ladder(value: object) -> tuple[Rung, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise validation_error(f"{type_phrase(value)} is no list of rungs", "Write [Retry(), Failover(), Escalate()].")
+    wrong = next((rung for rung in value if not isinstance(rung, Rung)), None)
+    if wrong is not None:
+        raise validation_error(f"{type_phrase(wrong)} is no rung", "Use Retry(...), Failover() and Escalate(...).")
+    return tuple(value)
+
+
+LadderField = Annotated[Sequence[Rung], PlainValidator(_a_ladder)]
+"""A list of rungs, tried one after the other; kept as a tuple."""
+
+DEFAULT_LADDER: tuple[Rung, ...] = (Retry(), Failover())
+
+
+class Tasks(SpecModel, frozen=True):
+    """Gives a supervisor an orchestrator, its first child: goals become plans, plans become work for its siblings.
+
+    Raises ``ConfigError`` with every problem of it.
+    """
+
+    planner: Annotated[Any, _some("plan")] = Field(default_factory=KeywordPlanner)
+    """``plan(task, catalogue, feedback) -> Plan``, sync or async: a callable, or an object with ``plan``."""
+    reviewer: Annotated[Any, _some("review")] = None
+    """``review(task, plan, results) -> Verdict``, likewise. ``None``: nothing is reviewed."""
+    synthesizer: Annotated[Any, _some("combine")] = None
+    """``combine(task, results) -> output``, likewise; shipped: ``Verbatim()``, ``Last()``, ``ModelSynthesizer(call)``.
+    ``None``: verbatim, every result under its subtask's id."""
+    max_parallel: Annotated[int, Field(ge=1)] = 10
+    """Attempts that run at once, of all its tasks together."""
+    max_steps: Annotated[int, Field(ge=1)] = 10
+    """Calls of planners, reviewers, synthesizers and undos that run at once, of all its tasks together. Others wait in
+    line, and their time counts from when they begin."""
+    max_iterations: Annotated[int, Field(ge=1)] = 3
+    """Reviews. After that many the best effort is returned, and marked."""
+    max_plan_attempts: Annotated[int, Field(ge=1)] = 3
+    """Plans that may be refused, each time with what is wrong, before the task fails."""
+    max_subtasks: Annotated[int, Field(ge=1)] = 50
+    """Subtasks of one plan. A plan with more is refused."""
+    context_tokens: Annotated[int, Field(ge=1)] = 100_000
+    """Tokens of one task's results that are held in memory. The rest is read from the journal when it is needed."""
+    on_failure: LadderField = DEFAULT_LADDER
+    """The ladder of workers that have none of their own."""
+    max_preemptions: field_types.Count = 3
+    """How often one subtask is interrupted for something more urgent."""
+    max_losses: Annotated[int, Field(ge=1)] = 3
+    """Processes that may die, one after the other, under an attempt, step or undo before it has failed as ``lost``."""
+    max_abandoned: Annotated[int, Field(ge=1)] = 8
+    """Stuck threads that one worker may leave behind at a time. One more parks it."""
+    step_timeout_s: field_types.StartTimeout = 300.0
+    """Seconds that one call of a planner, reviewer, synthesizer or undo may take. ``None``: no limit."""
+    count_tokens: Callable[[str], int] | None = None
+    """``count_tokens(text) -> tokens``. ``None``: an estimate that needs no vocabulary."""

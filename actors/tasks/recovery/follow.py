@@ -1,0 +1,88 @@
+"""What follows from a record of a subtask, as commands: one table for what has just been recorded and for a resume.
+
+Comes in: a record, or the folded state of a task. Goes out: commands, in the order in which they are to be carried out
+(``actors.tasks.orchestration.command_handlers`` does that). Each is harmless where it was carried out before: so an
+orchestrator that dies anywhere between a record and what follows from it loses nothing, and nothing is written twice
+for the living and for the resumed. Pure.
+
+Not in the table yet: what follows from records of the task as a whole (planning, review, its end). That is still found
+by ``TaskLifecycle.advance``, which looks at where the task stands; of an undo it is the same look, live and resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final
+
+from actors.tasks.journal.subtask_state import SubtaskState
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model import task_events
+from actors.tasks.model.task import SubtaskStatus
+
+
+class Command(Enum):
+    """What is to be done about one subtask."""
+
+    KNOW = "note that somebody has asked for it"
+    PART = "have the team let go of it that it was given to"
+    QUEUE = "put it in line"
+    ADOPT = "find out what has become of its attempt"
+    WAIT = "queue it again when its time has come"
+    HOLD = "have its result at hand"
+    ANSWER = "tell whoever asked for it how it has ended"
+    SKIP = "skip what cannot do without it"
+    LIMIT = "end the question about it when its time is up"
+    GO_ON = "do what the answer about it says, or what no answer means"
+    UNDO = "go on with undoing: this one again, the next one, or the task has ended"
+
+    __hash__ = object.__hash__  # that of an Enum is computed anew each time
+
+
+FOLLOWS: Final[dict[type[task_events.TaskEvent], tuple[Command, ...]]] = {
+    task_events.SubtaskQueued: (Command.QUEUE,),
+    task_events.SubtaskPreempted: (Command.QUEUE,),
+    task_events.SubtaskRetrying: (Command.WAIT,),
+    task_events.SubtaskSucceeded: (Command.PART, Command.HOLD, Command.ANSWER),
+    task_events.SubtaskFailed: (Command.PART, Command.ANSWER, Command.SKIP),
+    task_events.SubtaskSkipped: (Command.PART, Command.ANSWER),
+    task_events.SubtaskCancelled: (Command.PART, Command.ANSWER),
+    task_events.EscalationRaised: (Command.PART, Command.LIMIT),
+    task_events.EscalationAnswered: (Command.GO_ON,),
+    task_events.EscalationExpired: (Command.GO_ON,),
+    task_events.CompensationRetrying: (Command.UNDO,),
+    task_events.Compensated: (Command.UNDO,),
+}
+"""By the kind of a record: what follows from it for its subtask."""
+
+
+def pending(state: TaskState) -> Iterator[tuple[Command, SubtaskState]]:
+    """What is to be carried out, or perhaps once more, for a task that was folded from its journal.
+
+    Read it as you carry it out: what is carried out may change what comes next.
+    """
+    for node in list(state.nodes.values()):
+        if node.ask is not None:
+            yield Command.KNOW, node
+            if node.is_done:
+                yield Command.ANSWER, node
+        command = _of(state, node)
+        if command is not None:
+            yield command, node
+        if node.escalation is not None:
+            yield Command.LIMIT, node
+        elif node.answered is not None:
+            yield Command.GO_ON, node
+
+
+def _of(state: TaskState, node: SubtaskState) -> Command | None:
+    status = node.status
+    if status is SubtaskStatus.QUEUED:
+        return Command.QUEUE
+    if status is SubtaskStatus.RUNNING:
+        return Command.ADOPT
+    if status is SubtaskStatus.RETRYING and node.due is not None:
+        return Command.WAIT
+    if status is SubtaskStatus.SUCCEEDED:
+        return Command.HOLD
+    return Command.SKIP if node.is_done and state.ending is None else None

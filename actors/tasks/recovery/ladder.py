@@ -1,0 +1,54 @@
+"""What follows from a failed attempt: the next rung of the ladder.
+
+Comes in: the ladder, where the subtask stands on it, and how the attempt failed. Goes out: try again (with whom, and
+after how long), ask a person, or give up. What a rung does is its own (``actors.tasks.model.policy.Rung.next``): here
+they are asked one after the other. Pure: randomness is passed in, and who could take over is asked of a function.
+
+The rules (orchestration.md, point 15 and its rulings): attempts include the first; ``Failover`` starts the next worker
+with fresh tries, at the first rung; after a person's ``Approve`` or ``Respond`` one attempt is made and then it is the
+next rung's turn; a recursion is never tried again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from actors.model.spec import RandomSource
+from actors.tasks.model.outcome import Failure
+from actors.tasks.model.policy import AskPerson, Decision, GiveUp, Ladder, NextWorker, RungFacts, TryAgain
+from actors.tasks.model.task_events import LadderPosition
+
+__all__ = ["MAX_LATERS", "AskPerson", "Decision", "GiveUp", "NextWorker", "TryAgain", "asked_for", "decide"]
+
+MAX_LATERS: Final = 10
+"""How often one subtask may be put off with ``Later``."""
+
+
+def decide(
+    ladder: Ladder,
+    standing: LadderPosition,
+    failure: Failure,
+    worker: str | None,
+    next_worker: NextWorker,
+    uniform: RandomSource,
+) -> Decision:
+    """What follows from ``failure`` of an attempt that ``worker`` had."""
+    if standing.last_chance:
+        standing = replace(standing, last_chance=False, rung=standing.rung + 1, tries=0)
+    facts = RungFacts(worker, next_worker, uniform)
+    for number in range(standing.rung, len(ladder)):
+        position = standing if number == standing.rung else replace(standing, rung=number, tries=0)
+        decision = ladder[number].next(position, failure, facts)
+        if decision is not None:
+            return decision
+    return GiveUp()
+
+
+def asked_for(ladder: Ladder, standing: LadderPosition, question: str) -> AskPerson | None:
+    """What follows where a worker asked for a person itself: the next rung that asks one; None: there is none."""
+    for number in range(standing.rung + standing.last_chance, len(ladder)):
+        asks = ladder[number].ask(replace(standing, rung=number, tries=0, last_chance=False), question)
+        if asks is not None:
+            return asks
+    return None

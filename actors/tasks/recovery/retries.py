@@ -1,0 +1,210 @@
+"""The record that the end of an attempt without a result makes: it counts for nothing, or the ladder is climbed.
+
+Comes in: where the subtask stands, how its attempt has ended (``actors.tasks.recovery.classify`` says what that means),
+and what is known of workers. Goes out: the one record that this makes. Pure: nothing is started, and no orchestrator is
+known here. What the ladder says is decided in ``actors.tasks.recovery.ladder``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from actors.model.errors import Failed, Later
+from actors.model.spec import RandomSource
+from actors.tasks.journal.subtask_state import UNBEGUN, UNWANTED, SubtaskState
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model import task_events
+from actors.tasks.model.event_base import Draft, draft
+from actors.tasks.model.outcome import Failure, FailureKind
+from actors.tasks.model.policy import Ladder
+from actors.tasks.model.task import NO_USAGE, SubtaskStatus, Usage
+from actors.tasks.recovery import ladder
+from actors.tasks.recovery.classify import NEUTRAL, Neutral
+from actors.tasks.scheduling.ready_queue import LaneKey
+from actors.tasks.scheduling.worker_registry import WorkerRegistry
+
+
+class AttemptEnd(NamedTuple):
+    """How an attempt has ended, beside its outcome."""
+
+    worker: str
+    began: bool
+    why: str | None
+    """Why it was ended from outside."""
+    usage: Usage
+    """What of it no record has yet."""
+    counted: bool
+    """The breaker of its worker has counted it."""
+
+
+class Facts(NamedTuple):
+    """What is known beside the task."""
+
+    staff: WorkerRegistry
+    ladder: Ladder
+    """The supervisor's, for workers without one."""
+    now: float
+    """Seconds since 1970."""
+    random: RandomSource
+
+
+def after(
+    state: TaskState,
+    node: SubtaskState,
+    end: AttemptEnd,
+    outcome: Failure | Neutral | Later,
+    facts: Facts,
+    *,
+    is_wanted: bool,
+) -> Draft:
+    """An attempt has ended without a result; ``is_wanted`` says whether somebody waits for its subtask."""
+    if outcome is NEUTRAL:
+        return _neutral(state, node, end, is_wanted=is_wanted)
+    if isinstance(outcome, Later):
+        if not is_wanted:
+            return _cancelled(node, end, UNWANTED, unknown=False)
+        return _later(state, node, end, outcome, facts)
+    # Where nobody waits for it any longer there will be no other attempt.
+    return failed(state, node, outcome, end, facts) if is_wanted else given_up(node, outcome, end)
+
+
+def _neutral(state: TaskState, node: SubtaskState, end: AttemptEnd, *, is_wanted: bool) -> Draft:
+    """Ended for reasons of others: it counts for nothing, and goes on as soon as it can."""
+    if state.ending is not None:
+        return _cancelled(node, end, state.ending.kind, unknown=end.began)
+    if not is_wanted:
+        return _cancelled(node, end, UNWANTED, unknown=end.began)
+    if end.why == "preempt" and end.began:
+        return draft(task_events.SubtaskPreempted, node.id, end.worker, end.usage)
+    ended = "nobody waited for it, and somebody does again" if end.why == "withdrawn" else f"{end.worker} was stopped"
+    return draft(task_events.SubtaskQueued, node.id, ended if end.began else UNBEGUN, end.usage)
+
+
+def _cancelled(node: SubtaskState, end: AttemptEnd, reason: str, *, unknown: bool) -> Draft:
+    return draft(task_events.SubtaskCancelled, node.id, reason, unknown, end.usage)
+
+
+def _later(state: TaskState, node: SubtaskState, end: AttemptEnd, later: Later, facts: Facts) -> Draft:
+    laters = node.standing.laters + 1
+    if laters > ladder.MAX_LATERS:
+        most = ladder.MAX_LATERS
+        error = Failed(f"{end.worker} has put it off {laters} times; {most} are the most for one subtask")
+        return failed(state, node, Failure(FailureKind.FAILED, error, retryable=False), end, facts)
+    due = facts.now + max(0.0, float(later.after_s))
+    return _again(node, end, "later", "not now", due, replace(node.standing, laters=laters))
+
+
+def failed(state: TaskState, node: SubtaskState, failure: Failure, end: AttemptEnd | None, facts: Facts) -> Draft:
+    """An attempt has failed, or (with no ``end``) could not even be made: the ladder says what follows."""
+    if state.ending is not None:
+        return given_up(node, failure, end)
+    if failure.kind is FailureKind.REJECTED and end is not None and not failure.over_budget:
+        standing = replace(node.standing, rejected=(*node.standing.rejected, end.worker), target=None)
+        return _again(node, end, FailureKind.REJECTED.value, failure.text, facts.now, standing)
+    if failure.kind is FailureKind.ESCALATED:
+        rungs = _ladder_of(node, _worker_of(node, end), facts)
+        asked = ladder.asked_for(rungs, node.standing, failure.question)
+        if asked is not None:
+            return _escalated(state, node, failure, end, asked, facts)
+    return climbed(state, node, failure, end, facts, node.standing)
+
+
+def climbed(
+    state: TaskState,
+    node: SubtaskState,
+    failure: Failure,
+    end: AttemptEnd | None,
+    facts: Facts,
+    standing: task_events.LadderPosition,
+) -> Draft:
+    """Climb the ladder from ``standing``."""
+    lane = LaneKey(node.spec.worker, None if node.spec.worker is not None else node.spec.capability)
+
+    def successor(tried: tuple[str, ...]) -> str | None:
+        return facts.staff.successor(lane, tried, standing.rejected, facts.now)
+
+    worker = node.worker if failure.kind is FailureKind.UNANSWERED else _worker_of(node, end)
+    rungs = _ladder_of(node, worker, facts)
+    decision = ladder.decide(rungs, standing, failure, worker, successor, facts.random)
+    if isinstance(decision, ladder.TryAgain):
+        feedback = failure.text if failure.kind is FailureKind.INVALID else ""
+        due = facts.now + decision.delay_s
+        return _again(node, end, failure.kind.value, failure.text, due, decision.standing, feedback=feedback)
+    if isinstance(decision, ladder.AskPerson):
+        return _escalated(state, node, failure, end, decision, facts)
+    return given_up(node, failure, end)
+
+
+def given_up(node: SubtaskState, failure: Failure, end: AttemptEnd | None) -> Draft:
+    """Nothing is left to try."""
+    worker = end.worker if end is not None else node.worker
+    number = max(node.attempt, node.made + (end is not None or node.status is SubtaskStatus.QUEUED))
+    said = (failure.kind.value, failure.text, _usage(end), end is not None and end.counted)
+    return draft(task_events.SubtaskFailed, node.id, worker, number, *said)
+
+
+def _worker_of(node: SubtaskState, end: AttemptEnd | None) -> str | None:
+    return end.worker if end is not None else node.standing.target or node.spec.worker
+
+
+def _usage(end: AttemptEnd | None) -> Usage:
+    return end.usage if end is not None else NO_USAGE
+
+
+def _ladder_of(node: SubtaskState, worker: str | None, facts: Facts) -> Ladder:
+    """Of the worker that it was first given to, or would be; of the supervisor where that has none."""
+    spec, standing = node.spec, node.standing
+    given = (*standing.tried, *(act.worker for act in node.acts or () if act.worker not in standing.rejected))
+    first = given[0] if given else worker
+    if first is None:
+        able = facts.staff.primaries(LaneKey(spec.worker, spec.capability))
+        first = next((entry.id for entry in able), None)
+    entry = facts.staff.get(first)
+    own = entry.executable.on_failure if entry is not None else None
+    return tuple(own if own is not None else facts.ladder)
+
+
+def _again(
+    node: SubtaskState,
+    end: AttemptEnd | None,
+    kind: str,
+    text: str,
+    due: float,
+    standing: task_events.LadderPosition,
+    *,
+    feedback: str = "",
+) -> Draft:
+    """There will be another attempt."""
+    return draft(
+        task_events.SubtaskRetrying,
+        node.id,
+        end.worker if end is not None else None,
+        node.made + (kind != FailureKind.UNANSWERED.value),  # that was a question, and no attempt
+        kind,
+        text,
+        due,
+        standing,
+        _usage(end),
+        feedback,
+        end is not None and end.counted,
+    )
+
+
+def _escalated(
+    state: TaskState, node: SubtaskState, failure: Failure, end: AttemptEnd | None, ask: ladder.AskPerson, facts: Facts
+) -> Draft:
+    """A person is asked what is to be done about it."""
+    return draft(
+        task_events.EscalationRaised,
+        node.id,
+        f"{state.id}:{node.id}:{state.raised + 1}",
+        ask.question or f"{node.id} failed. What now?",
+        failure.text,
+        None if ask.timeout_s is None else facts.now + ask.timeout_s,
+        ask.standing,
+        usage=_usage(end),
+        kind=failure.kind.value,
+        worker=end.worker if end is not None else None,
+        counted=end is not None and end.counted,
+    )

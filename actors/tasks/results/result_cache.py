@@ -1,0 +1,106 @@
+"""What an orchestrator holds of its tasks' results, and what it reads again from the journal when it needs it.
+
+The most that is held of one task is its ``context_tokens`` (see ``actors.tasks.results.result_budget``). A result that
+was let go is marked in its node and stays in the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.tasks.journal.fold import fold
+from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, act_of
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model import task_events
+from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.results.result_budget import NEEDED, RESULT, SUMMARY, ResultBudget, summary_of
+from actors.tasks.results.tokens import estimate_tokens, tokens_of
+
+if TYPE_CHECKING:
+    from actors.tasks.orchestration.orchestrator import Orchestrator
+
+SMALL_CHARS: Final = 64
+"""A result that is a text of at most so many characters is held as it is, and measured roughly."""
+
+
+class Evicted:
+    """Stands for a result that is not held; a short cut of it is."""
+
+    __slots__ = ("summary",)
+
+    def __init__(self, summary: str) -> None:
+        self.summary = summary
+
+
+_BEFORE: Final = Evicted("")
+"""The result of an act that was revised: only its undo may want it once more."""
+
+
+class ResultCache:
+    """The results that are held, by task."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._to = orchestrator
+        self._limit = orchestrator.settings.context_tokens
+        self._stores: dict[str, ResultBudget] = {}
+        self._let_go: set[str] = set()
+        """Tasks of which something is not held."""
+
+    def hold(self, state: TaskState, node: SubtaskState) -> None:
+        """A new result; older and less important ones may have to go for it."""
+        store = self._stores.get(state.id)
+        if store is None:
+            store = self._stores[state.id] = ResultBudget(self._limit)
+            store.pin("goal", estimate_tokens(state.task.goal))
+            if state.plan is not None:
+                store.pin("plan", sum(estimate_tokens(spec.instruction) for spec in state.plan.subtasks))
+        for act in (node.acts or ())[:-1]:
+            act.result = _BEFORE if act.done else None
+        value = node.value
+        small = value is None or (type(value) is str and len(value) <= SMALL_CHARS)
+        tokens = node.tokens  # by the user's counter, which has run where the result was made
+        if tokens is None:
+            tokens = len(value or "") // 4 + 1 if small else tokens_of(value)
+        store.put(node.id, tokens, NEEDED if node.wanted else RESULT)
+        for id_ in node.spec.depends_on:
+            if not state.nodes[id_].wanted:
+                store.importance(id_, RESULT)
+        if store.excess():
+            self._evict_some(state, store)
+
+    def _evict_some(self, state: TaskState, store: ResultBudget) -> None:
+        for id_ in store.evict():
+            node = state.nodes.get(id_)
+            if node is not None and not isinstance(node.value, Evicted):
+                self._let_go.add(state.id)
+                node.value = Evicted(summary_of(node.value))
+                for act in node.acts or ():
+                    act.result = node.value if act.done else None
+                store.put(f"summary of {id_}", estimate_tokens(node.value.summary), SUMMARY)
+
+    def results(self, state: TaskState, ids: Sequence[str]) -> dict[str, Any]:
+        """The results of these subtasks, those that there are; read again where let go. Nobody changes them."""
+        nodes = [(id_, node) for id_ in ids if (node := state.nodes[id_]).status is SubtaskStatus.SUCCEEDED]
+        if state.id not in self._let_go or not any(isinstance(node.value, Evicted) for _, node in nodes):
+            return {id_: node.value for id_, node in nodes}
+        kept = kept_results(self._to.store.read(state.id))
+        return {id_: kept[id_] if isinstance(node.value, Evicted) else node.value for id_, node in nodes}
+
+    def result_of(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
+        """The one result that an undo gets: that of its act, which need not be the last one of its subtask."""
+        if not isinstance(act.result, Evicted):
+            return act.result
+        then = fold(state.id, self._to.store.read(state.id)).nodes[node.id]
+        kept = act_of(then, act.worker, act.number)
+        return kept.result if kept is not None else None
+
+    def forget(self, state: TaskState) -> None:
+        """The task is over: what its report shows is read where it is not held."""
+        self._stores.pop(state.id, None)
+        self._let_go.discard(state.id)
+
+
+def kept_results(records: Sequence[Any]) -> dict[str, Any]:
+    """The last result of each subtask, from a journal."""
+    return {each.subtask: each.value for each in records if isinstance(each, task_events.SubtaskSucceeded)}

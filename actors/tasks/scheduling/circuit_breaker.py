@@ -1,0 +1,174 @@
+"""The circuit breaker of one worker: pure, the time is passed in, and no lock is held while an attempt runs.
+
+Comes in: that an attempt starts, and how it ended. Goes out: whether the next one is admitted. Three states: closed
+(work is admitted), open (none is, until the cooldown is over), half_open (one attempt at a time is let through: the
+probe). It opens on a number of failures within the window that is also a share of what ended there: bad input is not a
+bad worker. The attempts of one subtask count once, so whoever tells an end also says when that subtask's last failure
+was counted. The one who starts an attempt keeps its token until its end, so that a late end from before a trip is told
+apart from the end of the probe. This module must never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Literal, TypeAlias, get_args
+
+from actors.tasks.model.policy import Breaker
+
+BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
+
+_SLICES = 10
+"""Of the window: so exactly is it known what ended within it. The failures themselves are known by their times."""
+_UNKNOWN_START = 0
+"""The token of an attempt that was not admitted: its end changes nothing."""
+
+
+class CircuitBreaker:
+    """Decides whether a worker gets work, after a ``Breaker``. Times are seconds of any one clock that goes forward."""
+
+    __slots__ = ("_closed_at", "_generation", "_probing", "ended", "failures", "opened_at", "policy", "state")
+
+    def __init__(self, policy: Breaker) -> None:
+        self.policy = policy
+        self.state: BreakerState = "closed"
+        self.failures: tuple[float, ...] = ()
+        """When, the oldest first; never more than ``failure_threshold``. Those outside the window go at the next."""
+        self.ended: list[list[float]] = []
+        """What ended within the window, in slices of it: since when, how many, how many of them failed."""
+        self.opened_at: float | None = None
+        """When it opened for the last time; None while it is closed."""
+        self._generation = _UNKNOWN_START + 1
+        self._probing = False
+        self._closed_at = -math.inf
+        """When it was closed for the last time: failures before that are forgotten."""
+
+    def admits(self, now: float) -> bool:
+        """Whether an attempt may start at ``now``. Changes nothing."""
+        if self.state == "closed":
+            return True
+        return not self._probing and now >= self._due()
+
+    def begin(self, now: float) -> int:
+        """Start an attempt, and give the token that its end needs.
+
+        Where the breaker is not closed and admits, the attempt is the probe and the state half_open. Where it does not
+        admit, the attempt counts for nothing, however it ends.
+        """
+        if not self.admits(now):
+            return _UNKNOWN_START
+        if self.state != "closed":
+            self.state = "half_open"
+            self._probing = True
+        return self._generation
+
+    def succeeded(self, token: int, now: float, counted: float | None = None) -> bool:
+        """End an attempt well; True when state or failures changed. A probe closes the breaker, failures forgotten.
+
+        While it is closed a success forgets no failure: only the window does.
+
+        Args:
+            token: what ``begin`` gave.
+            now: the time.
+            counted: when the last failure of the same subtask was counted; None: none was.
+        """
+        if token != self._generation:
+            return False
+        if self._probing:
+            self._turn("closed", None)
+            self._closed_at, self.failures, self.ended = now, (), []
+            return True
+        if not self._has_counted(counted, now):
+            self._note(now, failed=False)
+        return False
+
+    def failed(self, token: int, now: float, counted: float | None = None) -> bool:
+        """End an attempt with a failure that counts; True when state or failures changed.
+
+        One failure too many opens the breaker, and so does that of a probe: each time for a whole cooldown. The
+        arguments are those of ``succeeded``.
+        """
+        if token != self._generation or (not self._probing and self._has_counted(counted, now)):
+            return False
+        most = self.policy.failure_threshold
+        oldest = now - self.policy.window_s
+        self.failures = (*(at for at in self.failures if at >= oldest), now)[-most:]
+        self._note(now, failed=True)
+        if self._probing or (len(self.failures) == most and self._is_so_often()):
+            self._turn("open", now)
+        return True
+
+    def _has_counted(self, counted: float | None, now: float) -> bool:
+        """Whether a failure of the same subtask is among those that there are."""
+        return counted is not None and counted >= max(now - self.policy.window_s, self._closed_at)
+
+    def _note(self, now: float, *, failed: bool) -> None:
+        """One more has ended; what is older than the window goes."""
+        width, ended = self.policy.window_s / _SLICES, self.ended
+        if not ended or now >= ended[-1][0] + width:
+            oldest = now - self.policy.window_s
+            ended[:] = [each for each in ended if each[0] + width > oldest]
+            ended.append([now, 0, 0])
+        ended[-1][1] += 1
+        ended[-1][2] += failed
+
+    def _is_so_often(self) -> bool:
+        """Whether so many of those that ended within the window have failed."""
+        return sum(each[2] for each in self.ended) >= self.policy.failure_rate * sum(each[1] for each in self.ended)
+
+    def neutral(self, token: int, now: float) -> bool:  # noqa: ARG002 - the three ends are told in the same way
+        """End an attempt that says nothing of the worker: cancelled, preempted. False: no state and no failure changes.
+
+        A probe is given back: the next attempt is admitted at once.
+        """
+        if token == self._generation and self._probing:
+            self._turn("half_open", self.opened_at)
+        return False
+
+    def retry_in_s(self, now: float) -> float:
+        """Seconds until the next attempt could be admitted; 0.0 when it would be now.
+
+        Waiting exactly so long is enough. While a probe is under way, the whole cooldown: the wait if it fails now.
+        """
+        if self.admits(now):
+            return 0.0
+        if self._probing:
+            return self.policy.cooldown_s
+        due = self._due()
+        wait = due - now
+        while now + wait < due:
+            wait = math.nextafter(wait, math.inf)
+        return wait
+
+    def restore(
+        self,
+        state: str,
+        failures: Iterable[float],
+        opened_at: float | None,
+        ended: Iterable[Iterable[float]] = (),
+    ) -> None:
+        """Go on from what a ``BreakerChanged`` kept. A probe that was under way is given back; no old token counts.
+
+        One of before there was ``ended`` knows only of failures.
+
+        Raises ``ValueError`` for a state that there is not.
+        """
+        known = {each: each for each in get_args(BreakerState)}
+        if state not in known:
+            raise ValueError(f"{state!r} is no state of a breaker. Use one of {', '.join(known)}.")
+        self._turn(known[state], None if state == "closed" else opened_at)
+        self.failures = tuple(sorted(failures))[-self.policy.failure_threshold :]
+        self.ended = [list(each) for each in ended] or [[at, 1, 1] for at in self.failures]
+
+    def _due(self) -> float:
+        """When the cooldown is over. In half_open it is; an unknown moment is long ago."""
+        if self.state == "half_open" or self.opened_at is None:
+            return -math.inf
+        return self.opened_at + self.policy.cooldown_s
+
+    def _turn(self, state: BreakerState, opened_at: float | None) -> None:
+        """Enter a state with no probe under way; from here on no older token counts."""
+        self.state = state
+        self.opened_at = opened_at
+        self._probing = False
+        self._generation += 1

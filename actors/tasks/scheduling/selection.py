@@ -1,0 +1,145 @@
+"""Who is given the next subtask of a lane. Pure, but for looking at the registry.
+
+The rules (orchestration.md, points 10, 11, 16): among those who can do it, run and whose breaker admits, the one with
+the fewest attempts; backups only where no primary admits; nobody who waits for this task himself. An open breaker puts
+off and does not use up: where nobody admits, the lane waits for the first who does, and no attempt is made of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from actors.model.errors import RecursionDetectedError, Rejected
+from actors.tasks.journal.subtask_state import SubtaskState
+from actors.tasks.model.outcome import Failure, FailureKind
+from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.scheduling.ready_queue import LaneKey
+from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
+
+if TYPE_CHECKING:
+    from actors.tasks.journal.task_state import TaskState
+    from actors.tasks.orchestration.orchestrator import Orchestrator
+
+_NOBODY = Failure(FailureKind.NOBODY, NoCapableWorkerError("", (), ()))
+
+
+def lane_of(state: TaskState, node: SubtaskState, path: str) -> LaneKey:
+    """The lane in which a subtask waits."""
+    standing, spec = node.standing, node.spec
+    if not standing.rejected and not standing.tried and not state.chain and not node.lineage:
+        return LaneKey(spec.worker, None if spec.worker is not None else spec.capability)
+    without = {*standing.rejected, *waiting_for(state, node, path)}
+    without.update(standing.tried)  # also where whoever took over said that it is not theirs: nobody has fresh tries
+    if standing.target is not None and standing.target not in without:
+        return LaneKey(standing.target, spec.capability if spec.worker is None else None, tuple(sorted(without)))
+    return LaneKey(spec.worker, None if spec.worker is not None else spec.capability, tuple(sorted(without)))
+
+
+def waiting_for(state: TaskState, node: SubtaskState, path: str) -> set[str]:
+    """Ids of siblings that wait for this subtask: one that they would have to do could never be done."""
+    chain = chain_of(state, node)
+    prefix = f"{path}/"
+    return {each[len(prefix) :].partition("/")[0] for each in chain if each.startswith(prefix)}
+
+
+def chain_of(state: TaskState, node: SubtaskState) -> tuple[str, ...]:
+    """Paths of those who wait for a subtask, the first asker first."""
+    return node.chain or state.chain
+
+
+def choose_worker(staff: WorkerRegistry, key: LaneKey, now: float) -> RegistryEntry | Failure | None:
+    """Who takes the next one of a lane; None: those who could are busy or put it off, and the lane waits for them."""
+    primaries = staff.primaries(key)
+    found = _among(primaries, now)  # first, and alone: one who can do it has room most of the time
+    if isinstance(found, RegistryEntry):
+        return found
+    asked = primaries
+    if found is not _Wait.BUSY:
+        asked, is_put_off = [*primaries], found is _Wait.BREAKER
+        for entries in _further(staff, key, primaries):
+            asked += entries
+            found = _among(entries, now)
+            if isinstance(found, RegistryEntry):
+                return found
+            if found is _Wait.BUSY:
+                break
+            is_put_off = is_put_off or found is _Wait.BREAKER
+        else:
+            if not is_put_off:
+                return _NOBODY
+    for entry in asked:  # also those that are down, or refused: they may be the first to be free
+        entry.lanes.add(key)
+    return None
+
+
+def _in_turn(staff: WorkerRegistry, key: LaneKey) -> Iterator[list[RegistryEntry]]:
+    """Who is asked, group by group: the next one only where nobody of those before admits."""
+    primaries = staff.primaries(key)
+    yield primaries
+    yield from _further(staff, key, primaries)
+
+
+def _further(staff: WorkerRegistry, key: LaneKey, primaries: list[RegistryEntry]) -> Iterator[list[RegistryEntry]]:
+    """Those after the first group."""
+    yield staff.backups(primaries, key.without)
+    if key.worker is not None and key.capability is not None:
+        without = tuple(sorted({*key.without, key.worker}))
+        others = staff.primaries(LaneKey(None, key.capability, without))
+        yield others
+        yield staff.backups(others, without)
+
+
+class _Wait(Enum):
+    """Why nobody of a group is given it."""
+
+    BUSY = "busy"
+    BREAKER = "breaker"
+    NOBODY = "nobody"
+
+
+def _among(entries: list[RegistryEntry], now: float) -> RegistryEntry | _Wait:
+    best: RegistryEntry | None = None
+    refused = waits = False
+    for entry in entries:
+        if entry.is_gone:
+            continue
+        if not entry.admits(now):
+            refused = True
+        elif not entry.has_room():
+            waits = True
+        elif best is None or len(entry.attempts) < len(best.attempts):
+            best = entry
+    if best is not None:
+        return best
+    return _Wait.BUSY if waits else _Wait.BREAKER if refused else _Wait.NOBODY
+
+
+def put_off(staff: WorkerRegistry, key: LaneKey, now: float) -> str:
+    """Why a lane waits where nobody who could serve it admits: ``breaker of x open, probe in 12 s``; else nothing."""
+    asked = [entry for entries in _in_turn(staff, key) for entry in entries if not entry.is_gone]
+    waits = [(entry.breaker.retry_in_s(now), entry.id) for entry in asked if entry.breaker and not entry.admits(now)]
+    if not waits or len(waits) < len(asked):
+        return ""
+    names = ", ".join(dict.fromkeys(id_ for _, id_ in waits))
+    return f"breaker of {names} open, probe in {math.ceil(min(waits)[0])} s"
+
+
+def no_worker_failure(state: TaskState, node: SubtaskState, to: Orchestrator) -> Failure:
+    """Why there is nobody for a subtask."""
+    spec, staff = node.spec, to.staff
+    wanted = spec.worker or spec.capability or spec.id
+    able = staff.primaries(LaneKey(spec.worker, spec.capability))
+    waiting = waiting_for(state, node, to.path)
+    if waiting and any(entry.id in waiting for entry in able):
+        target = next(entry.path for entry in able if entry.id in waiting)
+        error = RecursionDetectedError((*chain_of(state, node), target))
+        return Failure(FailureKind.RECURSION, error, retryable=False)
+    if node.standing.rejected:
+        said, last = ", ".join(node.standing.rejected), node.error.removeprefix("Rejected: ")
+        text = f"{said} said that it is not theirs, and there is nobody else. Last: {last}"
+        return Failure(FailureKind.REJECTED, Rejected(text))
+    known = tuple(name for entry in staff for name in (entry.id, *sorted(entry.executable.capabilities)))
+    return Failure(FailureKind.NOBODY, NoCapableWorkerError(state.id, (wanted,), known), retryable=False)

@@ -1,0 +1,52 @@
+"""Workers that wait for each other's capacity: found when one more is about to wait.
+
+A worker takes one attempt at a time, and an attempt that waits in ``context.ask`` keeps its worker. So A may wait for B
+while B, for somebody else, waits for A: no ancestry shows it, since the two belong to different chains. Pure.
+
+A wait is *hopeless* where everybody who could do it is busy with attempts that wait hopelessly themselves; what is
+assumed hopeless on the way round a circle stays so if nothing breaks the circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+AskT = TypeVar("AskT")
+AttemptT = TypeVar("AttemptT")
+
+
+def find_wait_cycle(
+    ask: AskT,
+    holders: Callable[[AskT], Iterable[AttemptT] | None],
+    waits_for: Callable[[AttemptT], Iterable[AskT] | None],
+    name: Callable[[AttemptT], str],
+) -> tuple[str, ...]:
+    """The chain of those who wait for each other if ``ask`` can never be served; empty where it can.
+
+    Args:
+        ask: what is to be waited for.
+        holders: the attempts that keep everybody busy who could do an ask; None where somebody has room, or it runs.
+        waits_for: what an attempt waits for; None where it does not wait.
+        name: of the worker of an attempt, for the chain.
+    """
+    seen: set[int] = set()
+    chain: list[str] = []
+
+    def is_stuck(wanted: AskT) -> bool:
+        busy = holders(wanted)
+        if busy is None:
+            return False
+        return all(waits_in_vain(attempt) for attempt in busy)
+
+    def waits_in_vain(attempt: AttemptT) -> bool:
+        if id(attempt) in seen:
+            return True
+        seen.add(id(attempt))
+        wanted = waits_for(attempt)
+        if wanted is None:
+            return False
+        chain.append(name(attempt))
+        return all(is_stuck(each) for each in wanted)
+
+    return tuple(chain) if is_stuck(ask) and chain else ()

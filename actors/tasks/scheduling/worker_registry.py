@@ -1,0 +1,262 @@
+"""The registry as its orchestrator keeps it: who can be given work, who has how much, who could take over.
+
+It is a fold over what the supervisor tells (``RegistrySnapshot``, ``WorkerChanged``), never a look at a supervisor's
+own table, which may be in the middle of a decision. Only the orchestrator touches it, so there is no lock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from actors.model.child_state import State
+from actors.model.spec import ChildSpec, DispatcherKind, SupervisorRecipe, WorkerRecipe
+from actors.tasks.model.executable import Executable, ExecutableInfo
+from actors.tasks.model.outcome import is_one_of
+from actors.tasks.orchestration.messages import WorkerChanged
+from actors.tasks.scheduling.circuit_breaker import CircuitBreaker
+from actors.tasks.scheduling.ready_queue import LaneKey
+
+if TYPE_CHECKING:
+    from actors.messaging.mailbox import Mailbox
+    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.model.outcome import Failure
+
+_BEST_FIRST: tuple[State, ...] = ("running", "restarting", "stopped", "parked")
+
+
+class RegistryEntry:
+    """One worker, pool or team."""
+
+    def __init__(self, id_: str, path: str, spec: ChildSpec, executable: Executable) -> None:
+        self.id = id_
+        self.path = path
+        self.spec = spec
+        self.executable = executable
+        self.is_team = isinstance(spec.recipe, SupervisorRecipe)
+        self.size = 1
+        if isinstance(spec.recipe, SupervisorRecipe) and spec.recipe.settings is not None:
+            self.size = spec.recipe.settings.max_parallel
+        self.is_async = isinstance(spec.recipe, WorkerRecipe) and spec.recipe.where is DispatcherKind.LOOP
+        self.adapter: TypeAdapter[Any] | None = None if executable.output is None else TypeAdapter(executable.output)
+        self.breaker = None if executable.breaker is None else CircuitBreaker(executable.breaker)
+        self.breaker_at = 0.0
+        """When something of it was recorded last, by an earlier incarnation of the orchestrator."""
+        self.members: dict[str, State] = {}
+        """Of a pool each; else itself."""
+        self.boxes: dict[str, Mailbox] = {}
+        self.free: dict[Mailbox, None] = {}
+        """Members that are up and have nothing."""
+        self.attempts: dict[str, Attempt] = {}
+        """Those that it has now, by key."""
+        self.updates_seen: Counter[str] = Counter()
+        """How often a member was heard of."""
+        self.lanes: set[LaneKey] = set()
+        """Lanes that wait until it is free."""
+
+    def __repr__(self) -> str:
+        return f"<RegistryEntry {self.path} {self.state} load={len(self.attempts)}>"
+
+    @property
+    def state(self) -> State:
+        """Of a pool the best of its members."""
+        states = set(self.members.values())
+        return next((state for state in _BEST_FIRST if state in states), "stopped")
+
+    @property
+    def is_up(self) -> bool:
+        """Some of it runs."""
+        return "running" in self.members.values()
+
+    @property
+    def is_gone(self) -> bool:
+        """None of it will run again by itself."""
+        states = self.members.values()
+        return "running" not in states and "restarting" not in states
+
+    def info(self, now: float) -> ExecutableInfo:
+        """Its row. A breaker whose cooldown is over waits for a probe, so nobody need pass it over any longer."""
+        executable = self.executable
+        breaker = None if self.breaker is None else self.breaker.state
+        if self.breaker is not None and breaker == "open" and self.breaker.admits(now):
+            breaker = "half_open"
+        return ExecutableInfo(
+            id=self.id,
+            path=self.path,
+            type=executable.type,
+            description=executable.description,
+            capabilities=executable.capabilities,
+            input_schema=executable.input_schema,
+            output_schema=executable.output_schema,
+            state=self.state,
+            breaker=breaker,
+            load=len(self.attempts),
+            size=self.size if self.is_team else max(1, len(self.members)),
+            backup=executable.backup,
+            estimate=executable.estimate,
+        )
+
+    # -- its members ---------------------------------------------------------------------------------------
+
+    def change(self, path: str, state: State | None, box: Mailbox) -> None:
+        """A member stands somewhere else now."""
+        was = self.members.get(path)
+        self.updates_seen[path] += 1
+        if state is None:
+            self.members.pop(path, None)
+        else:
+            self.members[path] = state
+            self.boxes[path] = box
+        if self.is_team:
+            return
+        if state == "running" and was != "running":
+            if not any(attempt.member is box for attempt in self.attempts.values()):
+                self.free[box] = None
+        elif state != "running":
+            self.free.pop(box, None)
+
+    def admits(self, now: float) -> bool:
+        """Whether its breaker lets it have work."""
+        return self.breaker is None or self.breaker.admits(now)
+
+    def counts(self, failure: Failure) -> bool:
+        """Whether a failure says something of it, and not only of the request."""
+        return failure.counts and not is_one_of(type(failure.error), self.executable.expected)
+
+    def has_room(self) -> bool:
+        """Whether it could begin one more now."""
+        if self.is_team:
+            return self.is_up and len(self.attempts) < self.size
+        return bool(self.free)
+
+    def assign(self, attempt: Attempt) -> Mailbox | None:
+        """The mailbox that the attempt goes to, which is taken by it; a team has its orchestrator's."""
+        self.attempts[attempt.key] = attempt
+        if self.is_team:
+            return None
+        attempt.member, _ = self.free.popitem()
+        attempt.news = self.updates_seen[attempt.member.path]
+        return attempt.member
+
+    def reassign(self, attempt: Attempt) -> None:
+        """An attempt that it has already, from before this incarnation of the orchestrator."""
+        self.attempts[attempt.key] = attempt
+        if attempt.member is not None:
+            self.free.pop(attempt.member, None)
+            attempt.news = self.updates_seen[attempt.member.path]
+
+    def release(self, attempt: Attempt) -> None:
+        """The attempt is over."""
+        if self.attempts.pop(attempt.key, None) is None or self.is_team:
+            return
+        box = attempt.member
+        if box is not None and self.members.get(box.path) == "running":
+            self.free[box] = None
+
+    def mark_unavailable(self, attempt: Attempt) -> None:
+        """A member's mailbox refused: its supervisor has decided something that, if nothing was, is yet to be heard."""
+        box = attempt.member
+        if box is not None and self.members.get(box.path) == "running" and self.updates_seen[box.path] == attempt.news:
+            self.change(box.path, "restarting", box)
+
+
+class WorkerRegistry:
+    """All of them."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, RegistryEntry] = {}
+        self._able: dict[str, list[RegistryEntry]] = {}
+        """By capability."""
+
+        self._gone: dict[str, RegistryEntry] = {}
+        """Those that are listed no longer: what they did may still have to be undone."""
+
+    def __iter__(self) -> Iterator[RegistryEntry]:
+        return iter(self.entries.values())
+
+    def get(self, id_: str | None) -> RegistryEntry | None:
+        """The worker of this id."""
+        return None if id_ is None else self.entries.get(id_)
+
+    def get_including_removed(self, id_: str) -> RegistryEntry | None:
+        """The worker of this id, also where it is no longer listed."""
+        return self.entries.get(id_) or self._gone.get(id_)
+
+    def hear(self, change: WorkerChanged) -> RegistryEntry | None:
+        """A child stands somewhere else now; the worker, pool or team that it is, or was, a part of."""
+        executable = change.spec.registration
+        if executable is None:
+            return None
+        id_ = change.spec.id
+        entry = self.entries.get(id_)
+        if entry is None or entry.spec is not change.spec:
+            if change.state is None:
+                return entry
+            if entry is not None:
+                self._remove(entry)
+            path = change.path if change.spec.pool is None else change.path.rpartition("#")[0]
+            entry = self.entries[id_] = RegistryEntry(id_, path, change.spec, executable)
+            for capability in executable.capabilities:
+                self._able.setdefault(capability, []).append(entry)
+        entry.change(change.path, change.state, change.mailbox)
+        if not entry.members:
+            self._remove(entry)
+        return entry
+
+    def _remove(self, entry: RegistryEntry) -> None:
+        if self.entries.get(entry.id) is entry:
+            del self.entries[entry.id]
+            self._gone[entry.id] = entry
+        for capability in entry.executable.capabilities:
+            able = self._able.get(capability, [])
+            if entry in able:
+                able.remove(entry)
+            if not able:
+                self._able.pop(capability, None)
+
+    # -- who could do it -----------------------------------------------------------------------------------
+
+    def able(self, capability: str) -> list[RegistryEntry]:
+        """All that have a capability."""
+        return self._able.get(capability, [])
+
+    def primaries(self, key: LaneKey) -> list[RegistryEntry]:
+        """Who is asked first: not those who are only somebody's backup, as long as there are others."""
+        if key.worker is not None:  # a capability is then that of others, should its breaker be open
+            entry = self.entries.get(key.worker)
+            return [] if entry is None or entry.id in key.without else [entry]
+        able = self.able(key.capability or "")
+        if len(able) == 1 and not key.without:
+            return able
+        able = [entry for entry in able if entry.id not in key.without]
+        backups = {entry.executable.backup for entry in able}
+        return [entry for entry in able if entry.id not in backups] or able
+
+    def backups(self, primaries: Iterable[RegistryEntry], without: Iterable[str]) -> list[RegistryEntry]:
+        """Their backups, and the backups of those, each once."""
+        out, found = set(without), []
+        left = list(primaries)
+        seen = {entry.id for entry in left}
+        while left:
+            backup = self.get(left.pop(0).executable.backup)
+            if backup is not None and backup.id not in seen:
+                seen.add(backup.id)
+                left.append(backup)
+                if backup.id not in out:
+                    found.append(backup)
+        return found
+
+    def successor(self, key: LaneKey, tried: tuple[str, ...], rejected: tuple[str, ...], now: float) -> str | None:
+        """Who takes over when ``tried`` have used up their tries: another one that can do it, else a backup.
+
+        One whose breaker is open only where there is no other: work waits for it.
+        """
+        out = {*tried, *rejected}
+        worked = [entry for id_ in tried if (entry := self.get(id_)) is not None]
+        candidates = [*self.primaries(key), *self.backups([*self.primaries(key), *worked], out)]
+        able = [entry for entry in candidates if entry.id not in out and not entry.is_gone]
+        best = next((entry for entry in able if entry.admits(now)), able[0] if able else None)
+        return best.id if best is not None else None

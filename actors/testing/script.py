@@ -1,0 +1,117 @@
+"""Steps of a scripted call, and how each is made to happen, on a thread or on an event loop.
+
+Comes in: a step, and the arguments of the call. Goes out: the value of the call, or what it raises. The scripts are
+kept by ``actors.testing.scripted_executable`` and ``actors.testing.fake_model``.
+
+=======================  =============================================================================================
+any value                is the result, ``Done(value, usage=...)`` too
+an exception, its class  is raised: ``ValueError("no")``, the signals ``Failed``, ``Rejected``, ``Later``, ``Escalated``
+``Crash("why")``         the worker dies of it, whatever it is and whatever is ``expected=``
+``Hang()``               hangs until released (then the echo), asked to stop, or cancelled; ``deaf=True``: only released
+``Slow(0.5)``            half a second on the tree's clock, then the echo; ``Slow(0.5, then=step)`` goes on so
+``InTurn(a, b, c)``      one after the other; the result is that of the last one
+``Echo()``               the instruction is the result
+a function               is called with what the call was given, and says what happens: ``def step(task, context): ...``
+=======================  =============================================================================================
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+from actors.messaging.worker_api import sleep
+from actors.testing.faulty_workers import Hang, sleep_on_clock
+
+
+class Echo:
+    """Step: the first argument of the call (of an attempt: its instruction) is the result."""
+
+    def __repr__(self) -> str:
+        return "Echo()"
+
+
+ECHO: Final = Echo()
+
+
+class Crash:
+    """Step: the worker dies, as of a ``SystemExit``, which nothing makes a failure."""
+
+    def __init__(self, why: str = "a scripted crash") -> None:
+        self.why = why
+
+    def __repr__(self) -> str:
+        return "Crash()"
+
+
+class Slow:
+    """Step: it takes ``seconds`` on the tree's clock (less where a thread's worker is asked to stop), then ``then``."""
+
+    def __init__(self, seconds: float, then: object = ECHO) -> None:
+        self.seconds = seconds
+        self.then = then
+
+    def __repr__(self) -> str:
+        return f"Slow({self.seconds:g})"
+
+
+class InTurn:
+    """Step: several, one after the other, up to the first that raises."""
+
+    def __init__(self, *steps: object) -> None:
+        self.steps = steps
+
+    def __repr__(self) -> str:
+        return f"InTurn of {len(self.steps)} steps"
+
+
+def play(step: Any, args: tuple[Any, ...]) -> Any:
+    """Make a step happen on this thread."""
+    if isinstance(step, InTurn):
+        value: Any = None
+        for each in step.steps:
+            value = play(each, args)
+        return value
+    if isinstance(step, Hang):
+        step.hold()
+        return _echo(args)
+    if isinstance(step, Slow):
+        sleep(step.seconds)
+        return play(step.then, args)
+    return play(step(*args), args) if _is_code(step) else _plain(step, args)
+
+
+async def play_async(step: Any, args: tuple[Any, ...]) -> Any:
+    """Make a step happen on this event loop; functions may be async."""
+    if isinstance(step, InTurn):
+        value: Any = None
+        for each in step.steps:
+            value = await play_async(each, args)
+        return value
+    if isinstance(step, Hang):
+        await step.hold_async()
+        return _echo(args)
+    if isinstance(step, Slow):
+        await sleep_on_clock(step.seconds)
+        return await play_async(step.then, args)
+    if not _is_code(step):
+        return _plain(step, args)
+    said = step(*args)
+    return await play_async(await said if inspect.isawaitable(said) else said, args)
+
+
+def _is_code(step: Any) -> bool:
+    """A function, a method, a partial; a class is a value, or an error."""
+    return callable(step) and not isinstance(step, type)
+
+
+def _plain(step: object, args: tuple[Any, ...]) -> Any:
+    if isinstance(step, Crash):
+        raise SystemExit(step.why)
+    if isinstance(step, BaseException) or (isinstance(step, type) and issubclass(step, BaseException)):
+        raise step
+    return _echo(args) if isinstance(step, Echo) else step
+
+
+def _echo(args: tuple[Any, ...]) -> str:
+    return str(args[0]) if args else ""

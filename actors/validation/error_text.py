@@ -1,0 +1,76 @@
+"""The text of an error in a log line: with its traceback, and with as much of what it says as may be shown.
+
+``texts`` says whether the texts of exceptions may be shown. Some never are: those of errors that carry what a person
+was asked or has answered (``private_text`` on their class). Of such an error there is its type, and where it was born.
+No values of frames are ever shown: the error itself is not given to the log.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from types import TracebackType
+
+from actors.validation.introspection import type_name
+
+MOST = 50
+"""Errors of one chain that are shown."""
+
+
+def described(error: BaseException, frames: TracebackType | None, *, texts: bool = True) -> str:
+    """The error with its traceback. Its own code may run here, and raise: then its type has to do."""
+    kind = type(error)
+    try:
+        if not texts or any(_is_private(each) for each in _related(error)):
+            return "".join(_with_types(error, frames, texts=texts)).rstrip()
+        return "".join(traceback.format_exception(kind, error, frames or error.__traceback__)).rstrip()
+    except BaseException as second:  # noqa: BLE001 - it is user code, and a line is all that is wanted
+        name, why = type_name(kind), type_name(type(second))
+        where = "".join(traceback.format_tb(frames))
+        return f"{where}{name}: <no text: its own code raised {why} when it was to be formatted>"
+
+
+def _is_private(error: BaseException) -> bool:
+    return any(vars(base).get("private_text", False) for base in type.mro(type(error)))
+
+
+def _related(error: BaseException) -> Iterator[BaseException]:
+    """Return this error and all that a traceback tells with it, each once."""
+    left, seen = [error], set[int]()
+    while left and len(seen) < MOST:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        left += [other for other in (each.__cause__, each.__context__) if other is not None]
+        if isinstance(each, BaseExceptionGroup):
+            left += each.exceptions
+
+
+def _with_types(error: BaseException, frames: TracebackType | None, *, texts: bool) -> Iterator[str]:
+    """The chain of an error, the first cause first, each with its type in place of a text that is not shown."""
+    chain, seen = list[BaseException](), set[int]()
+    following: BaseException | None = error
+    while following is not None and id(following) not in seen and len(chain) < MOST:
+        chain.append(following)
+        seen.add(id(following))
+        inner = following.__context__ if not following.__suppress_context__ else None
+        following = following.__cause__ or inner
+    for each in reversed(chain):
+        where = frames if each is error and frames is not None else each.__traceback__
+        if where is not None:
+            yield "Traceback (most recent call last):\n"
+            yield from traceback.format_tb(where)
+        yield _line(each, texts=texts)
+        if each is not error:
+            yield "\nwhich led to:\n\n"
+
+
+def _line(error: BaseException, *, texts: bool) -> str:
+    name = type_name(type(error))
+    if isinstance(error, BaseExceptionGroup):
+        return f"{name} of {', '.join(_line(each, texts=texts).rstrip() for each in error.exceptions[:MOST])}\n"
+    if texts and not _is_private(error):
+        return "".join(traceback.format_exception_only(type(error), error))
+    return f"{name}\n"

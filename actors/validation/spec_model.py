@@ -1,0 +1,122 @@
+"""The base of what a user writes, for trees and for tasks: frozen records that are right by themselves.
+
+Comes in: arguments. Goes out: a frozen record, or one ``ConfigError`` with every problem of it. Nothing here runs,
+imports or inspects the user's code. This module must never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from actors.model.errors import ConfigError, DepthError, Problem
+from actors.validation import field_types
+from actors.validation.validation_messages import from_pydantic
+
+CODE_FIELDS = ("output", "undo", "estimate")
+"""Fields that hold, or may hold, a user's code, besides those that say what a worker does (``field_types.WORK``)."""
+_SECRET = frozenset({"args", "kwargs", "inputs"})
+"""Fields that no repr shows: secrets travel there."""
+
+
+class SpecModel(BaseModel, frozen=True):
+    """The base of what a user writes: no unknown words, frozen, and one error type for every mistake.
+
+    A spec keeps the objects it was given; children, functions and arguments are never copied. It cannot be changed:
+    ``model_copy(update={...})`` makes another one and checks it. A repr never shows ``args`` or ``kwargs``.
+    """
+
+    # Frozen is said at each class, because only there a type checker sees it.
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    _in_order: ClassVar[bool] = False
+    """True where its fields may be given in their order, without their names."""
+    _called: ClassVar[str] = ""
+    """Name that users know, where that is not the name of the class."""
+
+    def __init_subclass__(cls, *, kw_only: bool = True, **config: Any) -> None:
+        # What dataclass_transform, which type checkers know pydantic by, calls it.
+        super().__init_subclass__(**config)
+        cls._in_order = not kw_only
+
+    def __init__(self, /, *values: Any, **data: Any) -> None:
+        if values:
+            data = self._named(values, data)
+        problems: list[Problem] = []
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            known = {cls._title(): list(cls.model_fields) for cls in [*SpecModel.__subclasses__(), type(self)]}
+            problems = from_pydantic(error, self._owner(data), self._title(), known)
+        # Raised outside of the except block: pydantic's error holds the values and would travel as the context.
+        problems += self._cross_field_problems(data)
+        deep = self._depth_problems(data)
+        if problems or deep:
+            raise (ConfigError if problems else DepthError)((*problems, *deep))
+
+    @classmethod
+    def _named(cls, values: tuple[Any, ...], data: dict[str, Any]) -> dict[str, Any]:
+        """Values that were given in order, under the names of their fields."""
+        names = list(cls.model_fields) if cls._in_order else []
+        given = dict(zip(names, values, strict=False))
+        twice = given.keys() & data.keys()
+        if len(values) > len(names) or twice:
+            what = f"got {min(twice)!r} twice" if twice else f"takes {len(names)} values without names at most"
+            raise ConfigError((Problem(cls.__name__, what, f"Its fields are {', '.join(cls.model_fields)}."),))
+        return given | data
+
+    @classmethod
+    def _owner(cls, data: Mapping[str, Any]) -> str:
+        """Beginning of the paths of its problems."""
+        name: object = data.get("id")
+        return str(name) if field_types.is_id(name) else cls._title()
+
+    @classmethod
+    def _title(cls) -> str:
+        return cls._called or cls.__name__
+
+    @classmethod
+    def _cross_field_problems(cls, data: Mapping[str, Any]) -> list[Problem]:  # noqa: ARG003 - for the specs that have a rule
+        """Fields that do not go together. ``data`` is what the user gave, unchecked."""
+        return []
+
+    @classmethod
+    def _depth_problems(cls, data: Mapping[str, Any]) -> list[Problem]:  # noqa: ARG003 - the same
+        """Return what stands too deep. ``data`` is what the user gave, unchecked."""
+        return []
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy the spec, with ``update`` changed, and check it like any new one, which pydantic's own does not."""
+        if not update:
+            return super().model_copy(deep=deep)
+        return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | dict(update))
+
+    if not TYPE_CHECKING:  # a type checker that saw these two would let any attribute be set
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise ConfigError((self._frozen(name),))
+
+        def __delattr__(self, name: str) -> None:
+            raise ConfigError((self._frozen(name),))
+
+    def _frozen(self, name: str) -> Problem:
+        at = f"{self._owner(self.__dict__)}.{name}"
+        return Problem(at, "a spec cannot be changed", f"Make another one: model_copy(update={{{name!r}: ...}}).")
+
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        """Show what was given, of code only its name, but no arguments of a worker: secrets travel there."""
+        for name in type(self).model_fields:
+            if name in self.model_fields_set and name not in _SECRET:
+                is_code = name in CODE_FIELDS or field_types.WORK in type(self).model_fields[name].metadata
+                yield name, _brief(name, getattr(self, name), is_code=is_code)
+
+
+def _brief(name: str, value: Any, *, is_code: bool) -> object:
+    """A field's value for a repr. Only a name of code: a partial or a bound method would show what is bound."""
+    if name == "children":
+        return f"{len(value)} declared"
+    if not is_code or value is None or isinstance(value, (str, int, float, SpecModel)):
+        return value
+    return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__qualname__)}"

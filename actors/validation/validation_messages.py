@@ -1,0 +1,144 @@
+"""How a mistake in a declaration is worded.
+
+Comes in: pydantic's ``ValidationError``, or a value that a rule of ours refuses. Goes out: ``Problem``s, so that a
+user meets one error type. No text shows more of a value than a short word, a number or the name of a type: secrets
+travel in declarations. This module must never import the specs themselves.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from actors.model.errors import ActorsError, Problem
+
+_LONGEST_WORD = 40
+_LONGEST_INT_BITS = 64
+
+_WRONG_TYPE: dict[str, tuple[str, str]] = {
+    "string_type": ("a str", "Write it in quotes."),
+    "bool_type": ("a bool", "Write True or False."),
+    "int_type": ("an int", "Write a whole number."),
+}
+
+
+def value_phrase(value: object) -> str:
+    """A value in few words: a short str, a number or a bool as it is; of anything else only the kind."""
+    if isinstance(value, str):
+        return repr(value) if len(value) <= _LONGEST_WORD else f"a str of {len(value)} characters"
+    if isinstance(value, int) and value.bit_length() > _LONGEST_INT_BITS:
+        return f"an int of {value.bit_length()} bits"
+    if isinstance(value, (bool, int, float)):
+        return repr(value)
+    return type_phrase(value)
+
+
+def require_seconds(where: str, timeout: object) -> None:
+    """Refuse what is no time to wait: None (as long as it takes), or seconds, 0 and infinity included.
+
+    Raises:
+        ValueError: it is none.
+    """
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and timeout >= 0):  # type: ignore[operator]  # a number: it has just been looked at
+        raise ValueError(
+            f"{where}: {value_phrase(timeout)} is no timeout. Give a number of seconds, 0 or more, or None"
+        )
+
+
+def type_phrase(value: object) -> str:
+    """Return what sort of thing a value is, and nothing of the value itself; a class by its name."""
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
+    name = type(value).__qualname__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+def listed(words: Iterable[str], last: str = "or") -> str:
+    """``'a', 'b' or 'c'``."""
+    quoted = [repr(word) for word in words]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """``Did you mean 'x'? `` with the closest known word, or nothing where none is close."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"Did you mean {close[0]!r}? " if close else ""
+
+
+def validation_error(what: str, hint: str, at: str = "") -> PydanticCustomError:
+    """Return what a validator of ours raises to have its own words reported, ``at`` a place in the field (``[3]``)."""
+    return validation_errors([(at, what, hint)])
+
+
+def validation_errors(found: list[tuple[str, str, str]]) -> PydanticCustomError:
+    """Return that for several mistakes in one field, each as (place within the field, what, hint)."""
+    return PydanticCustomError("refused", "refused", {"found": found})
+
+
+def from_pydantic(error: ValidationError, owner: str, spec: str, known: Mapping[str, Collection[str]]) -> list[Problem]:
+    """Every mistake that pydantic found, in our words.
+
+    ``owner`` begins each path (the id where it is known), ``spec`` is the class that was to be made, and ``known``
+    holds the field names of every class that a user writes, for the hints.
+    """
+    problems = []
+    for detail in error.errors(include_url=False):
+        at = f"{owner}.{detail['loc'][0]}"
+        if detail["type"] == "refused":
+            problems += [Problem(at + place, what, hint) for place, what, hint in detail["ctx"]["found"]]
+        else:
+            problems.append(Problem(at, *_worded(detail, spec, known)))
+    return problems
+
+
+def _worded(detail: ErrorDetails, spec: str, known: Mapping[str, Collection[str]]) -> tuple[str, str]:
+    """Return description and hint of one of pydantic's own mistakes."""
+    context: dict[str, Any] = detail.get("ctx", {})
+    value = value_phrase(detail["input"])
+    match detail["type"]:
+        case "extra_forbidden":
+            worded = f"is no field of {spec}", _unknown_field(str(detail["loc"][0]), spec, known)
+        case "missing":
+            worded = "is missing", f"Every {spec} needs one."
+        case "literal_error":
+            worded = f"{value} is not accepted", f"Use {context['expected']}."
+        case "string_pattern_mismatch":
+            worded = f"{value} is no id", "Use letters, digits, '_', '.' and '-', at least one of them."
+        case "greater_than_equal":
+            worded = f"{value} is too small", f"Use at least {context['ge']}."
+        case "is_instance_of":
+            worded = f"{value} is no {context['class']}", f"Write {context['class']}(...)."
+        case wrong_type if wrong_type in _WRONG_TYPE:
+            wanted, hint = _WRONG_TYPE[wrong_type]
+            worded = f"{value} is not {wanted}", hint
+        case _:
+            worded = f"{value} is refused", f"{detail['msg']}."
+    return worded
+
+
+def _unknown_field(name: str, spec: str, known: Mapping[str, Collection[str]]) -> str:
+    """Where the word belongs, or the closest one that is known, or all of them."""
+    elsewhere = [other for other, fields in known.items() if name in fields]
+    if elsewhere:
+        return f"It is a field of {' and of '.join(elsewhere)}."
+    return nearest(name, known[spec]).strip() or f"Its fields are {', '.join(known[spec])}."
+
+
+class PlacedError(ActorsError):
+    """An error that says where, what, and what to do about it; the text is made of these three."""
+
+    def __init__(self, where: str, what: str, hint: str) -> None:
+        super().__init__(where, what, hint)
+        self.where = where
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}. {self.hint}"

@@ -1,0 +1,81 @@
+"""Nothing of a tree keeps the interpreter from ending, whatever still runs while it ends."""
+
+import threading
+from unittest import mock
+
+import pytest
+
+from actors.concurrency import thread_state
+from tests.support.hardening import python
+
+STUBBORN = """
+import asyncio
+from loguru import logger
+from trees import SupervisorSpec, WorkerSpec, start
+
+logger.remove()
+begun = __import__("threading").Event()
+
+async def stubborn(message):
+    begun.set()
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+
+with start(SupervisorSpec(id="r", children=[WorkerSpec(id="s", handle=stubborn, shutdown=0.1)])) as tree:
+    tree.ref("r/s").tell(1)
+    begun.wait()
+print("left")
+"""
+FINALIZERS = """
+from loguru import logger
+from trees import SupervisorSpec, WorkerSpec, start
+
+logger.remove()
+
+class Tells:
+    def __init__(self, refs):
+        self.refs = refs
+        self.me = self
+
+    def __del__(self):
+        for ref in self.refs:
+            ref.tell("the interpreter ends")
+
+def body(message):
+    return message
+
+async def on_loop(message):
+    return message
+
+children = [
+    WorkerSpec(id="p", handle=body),
+    WorkerSpec(id="l", handle=on_loop),
+    WorkerSpec(id="t", handle=body, dispatch="thread"),
+]
+trees = [start(SupervisorSpec(id=f"r{n}", children=children)) for n in range(2)]
+KEPT = Tells([tree.ref(f"{tree.spec.id}/{id}") for tree in trees for id in ("p", "l", "t")])
+trees[0].stop()
+print("left")
+"""
+
+
+@pytest.mark.parametrize("code", [STUBBORN, FINALIZERS], ids=["a coroutine that is destroyed", "finalizers that tell"])
+def test_what_runs_while_the_interpreter_ends_does_not_keep_it(code: str) -> None:
+    done = python(code, timeout_s=60.0)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "left"
+
+
+def test_no_thread_is_started_while_the_interpreter_ends() -> None:
+    thread = threading.Thread(target=print)
+    with (
+        mock.patch.object(thread_state.sys, "is_finalizing", return_value=True),
+        pytest.raises(RuntimeError, match="interpreter"),
+    ):
+        thread_state.start_thread(thread)
+
+    assert thread.ident is None

@@ -1,0 +1,112 @@
+"""Timers: one thread, one heap, on the machine's clock and on one that is moved by hand."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.execution.timers import Timers
+from actors.model.clock import SystemClock
+from actors.testing import ManualClock
+from tests.support.hardening import LONG_S
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(0.0)
+
+
+@pytest.fixture
+def failures() -> list[BaseException]:
+    return []
+
+
+@pytest.fixture
+def timers(clock: ManualClock, failures: list[BaseException]) -> Iterator[Timers]:
+    timers = Timers("timers", clock, failed=failures.append)
+    timers.open()
+    yield timers
+    timers.close(LONG_S)
+
+
+def test_what_is_due_fires_in_the_order_of_its_time_in_the_thread_that_moves_the_clock(
+    clock: ManualClock, timers: Timers
+) -> None:
+    fired = []
+    for due in (3.0, 1.0, 2.0, 9.0):
+        timers.call_at(due, lambda due=due: fired.append((due, threading.current_thread())))
+    clock.advance(5.0)
+
+    assert fired == [(due, threading.current_thread()) for due in (1.0, 2.0, 3.0)]
+
+
+def test_what_was_cancelled_does_not_fire(clock: ManualClock, timers: Timers) -> None:
+    fired = []
+    timers.call_at(1.0, lambda: fired.append(1)).cancel()
+    timers.call_at(2.0, lambda: fired.append(2))
+    clock.advance(5.0)
+
+    assert fired == [2]
+
+
+def test_a_callback_that_raises_is_reported_and_stops_no_other(
+    clock: ManualClock, timers: Timers, failures: list[BaseException]
+) -> None:
+    fired = []
+    timers.call_at(1.0, lambda: 1 // 0)
+    timers.call_at(2.0, lambda: fired.append(2))
+    clock.advance(5.0)
+
+    assert fired == [2]
+    assert [type(error) for error in failures] == [ZeroDivisionError]
+
+
+def test_a_timer_that_is_set_by_a_timer_and_is_due_fires_at_once(clock: ManualClock, timers: Timers) -> None:
+    fired = []
+    timers.call_at(1.0, lambda: timers.call_at(2.0, lambda: fired.append("inner")))
+    clock.advance(5.0)
+
+    assert fired == ["inner"]
+
+
+def test_nothing_fires_any_more_once_it_was_closed(clock: ManualClock, timers: Timers) -> None:
+    fired = []
+    timers.call_at(1.0, lambda: fired.append(1))
+    timers.close(0)
+    timers.call_at(2.0, lambda: fired.append(2))
+    clock.advance(5.0)
+
+    assert fired == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=40), st.lists(st.integers(1, 9), max_size=9))
+def test_whatever_is_set_and_kept_fires_once_and_never_early(plan: list[tuple[int, bool]], steps: list[Any]) -> None:
+    clock, fired = ManualClock(0.0), []
+    timers = Timers("timers", clock, failed=lambda error: None)
+    set_ = [timers.call_at(float(due), lambda n=n: fired.append((n, clock.now()))) for n, (due, _) in enumerate(plan)]
+    for timer, (_, cancelled) in zip(set_, plan, strict=True):
+        if cancelled:
+            timer.cancel()
+    for step in steps:
+        clock.advance(float(step))
+    timers.close(0)
+
+    assert sorted(n for n, _ in fired) == [
+        n for n, (due, cancelled) in enumerate(plan) if not cancelled and steps and due <= sum(steps)
+    ]
+    assert all(at >= plan[n][0] for n, at in fired)
+
+
+def test_on_the_machines_clock_a_nearer_timer_overtakes_one_that_is_waited_for(failures: list[BaseException]) -> None:
+    clock, order, both = SystemClock(offset_s=12345.6), [], threading.Event()
+    timers = Timers("timers", clock, failed=failures.append)
+    timers.open()
+    timers.call_at(clock.now() + 0.2, lambda: (order.append("far"), both.set()))
+    timers.call_at(clock.now() + 0.02, lambda: order.append("near"))
+
+    assert both.wait(LONG_S)
+    timers.close(LONG_S)
+    assert order == ["near", "far"]

@@ -1,0 +1,638 @@
+"""What a finished request leaves behind: nothing. And what it gives to the code that it starts: all, until it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pytest
+
+import actors
+from actors import (
+    ActorsError,
+    ActorStoppedError,
+    DeadLetter,
+    Failed,
+    RecursionDetectedError,
+    ReplyTimeoutError,
+    carry,
+)
+from actors.messaging.envelope import CURRENT
+from actors.testing import ManualClock, settle
+from tests.support.hardening import (
+    LONG_S,
+    Gate,
+    Ours,
+    Witness,
+    crash,
+    eventually,
+    gone,
+    in_thread,
+    kind_with,
+    obey_async,
+    root,
+    tree_of,
+    worker,
+)
+from trees import Tree, WorkerSpec, start
+
+
+class Marked:
+    """A message that a test can look for afterwards: it is handled by calling it."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self._act = act
+
+    def __call__(self, *_: object) -> Any:
+        return self._act()
+
+
+class MarkedError(Exception):
+    """An error that a test can look for afterwards."""
+
+    alive: ClassVar[weakref.WeakSet[MarkedError]] = weakref.WeakSet()
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.alive.add(self)
+
+
+# -- each way to ask, from each place, ended in each way ---------------------------------------------------
+
+
+def tell(tree: Tree, message: object) -> None:
+    tree.ref("t/b").tell(message)
+
+
+def ask(tree: Tree, message: object) -> None:
+    tree.ref("t/b").ask(message, timeout=0.05)
+
+
+async def ask_async(tree: Tree, message: object) -> None:
+    await tree.ref("t/b").ask_async(message, timeout=0.05)
+
+
+def ask_later(tree: Tree, message: object) -> None:
+    tree.ref("t/b").ask(message, timeout=0.05, block=False).get()
+
+
+async def await_later(tree: Tree, message: object) -> None:
+    await tree.ref("t/b").ask(message, timeout=0.05, block=False)
+
+
+def never_looked_at(tree: Tree, message: object) -> None:
+    tree.ref("t/b").ask(message, timeout=0.05, block=False)
+
+
+def call(tree: Tree, message: object) -> None:
+    tree.ref("t/b").proxy().on_receive(message).get(timeout=0.05)
+
+
+async def cancelled(tree: Tree, message: object) -> None:
+    task = asyncio.ensure_future(tree.ref("t/b").ask_async(message, timeout=None))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+SYNC = [tell, ask, ask_later, never_looked_at, call]
+ASYNC = [ask_async, await_later, cancelled]
+
+
+def quietly(tree: Tree, way: Any, message: object) -> Any:
+    """Ask, and catch whatever comes of it."""
+    try:
+        way(tree, message)
+    except (MarkedError, ActorsError):
+        return None
+
+
+async def quietly_async(tree: Tree, way: Any, message: object) -> Any:
+    try:
+        await way(tree, message)
+    except (MarkedError, ActorsError):
+        return None
+
+
+def from_outside(tree: Tree, way: Any, message: object) -> None:
+    quietly(tree, way, message)
+
+
+def from_a_handler(tree: Tree, way: Any, message: object) -> None:
+    tree.ref("t/a").ask(lambda _: quietly(tree, way, message), timeout=LONG_S)
+
+
+def from_a_handler_that_then_crashes(tree: Tree, way: Any, message: object) -> None:
+    def ask_and_crash(_: object) -> None:
+        quietly(tree, way, message)
+        crash()
+
+    with pytest.raises(ValueError, match="boom"):
+        tree.ref("t/a").ask(ask_and_crash, timeout=LONG_S)
+
+
+def from_a_thread_of_a_handler(tree: Tree, way: Any, message: object) -> None:
+    tree.ref("t/a").ask(lambda _: in_thread(carry(lambda: quietly(tree, way, message)))(), timeout=LONG_S)
+
+
+def from_a_host_loop(tree: Tree, way: Any, message: object) -> None:
+    asyncio.run(quietly_async(tree, way, message))
+
+
+def from_an_async_handler(tree: Tree, way: Any, message: object) -> None:
+    tree.ref("t/loop").ask(lambda: quietly_async(tree, way, message), timeout=LONG_S)
+
+
+def from_a_task_that_outlives_its_handler(tree: Tree, way: Any, message: object) -> None:
+    tasks, over = [], threading.Event()
+
+    async def begin() -> None:
+        async def later() -> None:
+            await quietly_async(tree, way, message)
+            over.set()
+
+        tasks.append(asyncio.create_task(later()))
+
+    tree.ref("t/loop").ask(begin, timeout=LONG_S)
+    assert over.wait(LONG_S)
+
+
+PLACES = [
+    (place, way)
+    for way in SYNC
+    for place in (from_outside, from_a_handler, from_a_handler_that_then_crashes, from_a_thread_of_a_handler)
+]
+PLACES += [
+    (place, way)
+    for way in ASYNC
+    for place in (from_a_host_loop, from_an_async_handler, from_a_task_that_outlives_its_handler)
+]
+
+
+def raise_marked() -> None:
+    raise MarkedError
+
+
+def raise_exit() -> None:
+    raise SystemExit
+
+
+@contextmanager
+def busy(tree: Tree) -> Iterator[None]:
+    """While the target is busy with something else."""
+    gate = Gate()
+    tree.ref("t/b").tell(gate)
+    gate.wait_reached()
+    yield
+    gate.open.set()
+
+
+@contextmanager
+def as_it_is(tree: Tree) -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def down(tree: Tree) -> Iterator[None]:
+    tree.terminate_child("t/b")
+    yield
+    tree.restart_child("t/b")
+
+
+@contextmanager
+def deleted(tree: Tree) -> Iterator[None]:
+    tree.terminate_child("t/b")
+    tree.delete_child("t/b")
+    tree.start_child("t", worker("b", Ours))
+    yield
+
+
+ENDS = {
+    "a reply": (as_it_is, lambda: "fine"),
+    "an error": (as_it_is, raise_marked),
+    "no Exception": (as_it_is, raise_exit),
+    "a timeout in the queue": (busy, lambda: "never"),
+    "a target that is down": (down, lambda: "never"),
+    "a target that was added again": (deleted, lambda: "fine"),
+}
+
+
+@pytest.mark.parametrize(("place", "way"), PLACES)
+def test_a_request_leaves_nothing_behind_however_it_ended(place: Any, way: Any) -> None:
+    left = {}
+    with tree_of(worker("a", Ours), worker("b", Ours), worker("loop", obey_async)) as tree:
+        for end, (while_, act) in ENDS.items():
+            with while_(tree):
+                message = Marked(act)
+                left[end] = weakref.ref(message)
+                place(tree, way, message)
+                del message
+            settle(tree)
+
+        eventually(lambda: gone(*left.values()), f"the end of {[end for end, ref in left.items() if ref()]}")
+        eventually(lambda: errors_alive() == 0, "the end of their errors")
+        for path in ("t/a", "t/b", "t/loop"):
+            box = tree._system.boxes[path]
+            assert (box.depth, [] if box.places is None else list(box.places.line)) == (0, [])
+        assert fresh(tree)
+
+
+def fresh(tree: Tree) -> bool:
+    """Whether the next request has an ancestry, a deadline and errors of nobody else."""
+
+    def look(*_: object) -> Any:
+        current = CURRENT.get()
+        return [address.path for address in current.waiting()], current.ask_errors, current.origin.deadline
+
+    return [tree.ref(f"t/{id_}").ask(look, timeout=None) for id_ in ("a", "b")] == [
+        (["t/a"], None, None),
+        (["t/b"], None, None),
+    ]
+
+
+# -- who has gone ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", [from_a_host_loop, from_an_async_handler, from_a_task_that_outlives_its_handler])
+def test_an_ask_whose_asker_was_cancelled_in_the_queue_is_never_run_and_a_dead_letter(place: Any) -> None:
+    handled = []
+    with tree_of(worker("b", Ours), worker("loop", obey_async)) as tree:
+        seen = Witness(tree)
+        with busy(tree):
+            place(tree, cancelled, lambda _: handled.append(1))
+        settle(tree)
+
+        assert (handled, len(seen.of(DeadLetter, reason="expired", path="t/b"))) == ([], 1)
+
+
+def test_an_ask_that_timed_out_in_the_queue_is_never_run() -> None:
+    handled = []
+    with start(root(worker("b", Ours)), clock=ManualClock()) as tree:  # its clock stands still: no deadline passes
+        seen = Witness(tree)
+        with busy(tree), pytest.raises(ReplyTimeoutError):
+            tree.ref("t/b").ask(lambda _: handled.append(1), timeout=0.01)
+        settle(tree)
+
+        assert (handled, len(seen.of(DeadLetter, reason="expired"))) == ([], 1)
+
+
+def test_an_await_of_a_reply_that_is_cancelled_leaves_its_message_to_be_handled() -> None:
+    """Unlike ``ask_async``: the reply is in somebody's hands, who may look at it again."""
+    handled = []
+
+    async def host(tree: Tree) -> object:
+        reply = tree.ref("t/b").ask(lambda _: handled.append(1) or "handled", timeout=LONG_S, block=False)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reply, 0.01)
+        gate.open.set()
+        return await reply
+
+    with tree_of(worker("b", Ours)) as tree:
+        gate = Gate()
+        tree.ref("t/b").tell(gate)
+
+        assert asyncio.run(host(tree)) == "handled"
+
+
+def test_a_reply_that_is_polled_by_awaits_keeps_none_of_them() -> None:
+    reply = actors.Reply()
+
+    async def host() -> None:
+        for _ in range(20):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(reply, 0.001)
+
+    asyncio.run(host())
+
+    assert not reply._callbacks
+
+
+# -- a body, a task, a thread ------------------------------------------------------------------------------
+
+
+def errors_alive() -> int:
+    gc.collect()
+    return len(MarkedError.alive)
+
+
+@pytest.mark.parametrize("place", ["body", "task", "async body", "carried thread", "on_start"])
+def test_code_that_asks_and_catches_for_ever_keeps_no_error(place: str) -> None:
+    asked, most = threading.Event(), 60
+    bad = worker("bad", lambda _: raise_marked(), expected=(MarkedError,))
+
+    def poll() -> None:
+        for _ in range(most):
+            with pytest.raises(MarkedError):
+                tree.ref("t/bad").ask("m")
+        asked.set()
+        actors.sleep(LONG_S)
+
+    async def poll_async() -> None:
+        for _ in range(most):
+            with pytest.raises(MarkedError):
+                await tree.ref("t/bad").ask_async("m")
+        asked.set()
+        await asyncio.sleep(LONG_S)
+
+    tasks = []
+
+    async def begin(*_: object) -> None:
+        tasks.append(asyncio.create_task(poll_async()))
+
+    def begin_thread(_: object) -> None:
+        in_thread(carry(poll))
+
+    pollers = {
+        "body": WorkerSpec(id="p", run=poll, restart="temporary"),
+        "async body": WorkerSpec(id="p", run=poll_async, restart="temporary"),
+        "task": worker("p", begin),
+        "carried thread": worker("p", begin_thread),
+        "on_start": worker("p", kind_with(Ours, on_start=begin, on_receive=begin)),
+    }
+    with tree_of(bad) as tree:
+        tree.start_child("t", pollers[place])
+        if not place.endswith(("body", "on_start")):
+            tree.ref("t/p").tell("begin")
+        assert asked.wait(LONG_S)
+
+        eventually(lambda: errors_alive() < 5)
+        for task in tasks:
+            task.get_loop().call_soon_threadsafe(task.cancel)
+
+
+def test_a_long_handler_remembers_only_its_last_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.messaging.envelope.MAX_ASK_ERRORS", 10)
+
+    def poll(_: object) -> None:
+        for _ in range(100):
+            try:
+                tree.ref("t/bad").ask("m")
+            except MarkedError:
+                continue
+        tree._system.bus.flush(LONG_S)
+        alive.append(errors_alive())
+        tree.ref("t/bad").ask("m")
+
+    alive: list[int] = []
+    with tree_of(worker("a", Ours), worker("bad", lambda _: raise_marked(), expected=(MarkedError,))) as tree:
+        with pytest.raises(MarkedError):
+            tree.ref("t/a").ask(poll)
+
+        assert alive[0] <= 15
+        assert tree.child("t/a").incarnation == 1  # the last one is its own still
+
+
+# -- what a request gives to code that it starts -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("begun_by", ["ask", "tell", "on_start"])
+@pytest.mark.parametrize("where", ["task", "thread"])
+def test_what_outlives_its_request_may_ask_whoever_asked_and_has_its_own_time(where: str, begun_by: str) -> None:
+    """Neither the deadline nor the ancestry of a request that is over is inherited."""
+    answers: list[Any] = []
+    go, tasks = threading.Event(), []
+
+    async def later() -> None:
+        await asyncio.to_thread(go.wait, LONG_S)
+        # asks b, which asks a, the worker that this was started by
+        answers.append(await tree.ref("t/b").ask_async(lambda: tree.ref("t/a").ask_async("back"), timeout=None))
+
+    def later_on_a_thread() -> None:
+        assert go.wait(LONG_S)
+        answers.append(tree.ref("t/b").ask(lambda: tree.ref("t/a").ask_async("back"), timeout=None))
+
+    async def begin(self: Any = None) -> None:
+        if where == "task":
+            tasks.append(asyncio.create_task(later()))
+        else:
+            in_background(carry(later_on_a_thread))
+
+    class Starter(actors.Worker):
+        async def on_receive(self, message: Any) -> Any:
+            return await message() if callable(message) else message
+
+        async def on_start(self) -> None:
+            if begun_by == "on_start":
+                await begin()
+
+    clock = ManualClock()
+    with start(root(worker("b", obey_async)), clock=clock) as tree:
+        tree.start_child("t", worker("a", Starter))
+        if begun_by == "ask":
+            tree.ref("t/b").ask(lambda: tree.ref("t/a").ask_async(begin), timeout=5)
+        elif begun_by == "tell":
+            tree.ref("t/a").tell(begin)
+        settle(tree)
+        clock.advance(100)  # the request would have had 5 s
+        go.set()
+        eventually(lambda: answers)
+
+    assert answers == ["back"]
+
+
+def in_background(function: Callable[[], None]) -> None:
+    threading.Thread(target=function, daemon=True).start()
+
+
+def test_while_the_handler_runs_its_tasks_and_threads_stand_for_it() -> None:
+    async def handle() -> list[Any]:
+        current = CURRENT.get()
+        inside = [asyncio.create_task(look_async()), asyncio.to_thread(look), asyncio.to_thread(carry(look))]
+        return [current.origin.deadline, *await asyncio.gather(*inside)]
+
+    def look() -> Any:
+        current = CURRENT.get()
+        with pytest.raises(RecursionDetectedError):
+            tree.ref("t/a").ask("me")
+        return current.origin.deadline
+
+    async def look_async() -> Any:
+        return await asyncio.to_thread(look)
+
+    with tree_of(worker("a", obey_async)) as tree:
+        deadlines = tree.ref("t/a").ask(handle, timeout=LONG_S)
+
+    assert len(deadlines) == 4
+    assert len(set(deadlines)) == 1
+
+
+def test_an_abandoned_handler_stands_for_nobody() -> None:
+    """Its asker was answered, and its successor is free."""
+    gate, answers = Gate(), []
+
+    def stuck() -> None:
+        gate()
+        answers.append(tree.ref("t/a").ask("a successor answers"))
+
+    with tree_of(worker("a", shutdown=0)) as tree:
+        reply = tree.ref("t/a").ask(stuck, timeout=LONG_S, block=False)
+        gate.wait_reached()
+        tree.terminate_child("t/a")
+        with pytest.raises(ActorStoppedError):
+            reply.get()
+        tree.restart_child("t/a")
+        gate.open.set()
+        eventually(lambda: answers)
+
+    assert answers == ["a successor answers"]
+
+
+def test_a_stop_of_the_tree_by_what_a_handler_left_behind_is_no_recursion() -> None:
+    ended = threading.Event()
+
+    def stop() -> None:
+        tree.stop()
+        ended.set()
+
+    with start(root(worker("a"))) as tree:
+        carried = tree.ref("t/a").ask(lambda: carry(stop))
+        in_background(carried)
+
+        assert ended.wait(LONG_S)
+
+
+# -- whose error it is -------------------------------------------------------------------------------------
+
+
+async def gather(*asks: Any) -> None:
+    async with asyncio.TaskGroup() as group:
+        for each in asks:
+            group.create_task(each)
+
+
+def raise_stop_iteration() -> None:
+    raise StopIteration
+
+
+def raise_stop_async_iteration() -> None:
+    raise StopAsyncIteration
+
+
+async def a_group() -> None:
+    await gather(*(actors.ref("t/b").ask_async(raise_marked) for _ in range(3)))
+
+
+async def a_group_of_groups() -> None:
+    await gather(a_group(), actors.ref("t/b").ask_async(raise_marked))
+
+
+async def a_part_of_a_group() -> None:
+    try:
+        await a_group()
+    except* MarkedError as caught:
+        raise caught.subgroup(MarkedError) or AssertionError from None
+
+
+async def a_stop_iteration() -> Any:
+    return await actors.ref("t/b").ask_async(raise_stop_iteration)
+
+
+async def a_stop_iteration_through_an_async_generator() -> Any:
+    async def each() -> Any:
+        yield await actors.ref("t/b").ask_async(raise_stop_async_iteration)
+
+    return [one async for one in each()]
+
+
+def a_stop_iteration_through_a_generator() -> Any:
+    def each() -> Any:
+        yield actors.ref("t/b").ask(raise_stop_iteration)
+
+    return list(each())
+
+
+async def a_group_with_failed() -> None:
+    async def fail() -> None:
+        raise Failed("this request")
+
+    await gather(fail(), actors.ref("t/b").ask_async(raise_marked))
+
+
+async def a_group_with_one_of_its_own() -> None:
+    async def mine() -> None:
+        await asyncio.sleep(0)
+        raise OSError
+
+    await gather(mine(), *(_kept(actors.ref("t/b").ask_async(raise_marked)) for _ in range(2)))
+
+
+async def _kept(ask: Any) -> None:
+    try:
+        await ask
+    except asyncio.CancelledError:
+        raise MarkedError from None
+
+
+async def an_own_runtime_error() -> None:
+    try:
+        await actors.ref("t/b").ask_async(raise_stop_iteration)
+    except RuntimeError as error:
+        raise RuntimeError("mine") from error.__cause__
+
+
+FAILED = [
+    a_group,
+    a_group_of_groups,
+    a_part_of_a_group,
+    a_stop_iteration,
+    a_stop_iteration_through_an_async_generator,
+    a_stop_iteration_through_a_generator,
+    a_group_with_failed,
+]
+CRASHED = [a_group_with_one_of_its_own, an_own_runtime_error]
+
+
+@pytest.mark.parametrize("act", [*FAILED, *CRASHED])
+def test_errors_of_own_asks_are_a_failed_request_in_whatever_they_come_wrapped(act: Any) -> None:
+    handler = obey_async if asyncio.iscoroutinefunction(act) else (lambda message: message())
+    with tree_of(worker("a", handler), worker("b")) as tree:
+        with pytest.raises(BaseException):  # noqa: B017, PT011 - which one is not the point
+            tree.ref("t/a").ask(act)
+        settle(tree)
+
+        assert tree.child("t/a").incarnation == (1 if act in FAILED else 2)
+
+
+def test_a_group_of_own_errors_is_a_crash_where_those_are() -> None:
+    with tree_of(worker("a", obey_async, crash_on_ask_error=True), worker("b")) as tree:
+        with pytest.raises(ExceptionGroup):
+            tree.ref("t/a").ask(a_group)
+        settle(tree)
+
+        assert tree.child("t/a").incarnation == 2
+
+
+# -- other trees -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inner_clock", [None, ManualClock])
+@pytest.mark.parametrize("outer_clock", [None, ManualClock])
+def test_a_deadline_crosses_into_another_tree_as_the_seconds_that_are_left(outer_clock: Any, inner_clock: Any) -> None:
+    def clock_of(kind: Any) -> Any:
+        return kind() if kind is not None else None
+
+    def look() -> float:
+        return CURRENT.get().origin.deadline - inner._system.now()
+
+    with (
+        start(root(worker("o")), clock=clock_of(outer_clock)) as outer,
+        start(root(worker("i")), clock=clock_of(inner_clock)) as inner,
+    ):
+        left = outer.ref("t/o").ask(lambda: inner.ref("t/i").ask(look, timeout=100), timeout=LONG_S)
+
+    assert 0 < left <= LONG_S
+
+
+def test_a_circle_over_two_trees_is_recursion() -> None:
+    with start(root(worker("o"))) as outer, start(root(worker("i"))) as inner:
+
+        def back() -> Any:
+            return outer.ref("t/o").ask("back", timeout=LONG_S)
+
+        with pytest.raises(RecursionDetectedError):
+            outer.ref("t/o").ask(lambda: inner.ref("t/i").ask(back, timeout=LONG_S))

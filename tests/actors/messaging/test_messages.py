@@ -1,0 +1,229 @@
+"""Messages: ancestry and recursion, deadlines, the hop limit, and what becomes of what nobody takes."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors import (
+    DeadLetter,
+    RecursionDetectedError,
+    RecursionRefused,
+    ReplyTimeoutError,
+    carry,
+)
+from actors.messaging.envelope import CURRENT
+from actors.testing import ManualClock, settle
+from tests.support.hardening import LONG_S, Ours, Witness, eventually, in_thread, obey_async, root, tree_of, worker
+from trees import SupervisorSpec, Tree, start
+
+# -- ancestry ----------------------------------------------------------------------------------------------
+
+
+def recursion(tree: Tree, path: str, function: Callable[[], Any]) -> tuple[str, ...]:
+    """The chain of the refusal that the function, run in the worker at ``path``, ends in."""
+    with pytest.raises(RecursionDetectedError) as caught:
+        tree.ref(path).ask(function, timeout=LONG_S)
+    return caught.value.chain
+
+
+def test_an_ask_cycle_is_refused_before_it_is_sent_and_told_as_an_event() -> None:
+    with tree_of(worker("a"), worker("b")) as tree:
+        seen, a, b = Witness(tree), tree.ref("t/a"), tree.ref("t/b")
+
+        assert recursion(tree, "t/a", lambda: b.ask(lambda: a.ask("back"))) == ("t/a", "t/b", "t/a")
+        assert seen.wait(RecursionRefused).chain == ("t/a", "t/b", "t/a")
+
+
+def test_a_member_that_asks_its_own_pool_is_recursion() -> None:
+    with tree_of(worker("p", pool=3)) as tree:
+        assert recursion(tree, "t/p", lambda: tree.ref("t/p").ask("another member")) == ("t/p", "t/p")
+        assert recursion(tree, "t/p#0", lambda: tree.ref("t/p#1").ask("by name")) == ("t/p", "t/p#1")
+
+
+def test_a_cycle_through_a_pool_is_recursion() -> None:
+    with tree_of(worker("a"), worker("p", pool=3)) as tree:
+        a, pool = tree.ref("t/a"), tree.ref("t/p")
+
+        assert recursion(tree, "t/a", lambda: pool.ask(lambda: a.ask("back"))) == ("t/a", "t/p", "t/a")
+
+
+def test_a_cycle_through_async_handlers_and_tasks_is_recursion() -> None:
+    async def ask_back() -> object:
+        return await asyncio.create_task(tree.ref("t/a").ask_async("back", timeout=None))
+
+    async def ask_b() -> object:
+        return await tree.ref("t/b").ask_async(ask_back, timeout=None)
+
+    with tree_of(worker("a", obey_async), worker("b", obey_async)) as tree:
+        assert recursion(tree, "t/a", ask_b) == ("t/a", "t/b", "t/a")
+
+
+def test_the_chain_goes_along_into_to_thread() -> None:
+    async def handle() -> object:
+        return await asyncio.to_thread(lambda: tree.ref("t/a").ask("me", timeout=LONG_S))
+
+    with tree_of(worker("a", obey_async)) as tree:
+        assert recursion(tree, "t/a", handle) == ("t/a", "t/a")
+
+
+def test_the_chain_goes_along_into_a_plain_thread_that_it_is_carried_to() -> None:
+    def handle() -> object:
+        return in_thread(carry(lambda: tree.ref("t/a").ask("me", timeout=LONG_S)))()
+
+    with tree_of(worker("a")) as tree:
+        assert recursion(tree, "t/a", handle) == ("t/a", "t/a")
+
+
+def test_a_carried_callable_may_run_in_many_threads_at_once() -> None:
+    barrier = threading.Barrier(3)
+
+    def where() -> str:
+        barrier.wait(LONG_S)
+        return CURRENT.get().life.mailbox.path
+
+    with tree_of(worker("a")) as tree:
+        carried = tree.ref("t/a").ask(lambda: carry(where))
+        results = [in_thread(carried) for _ in range(3)]
+
+        assert [result() for result in results] == ["t/a"] * 3
+
+
+def test_a_cycle_through_proxies_is_recursion() -> None:
+    class Upwards(Ours):
+        def up(self) -> object:
+            return tree.ref("t/a").proxy().total().get()
+
+    with tree_of(worker("a", Ours), worker("b", Upwards)) as tree:
+        assert recursion(tree, "t/a", lambda _: tree.ref("t/b").proxy().up().get()) == ("t/a", "t/b", "t/a")
+
+
+def test_a_worker_may_not_wait_for_its_own_end_nor_for_that_of_its_tree() -> None:
+    with tree_of(SupervisorSpec(id="s", children=[worker("a")])) as tree:
+        path = "t/s/a"
+        ends = [tree.stop, tree.wait, tree.ref(path).stop, tree.ref("t").stop]
+        ends += [lambda p=p: tree.terminate_child(p) for p in (path, "t/s")]
+        chains = [recursion(tree, path, end) for end in ends]
+
+        assert all(chain[0] == path for chain in chains)
+        assert tree.child(path).incarnation == 1
+
+
+def test_an_ask_of_a_worker_that_told_is_legal() -> None:
+    """While y asks x, which has told y: x waits for nobody."""
+    answers = []
+
+    def tell_b() -> None:
+        tree.ref("t/b").tell(lambda: answers.append(tree.ref("t/a").ask("legal")))
+
+    with tree_of(worker("a"), worker("b")) as tree:
+        tree.ref("t/a").ask(tell_b)
+        eventually(lambda: answers)
+
+    assert answers == ["legal"]
+
+
+def test_two_callers_of_one_worker_are_no_recursion() -> None:
+    with tree_of(worker("a"), worker("b"), worker("c")) as tree:
+        c = tree.ref("t/c")
+
+        assert tree.ref("t/a").ask(lambda: (tree.ref("t/b").ask(lambda: c.ask(1)), c.ask(2))) == (1, 2)
+
+
+# -- deadlines ---------------------------------------------------------------------------------------------
+
+
+def remaining(tree: Tree) -> float:
+    """What is left to the request that is being handled."""
+    return CURRENT.get().origin.deadline - tree._system.now()
+
+
+def test_a_deadline_shrinks_hop_by_hop_and_none_inherits_it() -> None:
+    with start(root(worker("a"), worker("b"), worker("c")), clock=ManualClock()) as tree:
+        clock = tree._system.clock
+        b, c = tree.ref("t/b"), tree.ref("t/c")
+
+        def in_b() -> tuple[float, float]:
+            clock.advance(2)
+            return remaining(tree), c.ask(lambda: remaining(tree), timeout=100)
+
+        left = tree.ref("t/a").ask(lambda: (remaining(tree), b.ask(in_b, timeout=None)), timeout=10)
+
+    assert left == (10, (8, 8))
+
+
+def test_a_shorter_timeout_of_ones_own_counts() -> None:
+    with start(root(worker("a"), worker("b")), clock=ManualClock()) as tree:
+        b = tree.ref("t/b")
+
+        assert tree.ref("t/a").ask(lambda: b.ask(lambda: remaining(tree), timeout=3), timeout=10) == 3
+
+
+def test_an_ask_whose_time_is_up_already_is_not_sent() -> None:
+    handled = []
+    with start(root(worker("a"), worker("b")), clock=ManualClock()) as tree:
+
+        def too_late() -> None:
+            tree._system.clock.advance(11)
+            tree.ref("t/b").ask(lambda: handled.append(1))
+
+        with pytest.raises(ReplyTimeoutError) as caught:
+            tree.ref("t/a").ask(too_late, timeout=10)
+        settle(tree)
+
+        assert (caught.value.path, caught.value.asker, handled) == ("t/b", "t/a", [])
+
+
+def test_a_tell_carries_no_deadline() -> None:
+    with start(root(worker("a"), worker("b")), clock=ManualClock()) as tree:
+        deadlines = []
+        tree.ref("t/a").ask(lambda: tree.ref("t/b").tell(lambda: deadlines.append(CURRENT.get().origin.deadline)))
+        settle(tree)
+
+    assert deadlines == [None]
+
+
+# -- hops --------------------------------------------------------------------------------------------------
+
+
+def test_a_chain_of_tells_ends_at_the_hop_limit_as_a_dead_letter() -> None:
+    handled = []
+
+    def pass_on(to: str, back: str) -> None:
+        handled.append(to)
+        tree.ref(back).tell(lambda: pass_on(back, to))
+
+    with start(root(worker("a"), worker("b")), max_hops=10) as tree:
+        seen = Witness(tree)
+        tree.ref("t/a").tell(lambda: pass_on("t/a", "t/b"))
+        refused, letter = seen.wait(RecursionRefused), seen.wait(DeadLetter)
+        settle(tree)
+
+        assert (refused.hops, letter.reason, len(handled)) == (11, "hops", 11)
+
+
+@pytest.mark.parametrize("way", ["self", "detached", "async"])
+def test_a_tell_to_oneself_or_a_detached_one_begins_a_new_chain(way: str) -> None:
+    count, most = 0, 30
+
+    def again() -> None:
+        nonlocal count
+        count += 1
+        if count < most:
+            tree.ref("t/a" if way == "self" or count % 2 else "t/b").tell(again, detached=way == "detached")
+
+    async def again_async() -> None:
+        nonlocal count
+        count += 1
+        if count < most:
+            await tree.ref("t/a" if count % 2 else "t/b").tell_async(again_async, detached=True)
+
+    handler = obey_async if way == "async" else None
+    kinds = [worker("a", handler), worker("b", handler)] if handler else [worker("a"), worker("b")]
+    with start(root(*kinds), max_hops=5) as tree:
+        tree.ref("t/a").tell(again_async if handler else again)
+        eventually(lambda: count == most)
+
+    assert count == most

@@ -1,0 +1,247 @@
+"""Proxies keep to the rules of Pykka's: methods, attributes, traversal, defer; over every restart."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import pykka
+import pykka.messages
+import pytest
+
+from actors import ActorStoppedError, ChildStarted, RequestFailed
+from actors.testing import ManualClock, settle
+from tests.support.hardening import BOTH, LONG_S, Ours, Stock, Witness, root, tree_of, worker
+from trees import Backoff, Tree, start
+
+
+class Inner:
+    pykka_traversable = True
+
+    def __init__(self) -> None:
+        self.volume = 3
+
+    def louder(self, by: int) -> int:
+        self.volume += by
+        return self.volume
+
+
+class Members:
+    """What a proxy shows."""
+
+    limit = 10
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.inner = Inner()
+        self.evaluated = 0
+
+    @property
+    def costly(self) -> int:
+        self.evaluated += 1
+        return 7
+
+    def add(self, number: int, *, times: int = 1) -> int:
+        self.count += number * times
+        return self.count
+
+    def crash(self) -> None:
+        raise ValueError("boom")
+
+
+@pytest.fixture(params=[Ours, Stock])
+def tree(request: pytest.FixtureRequest) -> Iterator[Tree]:
+    kind = type("Kind", (Members, request.param), {})
+    with tree_of(worker("w", kind)) as tree:
+        yield tree
+
+
+def test_a_method_is_asked_and_deferred(tree: Tree) -> None:
+    proxy = tree.ref("t/w").proxy()
+    asked = proxy.add(2, times=3).get(timeout=LONG_S)
+    proxy.add.defer(10)
+    settle(tree)
+
+    assert (asked, proxy.count.get(timeout=LONG_S)) == (6, 16)
+
+
+def test_an_attribute_is_read_and_set(tree: Tree) -> None:
+    proxy = tree.ref("t/w").proxy()
+    proxy.count = 5
+
+    assert (proxy.count.get(), proxy.limit.get(), proxy.costly.get()) == (5, 10, 7)
+
+
+def test_a_property_is_evaluated_in_the_actor_and_only_when_it_is_read(tree: Tree) -> None:
+    proxy = tree.ref("t/w").proxy()
+    dir(proxy)
+    first = proxy.evaluated.get()
+    proxy.costly.get()
+
+    assert (first, proxy.evaluated.get()) == (0, 1)
+
+
+def test_a_traversable_attribute_is_a_proxy_too(tree: Tree) -> None:
+    inner = tree.ref("t/w").proxy().inner
+
+    assert inner.louder(4).get(timeout=LONG_S) == 7
+    assert inner.volume.get(timeout=LONG_S) == 7
+
+
+def test_an_error_of_a_method_is_a_crash_and_the_proxy_finds_the_next_incarnation(tree: Tree) -> None:
+    seen, proxy = Witness(tree), tree.ref("t/w").proxy()
+    proxy.add(1).get()
+    with pytest.raises(ValueError, match="boom"):
+        proxy.crash().get(timeout=LONG_S)
+    seen.wait(ChildStarted)
+
+    assert proxy.count.get(timeout=LONG_S) == 0
+
+
+def test_private_names_are_no_part_of_it_and_a_missing_one_is_said_by_name(tree: Tree) -> None:
+    proxy = tree.ref("t/w").proxy()
+    with pytest.raises(AttributeError, match="_regrow_life"):
+        _ = proxy._regrow_life
+
+    assert "add" in dir(proxy)
+    assert "_regrow_life" not in dir(proxy)
+
+
+def test_a_proxy_of_a_stopped_worker_fails_at_once_and_works_again_when_it_is_restarted(tree: Tree) -> None:
+    proxy = tree.ref("t/w").proxy()
+    tree.terminate_child("t/w")
+    with pytest.raises(ActorStoppedError):
+        proxy.add(1).get()
+    tree.restart_child("t/w")
+
+    assert proxy.add(1).get() == 1
+
+
+def test_an_async_method_is_awaited_in_the_actor() -> None:
+    class Async(Ours):
+        async def fetch(self, number: int) -> int:
+            return number + 1
+
+        async def on_receive(self, message: object) -> object:
+            return message
+
+    with tree_of(worker("w", Async)) as tree:
+        assert tree.ref("t/w").proxy().fetch(1).get(timeout=LONG_S) == 2
+
+
+@BOTH
+def test_proxies_of_one_path_are_made_for_futures_of_pykka(kind: type[Any]) -> None:
+    with tree_of(worker("w", kind)) as tree:
+        proxy = tree.ref("t/w").proxy()
+
+        assert pykka.get_all([proxy.total(), proxy.total()], timeout=LONG_S) == [42, 42]
+
+
+# -- what Pykka's own proxies do ---------------------------------------------------------------------------
+
+
+def test_a_name_that_the_actor_does_not_have_is_an_error_of_the_caller_and_nothing_is_sent(tree: Tree) -> None:
+    proxy, runs = tree.ref("t/w").proxy(), tree._system.activity()
+    for owner, name in ((proxy, "tottal"), (proxy, "nosuch"), (proxy.inner, "no")):
+        with pytest.raises(AttributeError, match=rf"t/w.* has no attribute '{name}'"):
+            getattr(owner, name)
+
+    assert tree._system.activity() == runs
+    assert proxy.count.get() == 0  # set by __init__, and not known to the class
+
+
+def test_a_name_that_nobody_can_look_up_now_fails_its_request_and_no_worker(tree: Tree) -> None:
+    """While no object lives only the class is known, so the worker has to look."""
+    seen, proxy, before = Witness(tree), tree.ref("t/w").proxy(), tree.child("t/w").incarnation
+    messages = pykka.messages
+    for message in (
+        messages.ProxyGetAttr(attr_path=("tottal",)),
+        messages.ProxyCall(attr_path=("nosuch",), args=(1,), kwargs={}),
+        messages.ProxySetAttr(attr_path=("nosuch", "x"), value=1),
+    ):
+        with pytest.raises(AttributeError, match=r"tottal|nosuch"):
+            tree.ref("t/w").ask(message, timeout=LONG_S)
+        tree.ref("t/w").tell(message)
+    settle(tree)
+
+    assert tree.child("t/w").incarnation == before
+    assert len(seen.of(RequestFailed, path="t/w")) == 6
+    assert proxy.add(1).get() == 1
+
+
+def test_what_is_set_by_init_can_be_asked_for_while_the_worker_is_down() -> None:
+    class Kind(Members, Ours):
+        pass
+
+    with start(root(worker("w", Kind, backoff=Backoff(initial_s=3, jitter=0))), clock=ManualClock()) as tree:
+        proxy = tree.ref("t/w").proxy()
+        with pytest.raises(ValueError, match="boom"):
+            proxy.crash().get(timeout=LONG_S)
+        settle(tree)
+        count, typo = proxy.count, proxy.tottal
+        tree._system.clock.advance(3)
+
+        assert count.get(timeout=LONG_S) == 0
+        with pytest.raises(AttributeError, match="tottal"):
+            typo.get(timeout=LONG_S)
+        assert tree.child("t/w").incarnation == 2
+
+
+def test_a_proxy_is_pykkas_and_equal_to_every_other_one_of_the_same(tree: Tree) -> None:
+    ref = tree.ref("t/w")
+    proxy = ref.proxy()
+
+    assert isinstance(proxy, pykka.ActorProxy)
+    assert (proxy, proxy.inner) == (ref.proxy(), ref.proxy().inner)
+    assert len({proxy, ref.proxy(), proxy.inner, ref.proxy().inner}) == 2
+    assert proxy != proxy.inner
+    assert proxy != pykka.ActorProxy(actor_ref=ref)
+    assert proxy != ref
+    assert copy.copy(proxy) == proxy
+
+
+def test_a_mocked_method_or_attribute_is_what_the_mock_is(tree: Tree) -> None:
+    (actor,) = tree.ref("t/w").living_actors()
+    actor.add, actor.limit = mock.Mock(return_value="mocked"), mock.NonCallableMock()
+    proxy = tree.ref("t/w").proxy()
+
+    assert proxy.add(1, times=2).get(timeout=LONG_S) == "mocked"
+    actor.add.assert_called_once_with(1, times=2)
+    assert proxy.limit.get(timeout=LONG_S) is actor.limit
+
+
+def test_a_private_name_is_the_proxys_own(tree: Tree) -> None:
+    proxy = tree.ref("t/w").proxy()
+    proxy._mine = 1
+
+    assert proxy._mine == 1
+    with pytest.raises(AttributeError):
+        _ = tree.ref("t/w").proxy()._mine
+
+
+@pytest.mark.parametrize("how", ["forgotten", "stopped", "running"])
+def test_stop_of_any_worker_is_a_future_of_whether_it_ran(how: str) -> None:
+    class Kind(Members, Ours):
+        pass
+
+    with tree_of(worker("w", Kind, restart="temporary" if how == "forgotten" else "permanent")) as tree:
+        proxy = tree.ref("t/w").proxy()
+        if how != "running":
+            tree.terminate_child("t/w")
+        proxy.stop.defer()
+
+        assert proxy.stop().get(timeout=LONG_S) is (how == "running")
+
+
+def test_a_proxy_of_a_pool_knows_what_any_member_has() -> None:
+    class Kind(Members, Ours):
+        pass
+
+    with tree_of(worker("w", Kind, pool=2)) as tree:
+        proxy = tree.ref("t/w").proxy()
+        tree.terminate_child("t/w#0")
+
+        assert proxy.count.get(timeout=LONG_S) == 0
+        with pytest.raises(AttributeError):
+            _ = proxy.tottal

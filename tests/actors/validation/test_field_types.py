@@ -1,0 +1,178 @@
+"""What each field of a declaration takes, and how a value that it does not take is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from actors.model.errors import ConfigError, Problem
+from actors.model.spec import Restart
+from actors.validation.validation_messages import from_pydantic
+from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
+
+
+def worker(name: str, **fields: Any) -> WorkerSpec:
+    return WorkerSpec(id=name, run=print, **fields)
+
+
+def problem_of(make: Callable[[], object]) -> Problem:
+    with pytest.raises(ConfigError) as caught:
+        make()
+    (problem,) = caught.value.problems
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "kept"),
+    [
+        ("args", [1, 2], (1, 2)),
+        ("args", (1,), (1,)),
+        ("expected", ValueError, (ValueError,)),
+        ("expected", [ValueError, KeyError], (ValueError, KeyError)),
+        ("expected", (ValueError,), (ValueError,)),
+        ("shutdown", 0, 0.0),
+        ("shutdown", 2, 2.0),
+        ("shutdown", "brutal_kill", "brutal_kill"),
+        ("shutdown", "infinity", "infinity"),
+        ("start_timeout_s", None, None),
+        ("start_timeout_s", 1, 1.0),
+        ("restart", Restart.TRANSIENT, "transient"),
+        ("pool", 8, 8),
+        ("backoff", None, None),
+    ],
+)
+def test_a_field_is_kept_in_its_one_form(field: str, given: object, kept: object) -> None:
+    spec = worker("ledger", **{field: given})
+
+    assert getattr(spec, field) == kept
+    assert type(getattr(spec, field)) is type(kept)
+
+
+@pytest.mark.parametrize("name", ["a", "A-1_b.c", "0", "..", "-"])
+def test_an_id_may_have_letters_digits_and_three_signs(name: str) -> None:
+    assert worker(name).id == name
+    assert SupervisorSpec(id=name).id == name
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "parse#0", "ä", "a\n", "\n"])
+def test_an_id_with_anything_else_is_refused(name: str) -> None:
+    for make in (lambda: worker(name), lambda: SupervisorSpec(id=name)):
+        problem = problem_of(make)
+
+        assert problem.path in {"WorkerSpec.id", "SupervisorSpec.id"}
+        assert problem.what == f"{name!r} is no id"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "what", "hint"),
+    [
+        ("restart", "always", "'always' is not accepted", "Use 'permanent', 'transient' or 'temporary'."),
+        ("on_exhausted", "stop", "'stop' is not accepted", "Use 'escalate' or 'park'."),
+        ("dispatch", "process", "'process' is not accepted", "Use 'auto', 'pool', 'loop' or 'thread'."),
+        ("shutdown", True, "True is no number of seconds", "'infinity' for no limit"),
+        ("shutdown", float("inf"), "inf is out of range", "'infinity' for no limit"),
+        ("shutdown", float("nan"), "nan is out of range", "'infinity' for no limit"),
+        ("shutdown", -1, "-1 is out of range", "Use 0 to"),
+        ("shutdown", 1e12, "1000000000000.0 is out of range", "1,000,000,000 seconds"),
+        ("shutdown", 10**400, "an int of 1329 bits is out of range", "1,000,000,000 seconds"),
+        ("shutdown", "never", "'never' is no number of seconds", "'brutal_kill'"),
+        ("shutdown", None, "None is no number of seconds", "'infinity' for no limit"),
+        ("start_timeout_s", 0, "0 is out of range", "None for no limit"),
+        ("start_timeout_s", float("inf"), "inf is out of range", "None for no limit"),
+        ("start_timeout_s", True, "True is no number of seconds", "None for no limit"),
+        ("pool", 0, "0 is too small", "Use at least 1."),
+        ("pool", True, "True is not an int", "Write a whole number."),
+        ("pool", 2.0, "2.0 is not an int", "Write a whole number."),
+        ("significant", "yes", "'yes' is not a bool", "Write True or False."),
+        ("crash_on_ask_error", 1, "1 is not a bool", "Write True or False."),
+        ("backoff", 3, "3 is no Backoff", "Write Backoff(...)."),
+        ("backoff", {"initial_s": 1}, "a dict is no Backoff", "Write Backoff(...)."),
+        ("mailbox", {"capacity": 1}, "a dict is no Mailbox", "Write Mailbox(...)."),
+        ("mailbox", None, "None is no Mailbox", "Write Mailbox(...)."),
+        ("args", "path", "a str is no tuple", "Write (value,) or [value]."),
+        ("args", {"a": 1}, "a dict is no tuple", "Write (value,) or [value]."),
+        ("kwargs", [("a", 1)], "a list is no dict", "Write {'parameter': value}."),
+        ("kwargs", {1: 2}, "an int is the name of no parameter", "Write {'parameter': value}."),
+        ("expected", "ValueError", "a str is no subclass of Exception", "SystemExit and its like always crash"),
+        ("expected", SystemExit, "the class SystemExit is no subclass of Exception", "always crash"),
+        ("expected", [ValueError()], "a ValueError is no subclass of Exception", "Give exception types"),
+        ("description", None, "None is not a str", "Write it in quotes."),
+    ],
+)
+def test_a_value_that_a_worker_field_does_not_take_is_refused_with_a_hint(
+    field: str, value: object, what: str, hint: str
+) -> None:
+    problem = problem_of(lambda: worker("ledger", **{field: value}))
+
+    assert problem.path == f"ledger.{field}"
+    assert problem.what == what
+    assert hint in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "what", "hint"),
+    [
+        ("strategy", "one_for_two", "'one_for_two' is not accepted", "'one_for_one', 'one_for_all' or 'rest_for_one'"),
+        ("auto_shutdown", True, "True is not accepted", "Use 'never', 'any_significant' or 'all_significant'."),
+        ("max_restarts", -1, "-1 is too small", "Use at least 0."),
+        ("max_restarts", True, "True is not an int", "Write a whole number."),
+        ("max_restarts", None, "None is not an int", "Write a whole number."),
+        ("period_s", 0, "0 is out of range", "Use more than 0"),
+        ("period_s", True, "True is no number of seconds", "Use more than 0"),
+        ("period_s", float("nan"), "nan is out of range", "Use more than 0"),
+        ("max_children", -1, "-1 is too small", "Use at least 0."),
+        ("max_children", False, "False is not an int", "Write a whole number."),
+        ("parallel_stop", "no", "'no' is not a bool", "Write True or False."),
+        ("shutdown", float("inf"), "inf is out of range", "'infinity' for no limit"),
+        ("children", None, "None is no list", "Write [WorkerSpec(...) or SupervisorSpec(...), ...]."),
+        ("children", {"a": 1}, "a dict is no list", "Write ["),
+    ],
+)
+def test_a_value_that_a_supervisor_field_does_not_take_is_refused_with_a_hint(
+    field: str, value: Any, what: str, hint: str
+) -> None:
+    problem = problem_of(lambda: SupervisorSpec(id="shop", **{field: value}))
+
+    assert problem.path == f"shop.{field}"
+    assert problem.what == what
+    assert hint in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("make", "path", "what"),
+    [
+        (lambda: Mailbox(capacity=0), "Mailbox.capacity", "0 is too small"),
+        (lambda: Mailbox(capacity=True), "Mailbox.capacity", "True is not an int"),
+        (lambda: Mailbox(overflow="drop"), "Mailbox.overflow", "'drop' is not accepted"),  # type: ignore[arg-type]
+        (lambda: Backoff(initial_s=-1), "Backoff.initial_s", "-1 is out of range"),
+        (lambda: Backoff(initial_s=60), "Backoff.max_s", "30.0 is less than initial_s=60"),
+        (lambda: Backoff(factor=0.5), "Backoff.factor", "0.5 is out of range"),
+        (lambda: Backoff(factor=float("inf")), "Backoff.factor", "inf is out of range"),
+        (lambda: Backoff(max_s=float("nan")), "Backoff.max_s", "nan is out of range"),
+        (lambda: Backoff(jitter=1.5), "Backoff.jitter", "1.5 is out of range"),
+        (lambda: Backoff(jitter="a bit"), "Backoff.jitter", "'a bit' is no number"),  # type: ignore[arg-type]
+        (lambda: Backoff(reset_after_s=0), "Backoff.reset_after_s", "0 is out of range"),
+    ],
+)
+def test_a_value_that_a_mailbox_or_a_backoff_does_not_take_is_refused(
+    make: Callable[[], object], path: str, what: str
+) -> None:
+    problem = problem_of(make)
+
+    assert (problem.path, problem.what) == (path, what)
+
+
+def test_a_mistake_that_only_pydantic_knows_is_told_in_its_words_without_the_value() -> None:
+    class Foreign(BaseModel):
+        when: date
+
+    with pytest.raises(ValidationError) as caught:
+        Foreign.model_validate({"when": ["hunter2"]})
+
+    assert from_pydantic(caught.value, "ledger", "Foreign", {"Foreign": ["when"]}) == [
+        Problem("ledger.when", "a list is refused", "Input should be a valid date.")
+    ]

@@ -1,0 +1,139 @@
+"""Wrong arguments of the calls of a host: refused before anything happens, with what to write instead."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.model.errors import ConfigError, UnknownPathError
+from tests.support.ids import stable
+from trees import HA, SupervisorSpec, Tasks, Tree, WorkerSpec, start, start_async
+
+
+def tree_spec() -> SupervisorSpec:
+    work = SupervisorSpec(id="team", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda task, context: 1)])
+    return SupervisorSpec(id="p", children=[WorkerSpec(id="echo", handle=lambda message: message, pool=2), work])
+
+
+WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"max_threads": "x"}, "start(...).max_threads: 'x' is not an int. Write a whole number."),
+    ({"max_threads": 0}, "start(...).max_threads: 0 is too small. Use at least 1."),
+    ({"max_hops": -1}, "start(...).max_hops: -1 is too small. Use at least 0."),
+    ({"max_hops": 1.5}, "start(...).max_hops: 1.5 is not an int. Write a whole number."),
+    ({"seed": []}, "start(...).seed: a list is not an int. Write a whole number."),
+    ({"clock": 3}, "start(...).clock: an int is no clock. Leave it out, or give a ManualClock() in a test."),
+    ({"console": "yes"}, "start(...).console: 'yes' is not a bool. Write True or False."),
+    ({"store": 3}, "start(...).store: an int is no store. Write 'sqlite:///tasks.db' or"),
+    ({"durability": "powr"}, "start(...).durability: 'powr' is not accepted. Use 'process' or 'power'."),
+    ({"keep": 3}, "start(...).keep: 3 is no Keep. Write Keep(...)."),
+    ({"log_errors": "none"}, "start(...).log_errors: 'none' is not accepted. Use 'text' or 'type'."),
+    ({"ha": True}, "p.ha: a bool says nothing about a lease. Write ha=HA(lease_s=10)."),
+    ({"ha": HA()}, "p.store: with ha= several processes share one store"),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), WRONG_OPTIONS, ids=lambda value: str(value)[:30])
+def test_a_wrong_argument_of_start_is_refused_with_what_to_write(options: dict[str, Any], text: str) -> None:
+    async def on_a_loop() -> None:
+        async with start_async(tree_spec(), **options):
+            pass
+
+    with pytest.raises(ConfigError, match=re.escape(text)):
+        start(tree_spec(), **options)
+    with pytest.raises(ConfigError, match=re.escape(text)):
+        asyncio.run(on_a_loop())
+
+
+def test_all_wrong_arguments_of_start_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as told:
+        start(tree_spec(), max_threads=0, durability="strong", seed="x")  # type: ignore[arg-type]
+
+    assert [problem.path for problem in told.value.problems] == [
+        "start(...).seed",
+        "start(...).max_threads",
+        "start(...).durability",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (None, "start(...): None is no SupervisorSpec. The root of a tree is one"),
+        ("module:TREE", "start(...): a str is no SupervisorSpec."),
+        (SupervisorSpec, "start(...): the class SupervisorSpec is no SupervisorSpec."),
+        (WorkerSpec(id="w", handle=print), "w: a WorkerSpec is no SupervisorSpec."),
+    ],
+    ids=repr,
+)
+def test_what_is_no_supervisor_is_no_root(spec: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(text)):
+        start(spec)
+
+
+@pytest.mark.parametrize("spec", [None, "w", print, Tasks()], ids=repr)
+def test_a_child_that_is_no_spec_is_refused(spec: Any) -> None:
+    with start(tree_spec()) as tree:
+        with pytest.raises(ConfigError, match=re.escape("is no spec. Write WorkerSpec(...) or SupervisorSpec(...).")):
+            tree.start_child("p", spec)
+        assert [child.path for child in tree.which_children("p")] == ["p/echo#0", "p/echo#1", "p/team"]
+
+
+NEEDS_A_SUPERVISOR: list[Callable[[Tree, str], object]] = [
+    lambda tree, path: tree.submit("go", path),
+    lambda tree, path: tree.run("go", path=path),
+    lambda tree, path: tree.registry(path),
+    lambda tree, path: tree.which_children(path),
+    lambda tree, path: tree.count_children(path),
+    lambda tree, path: tree.start_child(path, WorkerSpec(id="x", handle=print)),
+]
+
+
+@pytest.mark.parametrize("call", NEEDS_A_SUPERVISOR)
+def test_a_worker_where_a_supervisor_is_needed_is_called_a_worker_and_not_unknown(
+    call: Callable[[Tree, str], object],
+) -> None:
+    with start(tree_spec()) as tree:
+        for path, above in (("p/team/w", "p/team"), ("p/echo", "p"), ("p/echo#1", "p")):
+            text = f"{path}: is a worker, and this needs a supervisor. Name one, for example {above!r}."
+            with pytest.raises(UnknownPathError, match=re.escape(text)):
+                call(tree, path)
+        with pytest.raises(UnknownPathError, match="p/tea: no such path in this tree"):
+            call(tree, "p/tea")
+
+
+NO_TIMEOUTS = ["5", True, object(), [1]]
+
+
+@pytest.mark.parametrize("timeout", NO_TIMEOUTS, ids=stable)
+def test_what_is_no_timeout_is_refused_and_stops_nothing(timeout: Any) -> None:
+    refused = pytest.raises(ValueError, match=r"is no timeout\. Give a number of seconds, 0 or more, or None")
+    with start(tree_spec()) as tree:
+        reply = tree.ref("p/echo").ask(1, block=False)
+        for call in (tree.stop, tree.wait, lambda timeout: reply.get(timeout=timeout)):
+            with refused:
+                call(timeout)
+        if timeout is not True:  # a number to Python, and not worth a look at each ask
+            with refused:
+                tree.ref("p/echo").ask(1, timeout=timeout)
+        assert tree.ref("p/echo").ask(2) == 2
+
+
+@pytest.mark.parametrize("timeout", [math.inf, 10**400])
+def test_an_ask_may_wait_longer_than_a_clock_can_count(timeout: float) -> None:
+    with start(tree_spec()) as tree:
+        assert tree.ref("p/echo").ask(1, timeout=timeout) == 1
+
+
+def test_a_status_that_is_none_a_path_that_is_none_and_a_subscriber_that_is_none() -> None:
+    with start(tree_spec()) as tree:
+        with pytest.raises(ValueError, match=r"tasks: 'done' is no status of a task\. Use .*'running'.* or '"):
+            tree.tasks("done")
+        with pytest.raises(UnknownPathError, match="3: no such path"):
+            tree.ref(3)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="subscribe: an int cannot be called"):
+            tree.subscribe(3)  # type: ignore[arg-type]

@@ -1,0 +1,190 @@
+"""The benchmarks run, and judge rightly. What they measure is not asserted here: the machine may be busy."""
+
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bench import tasks
+from tests.bench.__main__ import SUITES
+from tests.bench.table import (
+    BELOW,
+    OK,
+    QUICK,
+    UNJUDGED,
+    WISH,
+    Measure,
+    Row,
+    Size,
+    compare,
+    count,
+    limit,
+    lines,
+    seconds,
+)
+from tests.support.sizes import only_in_the_whole
+
+ROOT = Path(__file__).parents[2]
+BENCH_S = 240
+"""Seconds that a bench may take on a busy machine; half a minute is plenty on an idle one."""
+
+
+@only_in_the_whole
+@pytest.mark.serial
+@pytest.mark.slow
+@pytest.mark.timeout(2 * BENCH_S)
+def test_the_quick_bench_prints_one_table_with_every_row() -> None:
+    done = _bench("core", "--quick")
+    table = done.stdout.splitlines()
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert sum(line.startswith("---") for line in table) == 1
+    for words in (
+        "tell and handle",
+        "ask from outside",
+        "ask_async, one after the other",
+        "children as a pool",
+        "children as separate specs",
+        "Workers with an on_start",
+        "idle child, a member of a pool",
+        "crash to next reply",
+        "one_for_all of",
+        "all crashed and back",
+        "threads meanwhile",
+        "stop: growth from",
+    ):
+        assert sum(words in line for line in table) >= 1, words
+
+
+@only_in_the_whole
+@pytest.mark.serial
+@pytest.mark.slow
+@pytest.mark.timeout(2 * BENCH_S)
+def test_the_quick_bench_of_tasks_prints_one_table_with_every_row() -> None:
+    done = _bench("tasks", "--quick")
+    table = done.stdout.splitlines()
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert sum(line.startswith("---") for line in table) == 1
+    for words in (
+        "independent, all at once : LangGraph",
+        "independent, all at once : asyncio.gather",
+        "independent, 10 at a time : LangGraph",
+        "chained : LangGraph",
+        "chained : asyncio.gather",
+        "dispatch: growth from",
+        "queued at once: not finished",
+        "queued at once: submit, each",
+        "queued at once: run, each",
+        "queued at once: peak, each",
+        "a finished task kept",
+        "more: growth",
+    ):
+        assert sum(words in line for line in table) == 1, words
+
+
+@only_in_the_whole
+@pytest.mark.parametrize("bench", [tasks.independent, tasks.chained])
+def test_without_langgraph_its_rows_say_so_and_the_others_are_measured(
+    bench: Callable[[Size], Iterator[Row]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "langgraph.graph", None)
+
+    rows = list(bench(QUICK))
+    without = [row for row in rows if row.name.endswith(": LangGraph")]
+
+    assert {row.cells()[2:] for row in without} == {("not installed", "", "", "", UNJUDGED)}
+    assert all(row.ours.endswith(" us") for row in rows)
+    assert [row.ratio != "" for row in rows if row not in without] == [True]
+
+
+@only_in_the_whole
+def test_one_benchmark_can_be_chosen() -> None:
+    done = _bench("core", "--quick", "--only", "tell")
+
+    assert done.returncode == 0, done.stderr
+    assert "tell and handle" in done.stdout
+    assert "crash to next reply" not in done.stdout
+
+
+def test_a_benchmark_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    done = _bench("core", "--only", "tall")
+
+    assert done.returncode == 2
+    assert all(name in done.stderr for name in SUITES["core"])
+
+
+def test_a_benchmark_of_another_suite_is_refused() -> None:
+    done = _bench("tasks", "--quick", "--only", "tell")
+
+    assert done.returncode == 2
+    assert all(name in done.stderr for name in SUITES["tasks"])
+
+
+def test_a_ratio_is_the_median_over_pairs_of_neighbours() -> None:
+    order: list[str] = []
+    ours, raw = _costs(order, "A", 1.0, 2.0, 4.0), _costs(order, "B", 3.0, 12.0, 16.0)
+
+    row = compare("row", ours, raw, pairs=3, show=seconds, floor=3.0, wish=5.0)
+
+    assert order == ["A", "B"] * 3
+    assert row.cells() == ("row", "2.00 s", "12.00 s", "4.0x (3.0..6.0)", ">= 3x", ">= 5x", OK)
+
+
+@pytest.mark.parametrize(
+    ("floor", "wish", "verdict"),
+    [(None, None, UNJUDGED), (2.1, 3.0, BELOW), (2.0, 3.0, OK), (2.0, None, OK), (1.0, 2.0, WISH)],
+)
+def test_twice_as_good_as_raw_is_judged_by_floor_and_wish(
+    floor: float | None, wish: float | None, verdict: str
+) -> None:
+    row = compare("row", lambda: 1.0, lambda: 2.0, pairs=1, show=seconds, floor=floor, wish=wish)
+
+    assert row.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("most", "wish", "verdict"), [(None, None, UNJUDGED), (9, 5, BELOW), (10, 5, OK), (10, None, OK), (20, 10, WISH)]
+)
+def test_a_cost_of_ten_is_judged_by_what_it_may_be_at_most(
+    most: float | None, wish: float | None, verdict: str
+) -> None:
+    row = limit("row", 10, show=count, floor=most, wish=wish)
+
+    assert row.verdict == verdict
+
+
+def test_the_columns_of_all_rows_stand_under_one_another() -> None:
+    row = Row("name", "1 us", "2 us", "2.0x (1.0..3.0)", ">= 1x", ">= 2x", WISH)
+    head, _, line = lines([row])
+
+    assert line.startswith("name ")
+    assert line.index(" 1 us") + len(" 1 us") == head.index("ours") + len("ours")
+    assert line.endswith(WISH)
+
+
+def _costs(order: list[str], name: str, *costs: float) -> Measure:
+    left = itertools.chain(costs)
+
+    def measure() -> float:
+        order.append(name)
+        return next(left)
+
+    return measure
+
+
+def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.bench", *arguments],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=BENCH_S,
+        check=False,
+    )

@@ -1,0 +1,121 @@
+"""The registry of events: what a class says of its kind is all that log, journal and metrics need."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import pytest
+from loguru import logger
+
+import actors
+import trees
+from actors.model.events import (
+    ChildRestarting,
+    Event,
+    InternalError,
+    LoopBlocked,
+    journalled_kind,
+    kinds,
+    measured_by,
+    metric_of,
+    require_journalled,
+)
+from actors.tasks.journal.codec import decode, encode
+from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.task_events import SubtaskEvent, SubtaskProgressed, SubtaskStarted, TaskEvent, TaskJoined
+from actors.tasks.model.write_checks import checked
+from trees.store import MemoryStore, SqlStore
+
+for package in (actors, trees):
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+OURS = [each for each in kinds() if each.__module__.startswith(("actors.", "trees."))]
+SPANS = {"incarnation", "task", "attempt"}
+
+
+@dataclass(frozen=True, slots=True)
+class ToyTold(TaskEvent):
+    """A kind of a user of the library: declared, and no table changed."""
+
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToyUntold(Event):
+    """A kind that is not for a journal."""
+
+
+@pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
+def test_every_kind_says_what_others_need(kind: type[Event]) -> None:
+    assert kind.level in logger._core.levels  # type: ignore[attr-defined]
+    assert kind.large == "" or kind.large in {each.name for each in fields(kind)}
+    assert not kind.large or kind.journalled
+    assert {kind.begins, kind.ends} - {""} <= SPANS
+    assert (journalled_kind(kind.__name__) is kind) == kind.journalled
+
+
+def test_kinds_are_those_that_happen_and_no_two_are_counted_by_one_name() -> None:
+    assert not {Event, TaskEvent, SubtaskEvent} & set(kinds())
+    assert len({metric_of(kind) for kind in OURS}) == len(OURS) > 50
+    assert metric_of(ChildRestarting) == "child_restarting"
+    assert measured_by(LoopBlocked) == {"blocked_s": "s"}
+    assert measured_by(InternalError) == {}
+
+
+def test_a_span_that_begins_ends() -> None:
+    begin, end = {each.begins for each in OURS} - {""}, {each.ends for each in OURS} - {""}
+
+    assert begin == end == SPANS
+
+
+def test_a_new_kind_is_written_and_read_back_without_a_table() -> None:
+    record = ToyTold("root", "t", 1.0, 3)
+
+    assert checked(record) is record
+    assert decode(*encode(record)) == record
+
+
+@pytest.mark.parametrize("record", [ToyUntold("root"), SubtaskProgressed("root", "t", 1.0, "s", 0.5, "half")])
+def test_a_kind_that_is_in_no_journal_is_refused_when_it_is_to_be_written(record: Any, tmp_path: Any) -> None:
+    def refused(write: Any, *args: Any) -> None:
+        with pytest.raises(TypeError, match=f"{type(record).__name__} is of no kind that a journal can read back"):
+            write(*args)
+
+    refused(require_journalled, record)
+    refused(encode, record)
+    refused(checked, record)
+    durable = SqlStore(f"sqlite:///{tmp_path / 's.db'}", root="root")
+    durable.open()
+    try:
+        for store in (MemoryStore(), durable):
+            assert store.create("t", "root", TaskJoined("root", "t", 1.0, (), ()))
+            refused(store.create, "u", "root", record)
+            refused(store.append, "t", record)
+            refused(store.replace, "@breaker:w", "root", record)
+            assert [type(each) for each in store.read("t")] == [TaskJoined]
+            assert not store.read("u")
+            assert not store.read("@breaker:w")
+    finally:
+        durable.close()
+
+
+def test_two_journalled_kinds_of_one_name_are_refused_when_the_second_is_declared() -> None:
+    with pytest.raises(TypeError, match="know a kind of the name 'SubtaskStarted' already, that of actors"):
+        type("SubtaskStarted", (TaskEvent,), {"__module__": "mine", "__qualname__": "SubtaskStarted"})
+
+    assert journalled_kind("SubtaskStarted") is SubtaskStarted
+
+
+def test_a_name_that_no_journalled_kind_has_is_refused_when_it_is_read() -> None:
+    class ToyInLog(Event):
+        """A kind that is not for a journal either."""
+
+        level: ClassVar[str] = "INFO"
+
+    assert ToyInLog in kinds()
+    with pytest.raises(StoreError, match="unknown kind 'ToyInLog'"):
+        decode("ToyInLog", "{}")

@@ -1,0 +1,85 @@
+"""A command that is forked from the hatchery does what one does that is started as a user starts it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import WAIT_S, out, running, runtime, shop
+from tests.support.hatchery import Hatched, Hatchery, started
+
+__all__ = ["runtime", "shop"]
+pytestmark = [
+    pytest.mark.usefixtures("runtime"),
+    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="commands are started as they are"),
+]
+
+
+@pytest.mark.parametrize("args", [["check", "shop.py"], ["check", "no_such.py"], ["--nonsense"], ["dump"]], ids=str)
+def test_output_errors_and_exit_code_are_those_of_a_command_that_was_started(shop: Path, args: list[str]) -> None:
+    command = [sys.executable, "-m", "trees", *args]
+    plain = subprocess.run(command, capture_output=True, text=True, cwd=shop.parent, timeout=WAIT_S, check=False)
+
+    with started(*args, cwd=shop.parent) as process:
+        shown, errors = process.communicate(WAIT_S)
+
+    assert isinstance(process, Hatched)
+    assert (process.returncode, shown, errors) == (plain.returncode, plain.stdout, plain.stderr)
+    assert (plain.returncode == 0) == (plain.stderr == "") == ("shop.py" in args)
+
+
+def test_folder_and_environment_are_its_own(tmp_path: Path) -> None:
+    program = "import os, sys\nprint(os.getcwd(), os.environ['OWN'], sys.argv[1:], 'HOME' in os.environ)\n"
+    (tmp_path / "looks.py").write_text(program)
+
+    with started("check", "looks", cwd=tmp_path, env={"OWN": "1", "PATH": ""}) as process:
+        shown, _ = process.communicate(WAIT_S)
+
+    assert shown.splitlines()[0] == f"{tmp_path} 1 ['check', 'looks'] False"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_one_that_a_signal_ends_says_which(shop: Path, number: int) -> None:
+    with running(shop) as (process, _):
+        process.send_signal(number)
+        process.wait(WAIT_S)
+
+        assert process.returncode == -number
+        process.send_signal(number)  # it has ended: nobody else gets it
+
+
+def test_two_run_at_once_and_each_has_its_own_output(shop: Path) -> None:
+    with running(shop) as (one, first), running(shop) as (other, second):
+        assert first != second
+        assert str(one.pid) in first
+        assert str(other.pid) in second
+        other.terminate()
+        rest = out(other).read()
+        assert one.poll() is None
+
+    assert "shop: stopping" in rest
+
+
+def test_a_hatchery_that_is_closed_is_gone() -> None:
+    own = Hatchery()
+    pid = own._process.pid
+
+    own.close()
+
+    assert own._process.returncode == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_one_that_has_died_says_so_with_its_errors(tmp_path: Path) -> None:
+    own = Hatchery()
+    own._process.kill()
+
+    with pytest.raises((AssertionError, OSError)):
+        Hatched(own, ["--help"], tmp_path, {})
+    own.close()

@@ -1,0 +1,160 @@
+"""How the tests are run: side by side and in order, and that no process outlives them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.ids import stable, unstable
+from tests.support.lanes import MARK, MOST, workers
+
+ROOT = Path(__file__).parents[2]
+WAIT_S = 100.0
+CONFTEST = """
+import pytest
+import tests.support.lanes
+from actors.testing import no_stray_actors
+from tests.support.lanes import *
+
+tests.support.lanes.PATIENCE_S = 0.5
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(no_stray_actors): pass
+"""
+PROGRAM = """
+import os, pathlib, subprocess, sys, threading, time, pytest
+import actors
+from trees import WorkerSpec, SupervisorSpec, start
+
+PLACE = pathlib.Path(__file__).parents[1]
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("n", range(6))
+def test_serial(n):
+    (PLACE / f"serial{n}").write_text(WORKER)
+    end = time.monotonic() + 30
+    while WORKER and not list(PLACE.glob("free*")) and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("n", range(6))
+def test_free(n):
+    (PLACE / f"free{n}").write_text(WORKER)
+
+
+def note(who, pid):
+    (PLACE / f"left {who}").write_text(str(pid))
+
+
+def test_leaves_a_child():
+    note("child", subprocess.Popen(SLEEPS, start_new_session=True).pid)
+
+
+def test_leaves_an_orphan():
+    program = f"import subprocess; print(subprocess.Popen({SLEEPS!r}, stdout=subprocess.DEVNULL).pid)"
+    done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE)
+    note("orphan", int(done.stdout))
+
+
+def test_leaves_a_fork():
+    pid = os.fork()
+    if not pid:
+        time.sleep(600)
+        os._exit(0)
+    note("fork", pid)
+
+
+def test_leaves_a_thread():
+    threading.Thread(target=time.sleep, args=(8,), name="stray").start()
+
+
+def test_leaves_a_tree():
+    start(SupervisorSpec(id="alone", children=[WorkerSpec(id="w", handle=len)]))
+
+
+def test_leaves_nothing():
+    subprocess.run([sys.executable, "-c", ""], check=True)
+"""
+
+
+def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest on one file in a folder of its own, with the rules of this suite."""
+    (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    (folder / "test_it.py").write_text(program, encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = serial: one lane\n", encoding="utf-8")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", MARK))}
+    alone = {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others' plugins take a second to load
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "xdist.plugin", *options, "."],
+        cwd=folder,
+        env=environment | alone,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+
+
+def is_there(pid: str) -> bool:
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())  # a zombie has none
+    except OSError:
+        return False
+
+
+def test_whole_folders_use_every_core_and_named_tests_one_process(tmp_path: Path) -> None:
+    file = tmp_path / "test_a.py"
+    file.touch()
+
+    assert [workers([], cores) for cores in (1, 2, 3, 64)] == [0, 2, 3, MOST]
+    assert workers([str(tmp_path)], 2) == 2
+    assert workers([str(file)], 2) == 0
+    assert workers([f"{file}::test_b"], 2) == 0
+    assert workers([str(tmp_path), str(file)], 2) == 0
+
+
+def test_names_of_rows_hold_no_address() -> None:
+    rows: list[object] = [print, object(), test_names_of_rows_hold_no_address, [object()], lambda: None, 5, "a 0x1 b"]
+
+    assert unstable(str(row) for row in rows) == [str(row) for row in rows[1:5]]
+    assert unstable(map(stable, rows)) == []
+
+
+def test_a_name_with_an_address_is_refused(tmp_path: Path) -> None:
+    program = "import pytest\n@pytest.mark.parametrize('x', [object()], ids=str)\ndef test_row(x): pass\n"
+
+    done = run(tmp_path, program, "-n", "0")
+
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "test_row[<object object at 0x" in done.stderr
+    assert "ids=tests.support.ids.stable" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found where Linux shows them")
+@pytest.mark.parametrize("processes", [0, 2])
+def test_serial_tests_share_a_process_and_what_is_left_fails_its_test_or_the_run(
+    tmp_path: Path, processes: int
+) -> None:
+    done = run(tmp_path, PROGRAM, "-n", str(processes))
+
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "18 passed, 2 errors" in done.stdout
+    for name, left in {"test_leaves_a_thread": "thread 'stray'", "test_leaves_a_tree": "left behind: the tree"}.items():
+        _, _, shown = done.stdout.partition(f"ERROR at teardown of {name}")
+        assert left in re.split("_{5,}", shown)[1]
+    pids = {each.name: each.read_text() for each in tmp_path.glob("left *")}
+    assert len(pids) == 3
+    assert set(re.findall(r"LEFT BEHIND: process (\d+)", done.stdout)) == set(pids.values())
+    assert not [name for name, pid in pids.items() if is_there(pid)]
+    serial = {each.read_text() for each in tmp_path.glob("serial*")}
+    assert len(serial) == 1
+    free = {each.read_text() for each in tmp_path.glob("free*")}
+    assert not processes or free - serial, "a test that is not serial ran beside them"

@@ -1,0 +1,190 @@
+"""Runs every Python block of README.md and of the pages of the folders, and follows their links."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import readme, settings_tables
+
+_PAGE = """\
+Intro.
+```python
+shared = 1
+```
+<!-- test-command -->
+Text between.
+```sh
+run the tests
+```
+```python alone
+raise LookupError
+```
+```python
+assert shared == 1
+```
+"""
+
+
+def _named(page: Path) -> str:
+    return page.relative_to(readme.ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", readme.pages(), ids=_named)
+def test_every_python_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    programs = readme.programs(page.read_text(encoding="utf-8"))
+    failures = [output for program in programs if (output := _failure(program, tmp_path))]
+
+    assert programs or page != readme.README, "the README shows no Python"
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("page", readme.pages(), ids=_named)
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading_that_exist(page: Path) -> None:
+    for link in readme.links(page.read_text(encoding="utf-8")):
+        if link.startswith("https://"):
+            continue
+        path, _, heading = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+
+        assert target.is_file(), f"{link} of {_named(page)} leads to no file"
+        headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+        assert not heading or heading in {found.lower().replace(" ", "-") for found in headings}, link
+
+
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    linked, to_follow = set[Path](), [readme.README]
+    while to_follow:
+        page = to_follow.pop()
+        linked.add(page)
+        targets = {(page.parent / link.partition("#")[0]).resolve() for link in readme.links(page.read_text("utf-8"))}
+        to_follow += [target for target in targets if target.suffix == ".md" and target not in linked]
+
+    assert len(readme.README.read_bytes()) <= 12_000
+    assert linked >= set(readme.pages())
+
+
+def test_the_tables_of_settings_say_what_the_docstrings_say() -> None:
+    page = settings_tables.PAGE.read_text(encoding="utf-8")
+
+    assert settings_tables.written(page) == page, "run: python -m tests.support.settings_tables"
+
+
+@pytest.mark.parametrize(
+    ("marker", "expected"), [("test-command", "python -m pytest"), ("main-command", "examples/audit.py")]
+)
+def test_the_readme_gives_its_commands_as_one_line_for_a_bare_machine(marker: str, expected: str) -> None:
+    command = readme.command(readme.README.read_text(encoding="utf-8"), marker)
+
+    assert command.startswith("python3 -m venv .venv && ")
+    assert command.endswith(expected)
+    assert "\n" not in command
+
+
+def test_the_first_screen_shows_a_tree_a_crash_its_dumps_and_a_task_in_that_order() -> None:
+    blocks = readme.blocks(readme.README.read_text(encoding="utf-8"))
+    tree, before, after, task, run = blocks[:5]
+
+    assert [block.info for block in blocks[:5]] == ["python", "text", "text", "python", "text"]
+    assert "SupervisorSpec" in tree.code
+    assert "last exit: crashed" in after.code
+    assert "last exit" not in before.code
+    assert "tree.submit" in task.code
+    assert "succeeded" in run.code
+
+
+def test_the_dumps_at_the_top_are_what_the_programs_above_them_print(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = readme.blocks(readme.README.read_text(encoding="utf-8"))
+    tree, task = (block.code for block in blocks[:4] if block.info == "python")
+    before, after, run = [block.code for block in blocks if block.info == "text"][:3]
+    # The reader sees the tree at rest; for a test that must be waited for.
+    tree = "from actors.testing import settle\n" + tree.replace("print(tree", "settle(tree); print(tree")
+    exec(compile(tree + task, "README.md", "exec"), {})  # noqa: S102 - our own page
+    said = capsys.readouterr().out
+    results = "{'research': ['pgvector', 'Qdrant', 'Milvus'], 'write': '3 candidates'}\n"
+
+    assert _timeless(said) == _timeless(f"{before}7\n{after}{results}{run}")
+
+
+def test_the_list_of_tasks_is_what_the_command_shows_of_the_program_above_it(tmp_path: Path) -> None:
+    page = (readme.ROOT / "trees/store/README.md").read_text(encoding="utf-8")
+    blocks = readme.blocks(page)
+    declaration, submission, _ = blocks[0].code.split("\nwith start(ORDER", 2)
+    shown = next(block.code for block in blocks if block.info == "text")
+    url = f"sqlite:///{tmp_path / 'tasks.db'}"
+    program = f"{declaration}\nwith start(ORDER{submission}".replace("sqlite:///tasks.db", url)
+    failure = _failure(program, tmp_path)
+    listed = subprocess.run(
+        [sys.executable, "-m", "trees", "tasks", "--store", url],
+        env={**os.environ, "PYTHONPATH": str(readme.README.parent), "PYTHONUTF8": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert failure == ""
+    assert _timeless(listed.stdout) == _timeless(shown)
+
+
+def _timeless(text: str) -> str:
+    """How long a run takes differs from machine to machine."""
+    return re.sub(r"\d+ s +", "0 s ", re.sub(r"\d+\.\d s", "0.0 s", text)).replace("age    goal", "age   goal")
+
+
+def test_blocks_share_their_names_unless_they_stand_alone() -> None:
+    shared, alone = readme.programs(_PAGE)
+
+    assert "shared = 1" in shared
+    assert "assert shared == 1" in shared
+    assert alone.strip() == "raise LookupError"
+
+
+def test_a_program_has_the_line_numbers_of_the_page() -> None:
+    page = _PAGE.splitlines()
+    shared, alone = (program.splitlines() for program in readme.programs(_PAGE))
+
+    assert shared.index("assert shared == 1") == page.index("assert shared == 1")
+    assert alone.index("raise LookupError") == page.index("raise LookupError")
+
+
+def test_a_failing_block_is_reported_with_its_line(tmp_path: Path) -> None:
+    _, alone = readme.programs(_PAGE)
+
+    assert "line 11" in _failure(alone, tmp_path)
+
+
+def test_an_unknown_kind_of_python_block_is_refused_rather_than_left_unrun() -> None:
+    with pytest.raises(ValueError, match=r"line 1: .* not 'python skip'"):
+        readme.programs("```python skip\n1\n```\n")
+
+
+def test_a_command_is_the_first_block_after_its_comment() -> None:
+    assert readme.command(_PAGE, "test-command") == "run the tests"
+
+
+def test_a_missing_command_is_an_error_that_names_its_comment() -> None:
+    with pytest.raises(LookupError, match="main-command"):
+        readme.command(_PAGE, "main-command")
+
+
+def _failure(program: str, folder: Path) -> str:
+    """Runs the program as a user would, in an empty folder; its output if it failed, else nothing."""
+    script = folder / "README.py"
+    script.write_text(program, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(readme.README.parent)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout or f"exit code {done.returncode}" if done.returncode else ""

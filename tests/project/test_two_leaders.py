@@ -1,0 +1,51 @@
+"""One round of each; ``python -m tests.faults.two_leaders --rounds 20`` is the long one."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.faults.two_leaders import LEASE_S, play
+from tests.support.sizes import only_in_the_whole
+
+HOWS = {
+    "kill": "the leader is killed",
+    "freeze": "it is frozen and goes on later",
+    "cut": "its store is cut off",
+    "stop": "it is stopped in order",
+}
+SAMPLE = {("sqlite", "kill"), ("postgres", "freeze"), ("sqlite", "cut"), ("postgres", "stop")}
+ROWS = [
+    pytest.param(store, how, id=f"{store}-{words}", marks=() if (store, how) in SAMPLE else only_in_the_whole)
+    for store, (how, words) in itertools.product(("sqlite", "postgres"), HOWS.items())
+]
+
+
+@pytest.mark.serial
+@pytest.mark.slow
+@pytest.mark.parametrize(("store", "how"), ROWS)
+def test_one_leads_and_the_other_takes_over_and_nothing_is_lost(
+    store: str, how: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    store_url = request.getfixturevalue(f"{store}_url")
+    seed = secrets.randbelow(10**6)
+    print(f"seed {seed}")
+
+    took = play(store_url, tmp_path, how, LEASE_S, Random(seed))  # noqa: S311 - chance, not secrets
+
+    assert took <= LEASE_S + 1
+
+
+@pytest.mark.serial
+@pytest.mark.slow
+def test_a_leader_whose_store_falls_silent_is_followed_too(postgres_url: str, tmp_path: Path) -> None:
+    seed = secrets.randbelow(10**6)
+    print(f"seed {seed}")
+
+    took = play(postgres_url, tmp_path, "silent", LEASE_S, Random(seed))  # noqa: S311 - chance, not secrets
+
+    assert took <= LEASE_S + 1

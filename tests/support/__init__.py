@@ -1,0 +1,1 @@
+"""Helpers that several tests share: stand-ins, programs, databases, plugins of pytest."""

@@ -1,0 +1,108 @@
+"""Supervisors with tasks, small plans, and a way to know what an orchestrator has heard, for the tests of dispatch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from actors.messaging.reply import Reply
+from actors.tasks.model.policy import Rung
+from actors.tasks.model.task_events import SubtaskEvent, SubtaskStarted
+from actors.tasks.orchestration.messages import TimerFired
+from actors.testing import ManualClock
+from trees import Plan, Report, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec
+
+LONG_S = 20.0
+
+
+def by_goal(plans: dict[str, list[Subtask]]) -> Callable[..., Plan]:
+    """A planner that has one plan for each goal."""
+
+    def plan(task: Task, _catalogue: object, _feedback: str) -> Plan:
+        return Plan(subtasks=plans[task.goal])
+
+    return plan
+
+
+def shop(
+    *children: WorkerSpec | SupervisorSpec,
+    plans: dict[str, list[Subtask]],
+    on_failure: Iterable[Rung] = (),
+    words: dict[str, Any] | None = None,
+    **tasks: Any,
+) -> SupervisorSpec:
+    """A root of this name; its goals are the keys of ``plans``."""
+    settings = Tasks(**{"planner": by_goal(plans), "on_failure": list(on_failure), **tasks})
+    return SupervisorSpec(id="shop", tasks=settings, children=children, **(words or {}))
+
+
+def one(id: str, worker: str | None = None, **fields: Any) -> Subtask:
+    """A subtask for the worker of the same name, unless another one, or a capability, is said."""
+    if worker is None and "capability" not in fields:
+        worker = id
+    return Subtask(id=id, worker=worker, **fields)
+
+
+def single(
+    script: Any, plan: list[Subtask] | None = None, *, on_failure: Iterable[Rung] = (), **words: Any
+) -> SupervisorSpec:
+    """A root with the worker ``w``, for one goal ``go``."""
+    tasks = {name: words.pop(name) for name in ("max_parallel", "max_abandoned", "planner") if name in words}
+    worker = WorkerSpec(id="w", execute=script, **words)
+    return shop(worker, plans={"go": plan or [one("w")]}, on_failure=on_failure, **tasks)
+
+
+def failure(handle: Any) -> Report:
+    """The report of a task that has failed."""
+    with pytest.raises(TaskFailedError) as caught:
+        handle.result(timeout=LONG_S)
+    assert caught.value.report is not None
+    return caught.value.report
+
+
+def heard(tree: Tree, path: str = "shop") -> None:
+    """Return when the orchestrator has handled all that was told to it, and what it cancelled has ended."""
+    system = tree._system
+    for _ in range(3):
+        reply = Reply()
+        life: Any = system.children[f"{path}/orchestrator"].life
+        system.services["tasks"].desks[path].post(TimerFired(life, reply.complete))
+        if not reply.wait(LONG_S):
+            raise TimeoutError(path)
+
+
+def submitted(tree: Tree, goal: str, **fields: Any) -> Any:
+    """Submit a task, and wait until the orchestrator has planned it and started what it can."""
+    handle = tree.submit(Task(goal=goal, **fields))
+    until(lambda: handle._state().planned_at or handle.report is not None)
+    heard(tree)
+    return handle
+
+
+def until(seen: Callable[[], object], clock: ManualClock | None = None, by: float = 0.0) -> None:
+    """Wait until something can be seen from outside; meanwhile move the clock, if one is given."""
+    pause = threading.Event()
+    for _ in range(2000):
+        if seen():
+            return
+        if clock is not None:
+            clock.advance(by)
+        pause.wait(0.01)
+    raise TimeoutError("it was not seen")
+
+
+def starts(handle: Any) -> list[str]:
+    """The subtasks of a task that has ended, in the order of their starts."""
+    return [event.subtask for event in handle.events() if isinstance(event, SubtaskStarted)]
+
+
+def kinds(handle: Any, subtask: str) -> list[str]:
+    """What happened to one subtask of a task that has ended."""
+    return [
+        type(event).__name__
+        for event in handle.events()
+        if isinstance(event, SubtaskEvent) and event.subtask == subtask
+    ]

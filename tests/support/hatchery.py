@@ -1,0 +1,227 @@
+"""Real processes that run ``python -m trees``, forked from one that has imported all of it.
+
+To start Python and to import a command, its database drivers included, takes the better part of a second of work, and
+most tests of commands start several. Here one process a session imports them once, and each command is a fork of it,
+with a number, signals, streams, an environment, a working directory and an exit of its own, as if it had been started.
+The parent of these processes is the hatchery, which hands over how each one ended; that it ended shows in its pidfd.
+
+Where there are no pidfds (they are Linux's), the commands are started as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60.0
+_LIMIT = 1 << 20
+"""Bytes of a request: arguments and an environment."""
+
+# -- in the process of the tests ---------------------------------------------------------------------------
+
+
+class Hatched:
+    """One process; what of ``subprocess.Popen`` the tests use."""
+
+    def __init__(self, hatchery: Hatchery, args: list[str], cwd: Path, env: Mapping[str, str]) -> None:
+        self.args = args
+        self.returncode: int | None = None
+        self._hatchery = hatchery
+        out, theirs_out = os.pipe()
+        err, theirs_err = os.pipe()
+        self.pid = hatchery.hatch(args, cwd, env, theirs_out, theirs_err)
+        for each in (theirs_out, theirs_err):
+            os.close(each)
+        self._ended = os.pidfd_open(self.pid)
+        self.stdout: IO[str] = os.fdopen(out, encoding="utf-8")
+        self.stderr: IO[str] = os.fdopen(err, encoding="utf-8")
+
+    def poll(self) -> int | None:
+        """Return its exit code, if it has ended."""
+        if self.returncode is None and select.select([self._ended], [], [], 0)[0]:
+            self.returncode = self._hatchery.exit_code(self.pid)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+        if self.returncode is None and not select.select([self._ended], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        code = self.poll()
+        assert code is not None
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Read what is left of its output, and wait for its end."""
+        found: dict[str, str] = {}
+        readers = [
+            threading.Thread(target=lambda name=name, stream=stream: found.update({name: stream.read()}), daemon=True)  # type: ignore[misc]
+            for name, stream in (("out", self.stdout), ("err", self.stderr))
+        ]
+        for each in readers:
+            each.start()
+        for each in readers:
+            each.join(timeout)
+        if any(each.is_alive() for each in readers):
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        self.wait(timeout)
+        return found["out"], found["err"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is not None:
+            self.kill()
+        self.wait(PATIENCE_S)
+        for each in (self.stdout, self.stderr):
+            each.close()
+        os.close(self._ended)
+
+
+class Hatchery:
+    """The process that has imported everything, and waits for orders."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket = ours
+        self._lock = threading.Lock()
+        """One order and its answer at a time."""
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.hatchery", str(theirs.fileno())],
+                cwd=ROOT,
+                env=os.environ | {"PYTHONUTF8": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,  # as it is for its forks: what Python does with a stream depends on its kind
+                stderr=subprocess.PIPE,
+                pass_fds=[theirs.fileno()],
+            )
+
+    def _order(self, order: dict[str, Any], fds: list[int]) -> int:
+        with self._lock:
+            socket.send_fds(self._socket, [json.dumps(order).encode()], fds)
+            answer = self._socket.recv(_LIMIT)
+        assert answer, f"the hatchery has ended: {self._process.communicate()[1].decode()}"
+        return int(answer)
+
+    def hatch(self, args: list[str], cwd: Path, env: Mapping[str, str], out: int, err: int) -> int:
+        """Fork a process; its number."""
+        return self._order({"args": args, "cwd": str(cwd), "env": dict(env)}, [out, err])
+
+    def exit_code(self, pid: int) -> int:
+        """How a process that has ended did: as ``subprocess`` tells it."""
+        return self._order({"reap": pid}, [])
+
+    def close(self) -> None:
+        """Leave nothing of it."""
+        self._socket.close()
+        self._process.communicate(timeout=PATIENCE_S)
+
+
+@functools.cache
+def hatchery() -> Hatchery:
+    """Return the one of this session, started when it is first needed."""
+    return Hatchery()
+
+
+def close() -> None:
+    """End the one of this session, if there is one."""
+    if hatchery.cache_info().currsize:
+        hatchery().close()
+        hatchery.cache_clear()
+
+
+def started(
+    *args: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> Hatched | subprocess.Popen[str]:
+    """Start ``python -m trees`` with these arguments."""
+    words = [str(each) for each in args]
+    if hasattr(os, "pidfd_open"):
+        return Hatched(hatchery(), words, cwd or Path.cwd(), os.environ if env is None else env)
+    command = [sys.executable, "-m", "trees", *words]
+    return subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+# -- in the process that is forked -------------------------------------------------------------------------
+
+
+def _serve(orders: socket.socket) -> Callable[[], None] | None:
+    """Take orders until nobody can give any. In a fork: return what it has to do."""
+    while True:
+        message, fds, _, _ = socket.recv_fds(orders, _LIMIT, 2)
+        if not message:
+            return None
+        order = json.loads(message)
+        if "reap" in order:
+            _, status = os.waitpid(order["reap"], 0)
+            orders.send(str(os.waitstatus_to_exitcode(status)).encode())
+            continue
+        pid = os.fork()
+        if not pid:
+            orders.close()
+            return functools.partial(_become, order, fds)
+        orders.send(str(pid).encode())
+        for each in fds:
+            os.close(each)
+
+
+def _become(order: dict[str, Any], fds: list[int]) -> None:
+    """Be the process that was ordered."""
+    for number, fd in enumerate(fds, 1):
+        os.dup2(fd, number)
+        os.close(fd)
+    os.environ.clear()
+    os.environ.update(order["env"])
+    os.chdir(order["cwd"])
+    sys.path[0] = order["cwd"]
+    sys.argv = ["trees", *order["args"]]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    runpy.run_module("trees", run_name="__main__", alter_sys=True)
+
+
+def main() -> None:
+    """Import what the commands import, then fork."""
+    import psycopg  # noqa: F401, PLC0415
+
+    import trees.cli  # noqa: PLC0415
+    import trees.store  # noqa: F401, PLC0415
+
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the tests
+    with contextlib.closing(socket.socket(fileno=int(sys.argv[1]))) as orders:
+        act = _serve(orders)
+    if act is not None:
+        act()
+
+
+if __name__ == "__main__":
+    main()

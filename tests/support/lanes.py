@@ -1,0 +1,185 @@
+"""Decides which tests run side by side, and looks for what they leave behind when all are done.
+
+A run of whole folders uses every core (up to ``MOST``), with one process of pytest-xdist for each. Tests marked
+``serial`` (real leases, measures of time or memory, the server of PostgreSQL) form one lane: they go to one process,
+one after another, and first, because they are mostly waits. All other tests are handed out one by one, so no core is
+idle while there is work. A run of named files or tests, or on one core, stays in one process. ``-n`` and ``--dist``
+of the caller win.
+
+A test is run by its place in the collection, so every process must collect the same names; pytest-xdist shows where
+they differ. A name that holds an address in memory is refused also where there is one process.
+
+Processes that the tests started carry ``MARK`` in their environment, however many generations lie between. After the
+last test none may be left; those that are left are ended, and the run fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import json
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.ids import unstable
+
+MARK = "REGROW_TEST_RUN"
+SERIAL = "serial"
+LANE = "regrow_lane"
+MOST = 4
+"""More processes than that are not used: tests that wait for each other's threads would wait for a core."""
+PATIENCE_S = 10.0
+PROCESSES = Path("/proc")
+
+
+def workers(paths: Iterable[str], cores_: int) -> int:
+    """Return how many processes a run of these paths gets; 0 is the caller's own one."""
+    named = [path for path in paths if not Path(path).is_dir()]
+    return 0 if named or cores_ < 2 else min(cores_, MOST)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def is_worker() -> bool:
+    """Say whether this process is one of several, and not the one that hands out the tests."""
+    return "PYTEST_XDIST_WORKER" in os.environ
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Choose the number of processes, before pytest-xdist reads it."""
+    option = config.option
+    if is_worker() or getattr(option, "numprocesses", 0) is not None or option.collectonly or option.usepdb:
+        return
+    option.numprocesses = workers(option.file_or_dir, cores())
+
+
+def pytest_sessionstart() -> None:
+    """Mark everything that is started from here on."""
+    if not is_worker():
+        os.environ[MARK] = str(os.getpid())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker where to note the tests of the serial lane: the process that hands them out collects none."""
+    node.workerinput[LANE] = str(_lane(node.config))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out the serial tests as one unit of work, and every other one by itself.
+
+    pytest-xdist has groups as well; up to its version 3.8 they have no effect with pytest 9.
+    """
+    if config.option.dist != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - without pytest-xdist nobody calls this
+
+    class Lanes(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return SERIAL if nodeid in self.serial else nodeid
+
+        @functools.cached_property
+        def serial(self) -> frozenset[str]:
+            return frozenset(json.loads(_lane(config).read_text(encoding="utf-8")))
+
+    return Lanes(config, log)
+
+
+def _lane(config: pytest.Config) -> Path:
+    """Return the file in which the workers note the tests of the serial lane."""
+    stash = config.stash
+    if _LANE not in stash:
+        folder = tempfile.TemporaryDirectory(prefix="regrow-lanes-")
+        config.add_cleanup(folder.cleanup)
+        stash[_LANE] = Path(folder.name) / "serial.json"
+    return stash[_LANE]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse names that differ between processes; note the serial tests."""
+    wrong = unstable(item.nodeid for item in items)
+    if wrong and not is_worker():
+        raise pytest.UsageError(
+            f"names of tests hold an address, so they differ in every process: {', '.join(wrong)}. "
+            "Give the rows names: ids=tests.support.ids.stable"
+        )
+    if LANE in getattr(config, "workerinput", {}):
+        lane = Path(config.workerinput[LANE])  # type: ignore[attr-defined]
+        own = lane.with_suffix(f".{os.getpid()}")
+        own.write_text(json.dumps([item.nodeid for item in items if _is_serial(item)]), encoding="utf-8")
+        own.replace(lane)  # every worker notes the same
+
+
+def pytest_collection_finish() -> None:
+    """Set what is there by now apart: no collection of garbage looks at the tests themselves again."""
+    gc.collect()
+    gc.freeze()
+
+
+def _is_serial(item: pytest.Item) -> bool:
+    """Say whether a test is marked, or uses the server of PostgreSQL: one server is enough."""
+    row = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    uses = {*getattr(item, "fixturenames", ()), *(each for each in row if isinstance(each, str))}
+    return item.get_closest_marker(SERIAL) is not None or bool(uses & {"postgres", "postgres_url"})
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run if a process is left, and end it."""
+    if is_worker():
+        return
+    left = _outliving(os.environ[MARK], PATIENCE_S)
+    if left:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        session.config.stash[_LEFT] = left
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the processes that were left."""
+    for pid, command in terminalreporter.config.stash.get(_LEFT, {}).items():
+        terminalreporter.write_line(f"LEFT BEHIND: process {pid}, ended now: {command}", red=True)
+
+
+_LANE = pytest.StashKey[Path]()
+_LEFT = pytest.StashKey[dict[int, str]]()
+
+
+def _outliving(mark: str, patience_s: float) -> dict[int, str]:
+    """Return the processes of a run that are still there after a moment's patience, with their commands."""
+    end = time.monotonic() + patience_s
+    while (found := dict(_started_by(mark))) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def _started_by(mark: str) -> Iterator[tuple[int, str]]:
+    """Yield the number and the command of every process of the run, but this one.
+
+    A child that was forked shows the environment that its parent began with, so the children of this process, which
+    began without the mark, are found by their parent.
+    """
+    wanted, own = f"{MARK}={mark}".encode(), os.getpid()
+    for place in PROCESSES.glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's
+            state, parent = (place / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
+            marked = wanted in (place / "environ").read_bytes().split(b"\0")
+            command = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            helps = "multiprocessing.resource_tracker" in command  # ends with the process that it serves
+            if (marked or int(parent) == own) and int(place.name) != own and state != "Z" and not helps:
+                yield int(place.name), command

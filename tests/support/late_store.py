@@ -1,0 +1,80 @@
+"""A store that keeps what it is told only when it is let, for the tests that look at who waits for that."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from actors.messaging.reply import Reply
+from actors.model.events import Event
+from actors.tasks.model.task_errors import StoreError
+from trees.store import MemoryStore
+
+
+class LateStore(MemoryStore):
+    """From ``hold`` to ``keep`` nothing is kept; what is created meanwhile can be taken back until ``write``."""
+
+    name = "late"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+        self.waiting: list[Reply] = []
+        self.created: list[str] = []
+        """Not being written yet."""
+        self.held = False
+        self.flushed = threading.Semaphore(0)
+        """Released for each wait."""
+        self.listener: Any = None
+        self.forgotten: list[Any] = []
+        self.closed = 0
+
+    def create(self, stream: str, owner: str, record: Event) -> bool:
+        new = super().create(stream, owner, record)
+        if new and self.held:
+            self.created.append(stream)
+        return new
+
+    def withdraw(self, stream: str) -> bool:
+        with self.lock:
+            if stream not in self.created:
+                return False
+            self.created.remove(stream)
+        del self._streams[stream], self._owners[stream]
+        return True
+
+    def flush(self) -> Reply | None:  # type: ignore[override]
+        if not self.held:
+            return None
+        reply = Reply()
+        self.waiting.append(reply)
+        self.flushed.release()
+        return reply
+
+    def hold(self) -> None:
+        """Keep nothing from now on."""
+        self.held = True
+
+    def write(self) -> None:
+        """What there is by now is being written: it cannot be taken back."""
+        with self.lock:
+            self.created.clear()
+
+    def keep(self) -> None:
+        """All is kept, also what comes later."""
+        self.held = False
+        self.write()
+        for reply in self.waiting:
+            reply.complete()
+
+    def lose(self, error: StoreError) -> None:
+        """It will keep nothing more, and says so."""
+        for reply in self.waiting:
+            reply.fail(error)
+        self.listener.lost(error)
+
+    def order_done(self, order: Any) -> None:
+        self.forgotten.append(order)
+
+    def close(self) -> None:
+        self.closed += 1

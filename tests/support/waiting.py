@@ -1,0 +1,68 @@
+"""Who acts on what is open: the invariant behind every task that ends.
+
+No subtask is open without somebody who will act on it: an attempt that runs, a place in the queue, a timer, a question,
+a dependency that is open itself, or an order that is on its way. Looked at after every message of every orchestrator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from actors.tasks.journal.subtask_state import SubtaskState
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.task import SubtaskStatus
+
+LARGE = 200
+"""Plans with more subtasks are not looked at, nor more tasks at once: every message would cost as much as they are."""
+
+
+def stranded(orchestrator: Any) -> Iterator[str]:
+    """What is open and nobody will act on."""
+    if not orchestrator.begun or orchestrator.closing or orchestrator.desk.orders or len(orchestrator.states) > LARGE:
+        return
+    for state in list(islice(orchestrator.states.values(), LARGE)):
+        if state.final is None and len(state.nodes) <= LARGE and not orchestrator.teams.is_held(state):
+            yield from _of(orchestrator, state)
+
+
+def _of(orchestrator: Any, state: TaskState) -> Iterator[str]:
+    if state.phase not in {"new", "planning"} and not state.open and not _goes_on(orchestrator, state):
+        yield f"{state.id}: all is done, and nothing follows"
+    for node in list(state.nodes.values()):
+        if not node.is_done:
+            why = _why(orchestrator, state, node)
+            if why:
+                yield f"{state.id}/{node.id} is {node.status}, {why}"
+
+
+def _goes_on(orchestrator: Any, state: TaskState) -> bool:
+    runs = any(attempt.task == state.id for attempt in orchestrator.ground.attempts.values())
+    calls_again = state.undoing is not None  # its worker was stopped: a timer has it called once more
+    return runs or calls_again or bool(state.escalations) or any(node.due is not None for node in state.nodes.values())
+
+
+def _why(orchestrator: Any, state: TaskState, node: SubtaskState) -> str:  # noqa: PLR0911 - a table
+    """Why nobody will act on it; nothing where somebody will."""
+    asked = node.ask in orchestrator.ground.asks
+    may_be_asked = node.ask in orchestrator.delegation.unclaimed
+    if node.ask is not None and not asked and not may_be_asked and node.status is not SubtaskStatus.RUNNING:
+        return "and nobody waits for it"
+    match node.status:
+        case SubtaskStatus.PENDING:
+            needed = [state.nodes[each] for each in node.spec.depends_on]
+            return "" if any(not each.is_done for each in needed) else "and nothing is missing"
+        case SubtaskStatus.QUEUED:
+            waits = getattr(node.ticket, "item", None) is not None or orchestrator.dispatcher.is_put_off(node)
+            return "" if waits or state.paused or (may_be_asked and not asked) else "and in no queue"
+        case SubtaskStatus.RUNNING:
+            live = node.live
+            return (
+                "" if live is not None and orchestrator.dispatcher.running.get(live.key) is live else "without attempt"
+            )
+        case SubtaskStatus.RETRYING:
+            return "" if node.due is not None else "without a time"
+        case SubtaskStatus.WAITING:
+            return "" if node.escalation is not None or node.answered is not None else "without a question"
+    return "which is no state of an open one"

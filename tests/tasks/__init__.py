@@ -1,0 +1,1 @@
+"""Tests of tasks, by room of ``actors.tasks``."""

@@ -1,0 +1,287 @@
+"""The idempotency key is the same where the act is the same: over the tries of a team, and of an attempt that asks."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.tasks.model import task_events
+from tests.support.resuming import Change, NotingStore, records, report_of
+from trees import (
+    Check,
+    Escalate,
+    Respond,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskError,
+    Tasks,
+    TaskStatus,
+    Verdict,
+    WorkerSpec,
+    start,
+)
+
+WAIT_S = 20.0
+AT_ONCE = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
+JOURNALS = Path(__file__).parents[2] / "data" / "journals"
+
+
+class Shop:
+    """A team of two: one pays, one ships, and shipping fails at first."""
+
+    def __init__(self, *, fails: int = 1, how: str = "fails", undo: bool = False) -> None:
+        self.paid: list[str] = []
+        self.shipped: list[str] = []
+        self.refunded: list[str] = []
+        self.fails, self.how = fails, how
+        self._undo = undo
+
+    def pay(self, task: Any, context: Any) -> str:
+        self.paid.append(context.idempotency_key)
+        return "paid"
+
+    def refund(self, task: Any, result: Any, context: Any) -> None:
+        self.refunded.append(context.idempotency_key)
+
+    async def ship(self, task: Any, context: Any) -> str:
+        self.shipped.append(context.idempotency_key)
+        if len(self.shipped) <= self.fails:
+            if self.how == "takes too long":
+                await context.ask("never", "wait")
+            raise OSError("first time fails")
+        return "shipped"
+
+    async def never(self, task: Any, context: Any) -> None:
+        raise OSError("nobody is there")
+
+    def spec(self, **more: Any) -> SupervisorSpec:
+        plan = StaticPlan([Subtask("pay", worker="pay"), Subtask("ship", worker="ship", depends_on=["pay"])])
+        undo = {"undo": self.refund} if self._undo else {}
+        team = SupervisorSpec(
+            id="shop",
+            tasks=Tasks(planner=plan, on_failure=[Retry(max_attempts=1)], **more),
+            on_failure=[AT_ONCE],
+            breaker=None,
+            children=[
+                WorkerSpec(id="pay", execute=self.pay, breaker=None, **undo),
+                WorkerSpec(id="ship", execute=self.ship, breaker=None),
+                WorkerSpec(id="never", execute=self.never, breaker=None),
+            ],
+        )
+        return SupervisorSpec(
+            id="p", tasks=Tasks(planner=StaticPlan([Subtask("order", worker="shop")])), children=[team]
+        )
+
+
+@pytest.mark.parametrize("how", ["fails", "takes too long"])
+@pytest.mark.parametrize("fails", [1, 2])
+def test_what_a_member_has_done_is_not_done_again_when_the_ladder_above_tries_its_team_again(
+    how: str, fails: int
+) -> None:
+    shop = Shop(fails=fails, how=how)
+    with start(shop.spec()) as tree:
+        report = tree.run(Task("go", id="t"), timeout=WAIT_S)
+
+    assert report.results == {"order": {"pay": "paid", "ship": "shipped"}}
+    assert shop.paid == ["t@order:1.1/pay/1"]
+    assert shop.shipped == ["t@order:1.1/ship/1"] * (fails + 1)
+
+
+def test_what_was_undone_meanwhile_is_done_again_under_a_new_key() -> None:
+    shop = Shop(undo=True)
+    with start(shop.spec()) as tree:
+        report = tree.run(Task("go", id="t"), timeout=WAIT_S)
+
+    assert report.status is TaskStatus.SUCCEEDED
+    assert shop.paid == ["t@order:1.1/pay/1", "t@order:1.1/pay/2"]
+    assert shop.refunded == ["t@order:1.1/pay/1/undo"]
+
+
+def test_what_a_team_used_is_counted_once_for_each_try() -> None:
+    used = []
+
+    def work(task: Any, context: Any) -> str:
+        context.use(tokens=10)
+        used.append(10)
+        if len(used) == 1:
+            raise OSError("once")
+        return "done"
+
+    team = SupervisorSpec(
+        id="team",
+        tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")]), on_failure=[]),
+        on_failure=[AT_ONCE],
+        children=[WorkerSpec(id="w", execute=work)],
+    )
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("all", worker="team")])), children=[team])
+    with start(spec) as tree:
+        report = tree.run(Task("go", id="t"), timeout=WAIT_S)
+
+    assert report.usage.tokens == sum(used) == 20
+
+
+class Agent:
+    """Asks for a payment, and fails after it a few times."""
+
+    def __init__(self, *, fails: int = 1, pay_fails: int = 0) -> None:
+        self.keys: list[str] = []
+        self.fails, self.pay_fails = fails, pay_fails
+
+    def pay(self, task: Any, context: Any) -> str:
+        self.keys.append(context.idempotency_key)
+        if len(self.keys) <= self.pay_fails:
+            raise OSError("the bank is closed")
+        return f"paid {task}"
+
+    async def agent(self, task: Any, context: Any) -> list[str]:
+        said = [await context.ask("pay", "7 for tea"), await context.ask("pay", "8 for cake")]
+        said.append(await context.ask("pay", "7 for tea"))
+        if context.attempt <= self.fails:
+            raise OSError("flaky afterwards")
+        return said
+
+    def spec(self, **more: Any) -> SupervisorSpec:
+        settings: dict[str, Any] = {"planner": StaticPlan([Subtask("a", worker="agent")]), "on_failure": [AT_ONCE]}
+        return SupervisorSpec(
+            id="p",
+            tasks=Tasks(**{**settings, **more}),
+            children=[
+                WorkerSpec(id="agent", execute=self.agent, breaker=None),
+                WorkerSpec(id="pay", execute=self.pay, breaker=None, on_failure=[]),
+            ],
+        )
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_an_attempt_that_is_tried_again_gets_the_recorded_results_of_what_it_had_asked_for(fails: int) -> None:
+    agent = Agent(fails=fails)
+    with start(agent.spec()) as tree:
+        report = tree.run(Task("go", id="t"), timeout=WAIT_S)
+
+    assert report.results["a"] == ["paid 7 for tea", "paid 8 for cake", "paid 7 for tea"]
+    assert agent.keys == ["t/a.1/1", "t/a.2/1", "t/a.3/1"]
+
+
+def test_what_had_failed_for_an_attempt_is_tried_anew_for_the_next_one_under_its_old_key() -> None:
+    agent = Agent(fails=0, pay_fails=1)
+    with start(agent.spec()) as tree:
+        report = tree.run(Task("go", id="t"), timeout=WAIT_S)
+
+    assert report.status is TaskStatus.SUCCEEDED
+    assert Counter(agent.keys) == {"t/a.1/1": 2, "t/a.2/1": 1, "t/a.3/1": 1}
+
+
+def test_a_revision_asks_for_something_new() -> None:
+    agent, said = Agent(fails=0), []
+
+    def review(*_: Any) -> Verdict:
+        said.append(1)
+        return Verdict(len(said) > 1, [] if len(said) > 1 else [Check("a", passed=False, feedback="more sugar")])
+
+    with start(agent.spec(reviewer=review)) as tree:
+        tree.run(Task("go", id="t"), timeout=WAIT_S)
+
+    assert agent.keys == [f"t/a.{number}/1" for number in range(1, 7)]
+
+
+def test_the_answer_of_a_person_is_a_new_act_too() -> None:
+    agent = Agent(fails=1)
+    with start(agent.spec(on_failure=[Escalate()])) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        while not handle.escalations:
+            threading.Event().wait(0.01)
+        handle.respond(handle.escalations[0].id, Respond("go on"))
+        assert handle.result(timeout=WAIT_S).status is TaskStatus.SUCCEEDED
+
+    assert agent.keys == [f"t/a.{number}/1" for number in range(1, 7)]
+
+
+def test_what_nobody_waits_for_any_longer_ends_also_where_it_fails_by_itself_afterwards() -> None:
+    gate, begun = threading.Event(), threading.Event()
+
+    async def agent(task: Any, context: Any) -> Any:
+        return await context.ask("tool", "fetch")
+
+    def tool(task: Any, context: Any) -> None:
+        begun.set()
+        gate.wait(0.6)
+        raise OSError("connection reset")
+
+    spec = SupervisorSpec(
+        id="p",
+        tasks=Tasks(planner=StaticPlan([Subtask("a", worker="agent", timeout_s=0.3)]), on_failure=[AT_ONCE]),
+        children=[WorkerSpec(id="agent", execute=agent, on_failure=[]), WorkerSpec(id="tool", execute=tool)],
+    )
+    with start(spec) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        assert begun.wait(WAIT_S)
+        with pytest.raises(TaskError):
+            handle.result(timeout=WAIT_S)
+        report = handle.report
+
+    assert report is not None
+    assert report.failed["a"].startswith("AttemptTimeoutError")
+
+
+# -- journals of before ----------------------------------------------------------------------------------------
+
+
+def journal(name: str) -> NotingStore:
+    lines = (JOURNALS / f"{name}.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return NotingStore(
+        [Change(what, stream, owner, (kind, body) if kind else None) for what, stream, owner, kind, body in rows]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "paid"),
+    [("team_tried_again", []), ("team_before_it_is_tried_again", [])],
+)
+def test_a_team_in_a_journal_of_before_goes_on_with_the_part_that_it_had(name: str, paid: list[str]) -> None:
+    shop, store = Shop(fails=0), journal(name)
+    with start(shop.spec(), store=store) as tree:
+        report = report_of(tree, "t")
+
+    assert report.results == {"order": {"pay": "paid", "ship": "shipped"}}
+    assert shop.paid == paid
+    assert shop.shipped == [f"t:order:1.{1 + (name == 'team_tried_again')}/ship/1"]
+
+
+@pytest.mark.parametrize("name", ["ask_of_a_retry", "ask_before_the_retry"])
+def test_an_ask_in_a_journal_of_before_goes_on_or_is_answered_from_it(name: str) -> None:
+    keys: list[str] = []
+
+    def pay(task: Any, context: Any) -> str:
+        keys.append(context.idempotency_key)
+        return "paid"
+
+    async def agent(task: Any, context: Any) -> Any:
+        return await context.ask("pay", "pay 7 for tea")
+
+    spec = Agent().spec()
+    children = [WorkerSpec(id="agent", execute=agent), WorkerSpec(id="pay", execute=pay)]
+    with start(SupervisorSpec(id="p", tasks=spec.tasks, children=children), store=journal(name)) as tree:
+        report = report_of(tree, "t")
+
+    assert report.results["a"] == "paid"
+    assert keys == []
+
+
+def test_what_a_reviewer_had_sent_back_that_nobody_asks_for_ends() -> None:
+    store = journal("review_of_an_ask")
+    spec = Agent().spec(reviewer=lambda *_: True)
+    helper = WorkerSpec(id="helper", execute=lambda task, context: "h")
+    with start(SupervisorSpec(id="p", tasks=spec.tasks, children=[*spec.children, helper]), store=store) as tree:
+        report = report_of(tree, "t")
+
+    assert report.status is TaskStatus.SUCCEEDED
+    assert [each.reason for each in records(store, "t", task_events.SubtaskCancelled)] == ["nobody waits for it"]

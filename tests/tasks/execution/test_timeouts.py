@@ -1,0 +1,329 @@
+"""Time: what an attempt may take, what a queue may, what a task may, and what becomes of what hangs (point 12)."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.model.events import Event
+from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, ScriptedExecutable, settle
+from tests.support.crew import Record
+from tests.support.dispatching import LONG_S, failure, heard, one, shop, single, submitted, until
+from trees import (
+    Retry,
+    TaskStatus,
+    WorkerSpec,
+    start,
+)
+
+BOTH = pytest.mark.parametrize("kind", [ScriptedExecutable, AsyncScriptedExecutable], ids=["sync", "async"])
+RETRY = Retry(max_attempts=2, initial_s=0.0, max_s=0.0, jitter=0.0)
+
+
+# -- running -----------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("said_by", ["worker", "subtask"])
+def test_an_attempt_that_runs_longer_than_its_timeout_has_failed(kind: type[Any], said_by: str) -> None:
+    words = {"timeout_s": 5.0} if said_by == "worker" else {}
+    plan = [one("w", timeout_s=5.0 if said_by == "subtask" else None)]
+    clock = ManualClock()
+    with Hang() as hang, start(single(kind(hang), plan, **words), clock=clock) as tree:
+        handle = submitted(tree, "go")
+        hang.wait_until_entered()
+        clock.advance(4.9)
+        heard(tree)
+        before = handle.status
+        clock.advance(0.2)
+        report = failure(handle)
+
+    assert before is TaskStatus.RUNNING
+    assert report.failed["w"] == "AttemptTimeoutError: subtask 'w': attempt 1 ran longer than 5 s"
+
+
+@BOTH
+def test_the_timeout_of_a_subtask_counts_more_than_that_of_its_worker(kind: type[Any]) -> None:
+    clock = ManualClock()
+    with Hang() as hang, start(single(kind(hang), [one("w", timeout_s=50.0)], timeout_s=5.0), clock=clock) as tree:
+        handle = submitted(tree, "go")
+        hang.wait_until_entered()
+        clock.advance(40)
+        heard(tree)
+        before = handle.status
+        clock.advance(20)
+        report = failure(handle)
+
+    assert before is TaskStatus.RUNNING
+    assert "50 s" in report.failed["w"]
+
+
+@BOTH
+def test_time_in_the_queue_does_not_count_and_is_told_apart(kind: type[Any]) -> None:
+    plan = [one("first", "w"), one("second", "w", timeout_s=5.0)]
+    clock = ManualClock()
+    with Hang() as hang, start(single(kind(InTurn(hang, "done")), plan), clock=clock) as tree:
+        handle = submitted(tree, "go")
+        hang.wait_until_entered()
+        clock.advance(100)
+        heard(tree)
+        hang.release()
+        report = handle.result(timeout=LONG_S)
+
+    assert report.results == {"first": "done", "second": "done"}
+    assert report.timings["subtasks"]["second"]["queued"] == pytest.approx(100)
+    assert report.timings["subtasks"]["second"]["running"] == pytest.approx(0)
+    assert report.timings["subtasks"]["first"]["running"] == pytest.approx(100)
+
+
+@BOTH
+def test_an_attempt_that_took_too_long_is_tried_again(kind: type[Any]) -> None:
+    clock = ManualClock()
+    with Hang() as hang:
+        script = kind(hang, "in time")
+        with start(single(script, timeout_s=5.0, on_failure=[RETRY]), clock=clock) as tree:
+            handle = submitted(tree, "go")
+            hang.wait_until_entered()
+            clock.advance(5)
+            report = handle.result(timeout=LONG_S)
+
+    assert report.results == {"w": "in time"}
+    assert [call.attempt for call in script.calls] == [1, 2]
+
+
+def test_each_attempt_has_the_whole_timeout_for_itself() -> None:
+    clock = ManualClock()
+    with Hang() as hang:
+        script = AsyncScriptedExecutable(InTurn(hang))
+        with start(single(script, timeout_s=5.0, on_failure=[RETRY]), clock=clock) as tree:
+            handle = submitted(tree, "go")
+            hang.wait_until_entered()
+            clock.advance(5)
+            hang.wait_until_entered()
+            clock.advance(4)
+            heard(tree)
+            before = handle.status
+            clock.advance(1)
+            failure(handle)
+
+    assert before is TaskStatus.RUNNING
+    assert [call.remaining_s for call in script.calls] == [5.0, 5.0]
+
+
+# -- idle --------------------------------------------------------------------------------------------------
+
+
+class Puppet:
+    """A sync executable that does what the test says, one thing at a time."""
+
+    def __init__(self) -> None:
+        self.orders: queue.Queue[Callable[[Any], object] | None] = queue.Queue()
+        self.done: queue.Queue[object] = queue.Queue()
+
+    def execute(self, _task: object, context: Any) -> str:
+        """Follow orders until there is a None."""
+        while (order := self.orders.get(timeout=LONG_S)) is not None:
+            self.done.put(order(context))
+        return "done"
+
+    def does(self, order: Callable[[Any], object]) -> object:
+        """Have it do something; what came of it."""
+        self.orders.put(order)
+        return self.done.get(timeout=LONG_S)
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [lambda context: context.heartbeat(), lambda context: context.progress(0.5, "half")],
+    ids=["heartbeat", "progress"],
+)
+def test_an_attempt_with_signs_of_life_may_take_as_long_as_it_likes(sign: Callable[[Any], object]) -> None:
+    puppet, clock = Puppet(), ManualClock()
+
+    with start(single(puppet, [one("w", idle_timeout_s=5.0)]), clock=clock) as tree:
+        handle = submitted(tree, "go")
+        puppet.does(sign)
+        for _ in range(10):
+            clock.advance(4)
+            heard(tree)
+            puppet.does(sign)
+        puppet.orders.put(None)
+        report = handle.result(timeout=LONG_S)
+
+    assert report.results == {"w": "done"}
+    assert report.timings["running"] == pytest.approx(40)
+
+
+@BOTH
+def test_an_attempt_without_a_sign_of_life_is_ended_and_that_is_named_apart(kind: type[Any]) -> None:
+    clock = ManualClock()
+    with Hang() as hang, start(single(kind(hang), idle_timeout_s=5.0, timeout_s=60.0), clock=clock) as tree:
+        handle = submitted(tree, "go")
+        hang.wait_until_entered()
+        clock.advance(5)
+        report = failure(handle)
+
+    assert report.failed["w"] == "AttemptTimeoutError: subtask 'w': attempt 1 gave no sign of life for 5 s"
+
+
+def test_silence_counts_from_the_last_sign_of_life() -> None:
+    puppet, clock = Puppet(), ManualClock()
+
+    with start(single(puppet, idle_timeout_s=5.0), clock=clock) as tree:
+        handle = submitted(tree, "go")
+        puppet.does(lambda context: context.heartbeat())
+        clock.advance(4)
+        puppet.does(lambda context: context.heartbeat())
+        clock.advance(4)
+        heard(tree)
+        before = handle.status
+        clock.advance(1)
+        report = failure(handle)
+        puppet.orders.put(None)
+
+    assert before is TaskStatus.RUNNING
+    assert "gave no sign of life for 5 s" in report.failed["w"]
+
+
+# -- cancelling --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancel", "deadline"])
+def test_an_async_attempt_is_really_cancelled_and_its_finally_blocks_run(how: str) -> None:
+    diary: list[str] = []
+
+    async def work(_task: object, _context: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            diary.append("cancelled")
+            raise
+        finally:
+            await asyncio.sleep(0)
+            diary.append("finally")
+
+    clock = ManualClock()
+    with start(single(work, timeout_s=5.0 if how == "timeout" else None), clock=clock) as tree:
+        handle = submitted(tree, "go", deadline_s=5.0 if how == "deadline" else None)
+        if how == "cancel":
+            handle.cancel()
+        else:
+            clock.advance(5)
+        until(lambda: handle.report is not None)
+        incarnation = tree.which_children("shop")[-1].incarnation
+
+    assert diary == ["cancelled", "finally"]
+    assert incarnation == 1
+
+
+def test_async_code_that_swallows_its_cancellation_is_replaced_after_a_moment() -> None:
+    clock = ManualClock()
+    with Hang(deaf=True) as hang:
+        script = AsyncScriptedExecutable(hang, "second")
+        with start(single(script, timeout_s=5.0, on_failure=[RETRY]), clock=clock) as tree:
+            handle = submitted(tree, "go")
+            hang.wait_until_entered()
+            clock.advance(5)
+            heard(tree)
+            until(lambda: len(script.calls) == 2, clock, 1.0)
+            report = handle.result(timeout=LONG_S)
+            child = tree.which_children("shop")[-1]
+            hang.release()
+
+    assert report.results == {"w": "second"}
+    assert (child.state, child.incarnation) == ("running", 2)
+
+
+# -- what hangs --------------------------------------------------------------------------------------------
+
+
+def test_a_sync_worker_that_hangs_is_replaced_at_once_and_that_counts_in_no_restart_window() -> None:
+    clock = ManualClock()
+    with Hang(deaf=True) as hang:
+        script = ScriptedExecutable(at={1: hang, 2: hang, 3: hang, 4: hang}, then="done", by="call")
+        spec = single(script, timeout_s=5.0).model_copy(update={"max_restarts": 1})
+        with start(spec, clock=clock) as tree:
+            record = Record(tree)
+            for _ in range(4):
+                handle = submitted(tree, "go")
+                hang.wait_until_entered()
+                clock.advance(5)
+                failure(handle)
+            last = tree.run("go", timeout=LONG_S)
+            child = tree.which_children("shop")[-1]
+            parked = [event for event in record.of(Event) if type(event).__name__ == "ChildParked"]
+            dump = tree.dump()
+            hang.release()
+
+    assert last.results == {"w": "done"}
+    assert (child.state, child.incarnation) == ("running", 5)
+    assert parked == []
+    assert "abandoned 4" in dump
+
+
+def test_the_slot_of_what_hangs_is_free_and_its_thread_stays_in_the_books() -> None:
+    clock = ManualClock()
+    with Hang(deaf=True) as hang:
+        spec = shop(
+            WorkerSpec(id="w", execute=ScriptedExecutable(hang), timeout_s=5.0),
+            WorkerSpec(id="v", execute=ScriptedExecutable("free")),
+            plans={"go": [one("w")], "other": [one("v")]},
+            max_parallel=1,
+        )
+        with start(spec, clock=clock) as tree:
+            stuck = submitted(tree, "go")
+            hang.wait_until_entered()
+            other = submitted(tree, "other")
+            before = other.status
+            clock.advance(5)
+            report = other.result(timeout=LONG_S)
+            failure(stuck)
+            during = tree.dump()
+            hang.release()
+            until(lambda: "abandoned" not in tree.dump())
+
+    assert before is TaskStatus.RUNNING
+    assert report.results == {"v": "free"}
+    assert "abandoned 1" in during
+
+
+def test_more_than_max_abandoned_threads_park_a_worker() -> None:
+    clock = ManualClock()
+    with Hang(deaf=True) as hang:
+        script = ScriptedExecutable(hang)
+        with start(single(script, timeout_s=5.0, max_abandoned=2), clock=clock) as tree:
+            states = []
+            for _ in range(3):
+                handle = submitted(tree, "go")
+                hang.wait_until_entered()
+                clock.advance(5)
+                failure(handle)
+                settle(tree)
+                states.append(tree.which_children("shop")[-1].state)
+            report = failure(tree.submit("go"))
+            hang.release()
+
+    assert states == ["running", "running", "parked"]
+    assert len(script.calls) == 3
+    assert "w" in report.failed
+
+
+def test_a_late_result_of_an_abandoned_thread_changes_nothing() -> None:
+    clock = ManualClock()
+    with Hang(deaf=True) as hang:
+        script = ScriptedExecutable(InTurn(hang, "late"), "in time")
+        with start(single(script, timeout_s=5.0, on_failure=[RETRY]), clock=clock) as tree:
+            handle = submitted(tree, "go")
+            hang.wait_until_entered()
+            clock.advance(5)
+            report = handle.result(timeout=LONG_S)
+            hang.release()
+            until(lambda: script.calls[0].ended)
+            settle(tree)
+            after = handle.result(timeout=LONG_S)
+
+    assert report.results == after.results == {"w": "in time"}

@@ -1,0 +1,175 @@
+"""A tree that is not the same as in the process before: what its workers had to do never vanishes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors import Failed
+from actors.tasks.model import task_events
+from tests.support.resuming import Books, NotingStore, crashed, people, records, report_of
+from trees import (
+    Approve,
+    Edit,
+    Escalate,
+    Failover,
+    Reject,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    Tasks,
+    WorkerSpec,
+    start,
+)
+
+TASK = Task("the goal", id="t")
+
+
+def worker(books: Books, id_: str, *, hangs: bool = False, **words: Any) -> WorkerSpec:
+    async def work(_: Any, context: Any) -> str:
+        books.work(context, id_)
+        if hangs:
+            await asyncio.get_running_loop().create_future()
+        return f"done by {id_}"
+
+    return WorkerSpec(id=id_, execute=work, **words)
+
+
+def root(subtask: Subtask, *children: WorkerSpec, **words: Any) -> SupervisorSpec:
+    words.setdefault("on_failure", [])
+    return SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([subtask]), **words), children=children)
+
+
+def in_the_middle(subtask: Subtask, **words: Any) -> NotingStore:
+    """The store of a process that ended while the worker ``old`` had an attempt."""
+    old = Books()
+    spec = root(subtask, worker(old, "old", hangs=True, **words))
+    return NotingStore(crashed(spec, old, TASK, "work", "t/s/1", 1))
+
+
+def test_a_subtask_whose_worker_is_gone_is_done_by_another_one_that_can_with_the_same_key() -> None:
+    books = Books()
+    books.store = in_the_middle(Subtask("s", capability="it"), capabilities={"it"})
+    spec = root(Subtask("s", capability="it"), worker(books, "new", capabilities={"it"}))
+
+    with start(spec, store=books.store) as tree:
+        report = report_of(tree, "t")
+
+    assert report.results == {"s": "done by new"}
+    assert books.counts == {("work", "t/s/1", 1, "new"): 1}
+
+
+def test_one_that_only_the_worker_who_is_gone_could_do_fails_and_says_so() -> None:
+    books = Books()
+    books.store = in_the_middle(Subtask("s", worker="old"))
+
+    with start(root(Subtask("s", worker="old"), worker(books, "new")), store=books.store) as tree:
+        report = report_of(tree, "t")
+
+    assert report.status == "failed"
+    assert "no worker can do 'old'. Known: new" in report.failed["s"]
+    assert books.counts == {}
+
+
+def test_where_its_ladder_says_so_a_person_is_asked_instead() -> None:
+    books = Books()
+    books.store = in_the_middle(Subtask("s", worker="old"))
+    spec = root(Subtask("s", worker="old"), worker(books, "new"), on_failure=[Retry(), Failover(), Escalate()])
+
+    with start(spec, store=books.store) as tree:
+        people(tree, lambda question: Edit(f"somebody else did: {question.error[:30]}"))
+        report = report_of(tree, "t")
+
+    assert report.results["s"].startswith("somebody else did: ")
+
+
+def test_one_whose_worker_is_no_team_any_more_or_has_become_one_is_done_by_what_it_is_now() -> None:
+    books = Books()
+    books.store = in_the_middle(Subtask("s", worker="old"))
+    inner = Tasks(planner=StaticPlan([Subtask("inner", worker="w")]), on_failure=[])
+    team = SupervisorSpec(id="old", tasks=inner, children=[worker(books, "w")])
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("s")])), children=[team])
+
+    with start(spec, store=books.store) as tree:
+        report = report_of(tree, "t")
+
+    assert report.results == {"s": {"inner": "done by w"}}
+
+
+def undone(books: Books, *, hangs: bool) -> SupervisorSpec:
+    """``pay`` is done by the worker ``old``, who knows how to undo it; then ``bad`` fails."""
+
+    def bad(_: Any, __: Any) -> None:
+        raise Failed("no")
+
+    def refund(_: Any, result: Any, context: Any) -> None:
+        books.undo(context, result)
+
+    plan = StaticPlan([Subtask("pay", capability="pay"), Subtask("bad", worker="bad", depends_on=["pay"])])
+    payer = worker(books, "old" if hangs else "new", capabilities={"pay"}, undo=refund)
+    failing = worker(books, "bad", hangs=True) if hangs else WorkerSpec(id="bad", execute=bad)
+    return SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=[]), children=[payer, failing])
+
+
+@pytest.mark.parametrize(
+    ("answer", "compensated"), [(Edit(None), ["pay"]), (Reject("leave it"), [])], ids=["done by hand", "left as it is"]
+)
+def test_what_nobody_here_knows_how_to_undo_is_asked_of_a_person(answer: Any, compensated: list[str]) -> None:
+    old, books, asked = Books(), Books(), list[str]()
+    books.store = NotingStore(crashed(undone(old, hangs=True), old, TASK, "work", "t/bad/1", 1))
+
+    def say(question: Any) -> Any:
+        asked.append(f"{question.question} {question.error}")
+        return answer
+
+    with start(undone(books, hangs=False), store=books.store) as tree:
+        people(tree, say)
+        report = report_of(tree, "t")
+
+    assert len(asked) == 1
+    assert "pay could not be undone" in asked[0]
+    assert "'old'" in asked[0]
+    assert report.compensated == compensated
+    assert books.counts == {}
+
+
+def test_a_retry_of_a_worker_that_is_gone_is_made_by_who_can_do_it_now() -> None:
+    old, books = Books(), Books()
+
+    def fails(_: Any, context: Any) -> None:
+        old.work(context)
+        raise Failed("not yet", retryable=True)
+
+    soon = Retry(max_attempts=3, initial_s=0.05, factor=1.0, max_s=0.05, jitter=0.0)
+    subtask = Subtask("s", capability="it")
+    former = root(subtask, WorkerSpec(id="old", execute=fails, capabilities={"it"}), on_failure=[soon])
+    books.store = NotingStore(crashed(former, old, TASK, "work", "t/s/1", 1))
+
+    spec = root(subtask, worker(books, "new", capabilities={"it"}), on_failure=[soon])
+    with start(spec, store=books.store) as tree:
+        report = report_of(tree, "t")
+
+    assert report.results == {"s": "done by new"}
+    assert [record.attempt for record in records(books.store, "t", task_events.SubtaskStarted)] == [1, 2]
+
+
+def test_a_question_about_a_worker_that_is_gone_can_still_be_answered() -> None:
+    old, books = Books(), Books()
+
+    def fails(_: Any, context: Any) -> None:
+        old.work(context)
+        raise Failed("not by itself")
+
+    subtask = Subtask("s", capability="it")
+    former = root(subtask, WorkerSpec(id="old", execute=fails, capabilities={"it"}), on_failure=[Escalate()])
+    books.store = NotingStore(crashed(former, old, TASK, "work", "t/s/1", 1, has_ended=True))
+
+    with start(root(subtask, worker(books, "new", capabilities={"it"})), store=books.store) as tree:
+        people(tree, lambda _: Approve())
+        report = report_of(tree, "t")
+
+    assert report.results == {"s": "done by new"}

@@ -1,0 +1,284 @@
+"""Cancelling a task wherever it stands, and the other two ends from outside: its deadline and its budget."""
+
+from typing import Any
+
+import pytest
+
+from actors import Later
+from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, settle
+from tests.support.attempts import LONG_S, SLOWLY, Shop, no, shop
+from trees import (
+    Escalate,
+    StaticPlan,
+    Subtask,
+    SubtaskCancelled,
+    SubtaskRetrying,
+    SupervisorSpec,
+    Synthesized,
+    Task,
+    TaskCancelledError,
+    TaskFinished,
+    Tasks,
+    Verdict,
+    WorkerSpec,
+)
+
+ONE = (Subtask("x", worker="a"),)
+CHAIN = (Subtask("x", worker="a"), Subtask("y", worker="b", depends_on=["x"]), Subtask("z", worker="b"))
+
+
+def sync(id_: str, *steps: object, **words: Any) -> tuple[ScriptedExecutable, WorkerSpec]:
+    script = ScriptedExecutable(*steps)
+    return script, WorkerSpec(id=id_, execute=script.execute, **words)
+
+
+def loop(id_: str, *steps: object, **words: Any) -> tuple[AsyncScriptedExecutable, WorkerSpec]:
+    script = AsyncScriptedExecutable(*steps)
+    return script, WorkerSpec(id=id_, execute=script.execute, **words)
+
+
+def cancelled(it: Shop) -> None:
+    """It has ended by that, its report says so, and nothing of it is left."""
+    with pytest.raises(TaskCancelledError) as caught:
+        it.handle.result(timeout=LONG_S)
+    settle(it.tree)
+
+    assert caught.value.report is not None
+    assert caught.value.report.status == "cancelled"
+    assert it.handle.status == "cancelled"
+    assert len(it.events(TaskFinished)) == 1
+    assert it.tree._system.services["tasks"].attempts == {}
+    assert all(row.load == 0 for row in it.tree.registry())
+
+
+def test_while_it_is_planned() -> None:
+    held = Hang()
+
+    async def planner(task: Task, catalogue: Any, feedback: str) -> list[Subtask]:
+        await held.hold_async()
+        return list(ONE)
+
+    script, a = sync("a")
+    with shop((), a, planner=planner) as it:
+        it.begin()
+        held.wait_until_entered()
+        it.handle.cancel()
+        cancelled(it)
+
+    assert script.calls == []
+
+
+def test_while_a_thread_plans_it() -> None:
+    with Hang(deaf=True) as held:
+
+        def planner(task: Task, catalogue: Any, feedback: str) -> list[Subtask]:
+            held.hold()
+            return list(ONE)
+
+        script, a = sync("a")
+        with shop((), a, planner=planner) as it:
+            it.begin()
+            held.wait_until_entered()
+            it.handle.cancel("enough")
+            with pytest.raises(TaskCancelledError, match="enough"):
+                it.handle.result(timeout=LONG_S)
+            held.release()
+            settle(it.tree)
+
+    assert script.calls == []
+
+
+def test_while_it_is_queued() -> None:
+    with Hang() as held:
+        script, a = loop("a", held)
+        with shop(ONE, a) as it:
+            running = it.begin()
+            held.wait_until_entered()
+            it.begin()
+            it.pass_()
+            it.handle.cancel()
+            with pytest.raises(TaskCancelledError):
+                it.handle.result(timeout=LONG_S)
+            skipped = it.report().skipped
+            held.release()
+            running.result(timeout=LONG_S)
+
+    assert list(skipped) == ["x"]
+    assert len(script.calls) == 1
+
+
+def test_while_an_async_attempt_runs_it_is_cancelled_at_once_and_what_is_done_is_in_the_report() -> None:
+    script, b = loop("b", Hang())
+    with shop(CHAIN[:2], sync("a", "done")[1], b) as it:
+        it.begin()
+        script.wait_for_calls(1)
+        it.handle.cancel()
+        cancelled(it)
+        report = it.report()
+
+    assert [call.ended for call in script.calls] == ["CancelledError"]
+    assert report.results == {"x": "done"}
+    assert list(report.skipped) == ["y"]
+
+
+def test_while_a_sync_attempt_runs_its_incarnation_is_replaced() -> None:
+    with Hang(deaf=True) as held:
+        _script, a = sync("a", held, "done")
+        with shop(ONE, a) as it:
+            it.begin()
+            held.wait_until_entered()
+            it.handle.cancel()
+            it.pass_()
+            it.clock.advance(1.0)
+            with pytest.raises(TaskCancelledError):
+                it.handle.result(timeout=LONG_S)
+            again = it.tree.submit("sell")
+            held.release()
+
+            assert again.result(timeout=LONG_S).status == "succeeded"
+            assert it.tree.which_children("shop")[1].state == "running"
+
+
+def test_a_sync_attempt_that_comes_back_in_time_keeps_its_result() -> None:
+    held = Hang(deaf=True)
+    _, a = sync("a", held)
+    with shop(ONE, a) as it:
+        it.begin()
+        held.wait_until_entered()
+        it.handle.cancel()
+        it.pass_()
+        held.release()
+        cancelled(it)
+
+        assert it.report().results == {"x": "sell"}
+
+
+def test_while_it_waits_for_its_next_attempt() -> None:
+    script, a = sync("a", no)
+    with shop(ONE, a, on_failure=[SLOWLY]) as it:
+        it.submit()
+        it.handle.cancel()
+        cancelled(it)
+        it.advance(100.0)
+
+    assert len(script.calls) == 1
+
+
+def test_while_it_was_put_off() -> None:
+    script, a = sync("a", Later(30.0))
+    with shop(ONE, a) as it:
+        it.submit()
+        it.handle.cancel()
+        cancelled(it)
+        it.advance(100.0)
+
+    assert len(script.calls) == 1
+
+
+def test_while_somebody_is_asked() -> None:
+    script, a = sync("a", no)
+    with shop(ONE, a, on_failure=[Escalate(timeout_s=60)]) as it:
+        it.submit()
+        it.handle.cancel()
+        cancelled(it)
+        left = it.tree.escalations()
+        it.advance(100.0)
+
+    assert left == []
+    assert len(script.calls) == 1
+
+
+def test_while_it_is_reviewed() -> None:
+    held = Hang()
+
+    async def reviewer(task: Task, plan: Any, results: dict[str, Any]) -> Verdict:
+        await held.hold_async()
+        return Verdict(passed=True)
+
+    with shop(ONE, sync("a", "done")[1], reviewer=reviewer) as it:
+        it.begin()
+        held.wait_until_entered()
+        it.handle.cancel()
+        cancelled(it)
+
+        assert it.report().results == {"x": "done"}
+
+
+def test_while_its_results_are_combined() -> None:
+    held = Hang()
+
+    async def synthesizer(task: Task, results: dict[str, Any]) -> str:
+        await held.hold_async()
+        return "all"
+
+    with shop(ONE, sync("a", "done")[1], synthesizer=synthesizer) as it:
+        it.begin()
+        held.wait_until_entered()
+        it.handle.cancel()
+        cancelled(it)
+
+        assert it.report().results == {"x": "done"}
+        assert it.events(Synthesized) == []
+
+
+def test_after_it_has_ended_nothing_happens() -> None:
+    with shop(ONE, sync("a", "done")[1]) as it:
+        handle = it.submit()
+        handle.cancel()
+        settle(it.tree)
+
+        assert handle.status == "succeeded"
+        assert handle.result(timeout=LONG_S).results == {"x": "done"}
+
+
+def test_twice_is_once() -> None:
+    script, a = loop("a", Hang())
+    with shop(ONE, a) as it:
+        it.begin()
+        script.wait_for_calls(1)
+        it.handle.cancel("first")
+        it.handle.cancel("second")
+        with pytest.raises(TaskCancelledError, match="first"):
+            it.handle.result(timeout=LONG_S)
+
+
+def test_what_a_team_has_is_cancelled_with_it() -> None:
+    script = AsyncScriptedExecutable(Hang())
+    member = WorkerSpec(id="member", execute=script.execute)
+    plan = StaticPlan([Subtask("inner", worker="member"), Subtask("after", worker="member", depends_on=["inner"])])
+    team = SupervisorSpec(id="team", tasks=Tasks(planner=plan), children=[member])
+    with shop([Subtask("x", worker="team")], team) as it:
+        it.begin()
+        script.wait_for_calls(1)
+        it.handle.cancel()
+        cancelled(it)
+        inner = {str(handle.status) for handle in it.tree.tasks()}
+
+    assert [call.ended for call in script.calls] == ["CancelledError"]
+    assert inner == {"cancelled"}
+
+
+def test_while_there_is_no_orchestrator_it_happens_when_there_is_one_again() -> None:
+    script, a = sync("a", no)
+    with shop(ONE, a, on_failure=[SLOWLY]) as it:
+        it.submit()
+        it.tree.terminate_child("shop/orchestrator")
+        it.handle.cancel()
+        it.tree.restart_child("shop/orchestrator")
+        cancelled(it)
+        it.advance(100.0)
+
+    assert len(script.calls) == 1
+
+
+def test_a_cancelled_subtask_says_whether_it_may_have_had_its_effect() -> None:
+    script, b = loop("b", Hang())
+    with shop([Subtask("x", worker="a"), Subtask("z", worker="b")], sync("a", no)[1], b, on_failure=[SLOWLY]) as it:
+        it.begin()
+        script.wait_for_calls(1)
+        it.until(SubtaskRetrying)
+        it.handle.cancel()
+        cancelled(it)
+        unknown = {event.subtask: event.unknown for event in it.events(SubtaskCancelled)}
+
+    assert unknown == {"x": False, "z": True}

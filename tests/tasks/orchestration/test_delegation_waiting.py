@@ -1,0 +1,203 @@
+"""Who waits in ``context.ask``: while the orchestrator is gone, and for each other."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from actors import RecursionDetectedError
+from actors.tasks.model.task_events import SubtaskStarted
+from actors.tasks.orchestration.messages import TimerFired
+from actors.testing import ManualClock, settle
+from tests.support.asking import LONG_S, Stuck, asking, asking_sync, assert_nothing_left, does, run, shop
+from trees import Subtask, TaskCancelledError, TaskFailedError, Tree, WorkerSpec, start
+
+BOTH = pytest.mark.parametrize("ask", [asking, asking_sync], ids=["async", "sync"])
+
+
+# -- when the orchestrator is gone ---------------------------------------------------------------------------
+
+
+@BOTH
+def test_an_answer_finds_who_asked_although_the_orchestrator_was_replaced_meanwhile(ask: Any) -> None:
+    begun, release = threading.Event(), threading.Event()
+    calls: list[str] = []
+
+    def slow(task: Any, _: Any) -> str:
+        calls.append(str(task))
+        begun.set()
+        release.wait(LONG_S)
+        return "at last"
+
+    def asks(task: Any, context: Any) -> Any:
+        calls.append(str(task))
+        return inner(task, context)
+
+    async def asks_async(task: Any, context: Any) -> Any:
+        calls.append(str(task))
+        return await inner(task, context)
+
+    inner = ask("b")
+    asker = WorkerSpec(id="a", execute=asks_async if ask is asking else asks)
+    with start(shop(asker, WorkerSpec(id="b", execute=slow), max_parallel=1)) as tree:
+        handle = tree.submit("the goal")
+        assert begun.wait(LONG_S)
+        tree.terminate_child("p/orchestrator")
+        tree.restart_child("p/orchestrator")
+        release.set()
+
+        report = handle.result(LONG_S)
+
+        assert report.results == {"only": "at last"}
+        assert calls == ["the first thing", "the next thing"]
+        settle(tree)
+        assert_nothing_left(tree)
+
+
+def test_an_ask_that_is_made_while_there_is_no_orchestrator_is_heard_by_the_next_one() -> None:
+    down, up, begun = threading.Event(), threading.Event(), threading.Event()
+
+    def asks(_: Any, context: Any) -> Any:
+        begun.set()
+        down.wait(LONG_S)
+        up.set()
+        return context.ask_sync("b", "the next thing")
+
+    with start(shop(WorkerSpec(id="a", execute=asks), WorkerSpec(id="b", execute=does))) as tree:
+        handle = tree.submit("the goal")
+        assert begun.wait(LONG_S)
+        tree.terminate_child("p/orchestrator")
+        down.set()
+        assert up.wait(LONG_S)
+        tree.restart_child("p/orchestrator")
+
+        assert handle.result(LONG_S).results == {"only": "did the next thing"}
+
+
+# -- waiting for each other ----------------------------------------------------------------------------------
+
+
+def test_workers_that_wait_for_each_others_capacity_are_refused_with_their_chain() -> None:
+    both = threading.Barrier(2)
+    errors: list[RecursionDetectedError] = []
+
+    def crosses(to: str) -> Any:
+        def execute(_: Any, context: Any) -> Any:
+            both.wait(LONG_S)
+            try:
+                return context.ask_sync(to, f"something of {to}")
+            except RecursionDetectedError as error:
+                errors.append(error)
+                return "refused"
+
+        def serve(task: Any, context: Any) -> Any:
+            return does(task, context) if "something" in str(task) else execute(task, context)
+
+        return serve
+
+    plan = [Subtask("one", "first", worker="a"), Subtask("two", "second", worker="b")]
+    workers = [WorkerSpec(id="a", execute=crosses("b")), WorkerSpec(id="b", execute=crosses("a"))]
+
+    report = run(shop(*workers, plan=plan))
+
+    assert len(errors) == 1
+    assert {"p/a", "p/b"} <= set(errors[0].chain)
+    assert sorted(value.partition(" of ")[0] for value in report.results.values()) == ["did something", "refused"]
+
+
+def test_those_who_could_be_served_by_another_member_of_a_pool_only_wait() -> None:
+    both = threading.Barrier(2)
+
+    def crosses(to: str) -> Any:
+        def serve(task: Any, context: Any) -> Any:
+            if "something" in str(task):
+                return does(task, context)
+            both.wait(LONG_S)
+            return context.ask_sync(to, f"something of {to}")
+
+        return serve
+
+    plan = [Subtask("one", "first", worker="a"), Subtask("two", "second", worker="b")]
+    workers = [WorkerSpec(id="a", execute=crosses("b"), pool=2), WorkerSpec(id="b", execute=crosses("a"))]
+
+    report = run(shop(*workers, plan=plan))
+
+    assert report.results == {"one": "did something of b", "two": "did something of a"}
+
+
+def test_what_is_asked_for_is_begun_once_however_many_records_there_are() -> None:
+    with start(shop(WorkerSpec(id="a", execute=asking("b")), WorkerSpec(id="b", execute=does))) as tree:
+        report = tree.run("the goal", timeout=LONG_S)
+        started = [each for each in tree.task(report.task_id).events() if isinstance(each, SubtaskStarted)]
+
+    assert [each.worker for each in started] == ["a", "b"]
+
+
+def test_an_ask_that_is_open_while_the_orchestrator_is_replaced_still_ends_when_its_time_is_up() -> None:
+    stuck, clock = Stuck(), ManualClock()
+    workers = [WorkerSpec(id="a", execute=asking("b", timeout=30)), WorkerSpec(id="b", execute=stuck)]
+    with start(shop(*workers), clock=clock) as tree:
+        handle = tree.submit("the goal")
+        assert stuck.begun.wait(LONG_S)
+        tree.terminate_child("p/orchestrator")
+        tree.restart_child("p/orchestrator")
+        settle_orders(tree)
+        clock.advance(31)
+
+        with pytest.raises(TaskFailedError):
+            handle.result(LONG_S)
+        assert stuck.cancelled.wait(LONG_S)
+
+
+def test_a_cancel_that_comes_while_there_is_no_orchestrator_is_carried_out_by_the_next_one() -> None:
+    stuck = Stuck()
+    with start(shop(WorkerSpec(id="b", execute=stuck))) as tree:
+        handle = tree.submit("the goal")
+        assert stuck.begun.wait(LONG_S)
+        tree.terminate_child("p/orchestrator")
+        handle.cancel()
+        tree.restart_child("p/orchestrator")
+
+        with pytest.raises(TaskCancelledError):
+            handle.result(LONG_S)
+        assert stuck.cancelled.wait(LONG_S)
+
+
+def test_a_task_that_is_submitted_while_there_is_no_orchestrator_is_done_by_the_next_one() -> None:
+    with start(shop(WorkerSpec(id="b", execute=does))) as tree:
+        tree.terminate_child("p/orchestrator")
+        handle = tree.submit("the goal")
+        tree.restart_child("p/orchestrator")
+
+        assert handle.result(LONG_S).results == {"only": "did the first thing"}
+
+
+def test_a_slot_that_a_waiting_attempt_gave_up_is_counted_once_by_a_new_orchestrator() -> None:
+    """The order that says that it waits may be heard by the new one, which has found the open ask by itself."""
+    stuck, clock = Stuck(), ManualClock()
+    workers = [WorkerSpec(id="a", execute=asking("b", timeout=30)), WorkerSpec(id="b", execute=stuck)]
+    with start(shop(*workers, max_parallel=1), clock=clock) as tree:
+        handle = tree.submit("the goal")
+        assert stuck.begun.wait(LONG_S)
+        tree.terminate_child("p/orchestrator")
+        tree.restart_child("p/orchestrator")
+        settle_orders(tree)
+        clock.advance(31)
+        with pytest.raises(TaskFailedError):
+            handle.result(LONG_S)
+
+        orchestrator = tree._system.children["p/orchestrator"].life.actor  # type: ignore[union-attr]
+        settle_orders(tree)
+        assert (orchestrator.dispatcher.waiting, orchestrator.dispatcher.running) == (0, {})
+
+
+def settle_orders(tree: Tree) -> None:
+    """Return when the orchestrator has heard all that it was told: it answers a question that is asked after that."""
+    heard = threading.Event()
+    desk = tree._system.services["tasks"].desks["p"]
+    orchestrator = tree._system.children["p/orchestrator"].life
+    assert orchestrator is not None
+    desk.post(TimerFired(orchestrator, heard.set))
+    assert heard.wait(LONG_S)

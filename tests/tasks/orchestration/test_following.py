@@ -1,0 +1,270 @@
+"""What a host sees of a run while it goes on: its events and its dumps."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from actors.tasks.model.task_events import (
+    Planned,
+    SubtaskProgressed,
+    SubtaskQueued,
+    SubtaskStarted,
+    SubtaskSucceeded,
+    TaskEvent,
+    TaskFinished,
+    TaskSubmitted,
+)
+from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
+from tests.support.one_worker import TWO, held, incarnation_of, kill_orchestrator, spec_of
+from trees import (
+    TaskStatus,
+    start,
+    start_async,
+)
+
+# -- events ----------------------------------------------------------------------------------------------------
+
+ATTEMPT = [SubtaskQueued, SubtaskStarted, SubtaskSucceeded]
+STORY = [TaskSubmitted, Planned, *ATTEMPT, *ATTEMPT, TaskFinished]
+
+
+async def collected(events: Any) -> list[TaskEvent]:
+    found: AsyncIterator[TaskEvent] = events
+    return [event async for event in found]
+
+
+def test_events_come_in_order_up_to_the_end_while_it_runs() -> None:
+    with held(TWO) as (tree, hang, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        seen: list[TaskEvent] = []
+        for event in handle.events():
+            seen.append(event)
+            if isinstance(event, SubtaskStarted):
+                hang.release()
+
+    assert [type(event) for event in seen] == STORY
+    assert [event.at for event in seen] == sorted(event.at for event in seen)
+    assert {event.task for event in seen} == {handle.id}
+
+
+def test_events_of_a_task_that_has_ended_are_all_still_there_sync_and_async() -> None:
+    with start(spec_of(ScriptedExecutable("ok"), TWO)) as tree:
+        handle = tree.submit("do it")
+        handle.result(timeout=10)
+        once, twice = list(handle.events()), list(handle.events())
+        asynchronous = asyncio.run(collected(handle.events()))
+
+    assert [type(event) for event in once] == STORY
+    assert once == twice == asynchronous
+
+
+def test_events_come_on_an_event_loop_without_holding_it_up() -> None:
+    async def follow() -> tuple[list[type], int]:
+        hang = Hang()
+        ticks = 0
+        over = asyncio.Event()
+
+        async def tick() -> None:
+            nonlocal ticks
+            while not over.is_set():
+                ticks += 1
+                if ticks == 5:
+                    hang.release()
+                await asyncio.sleep(0.001)
+
+        ticking = asyncio.create_task(tick())
+        async with await start_async(spec_of(AsyncScriptedExecutable(hang), TWO)) as tree:
+            seen = [type(event) async for event in tree.submit("do it").events()]
+        over.set()
+        await ticking
+        return seen, ticks
+
+    seen, ticks = asyncio.run(follow())
+
+    assert seen == STORY
+    assert ticks >= 5
+
+
+def test_events_are_complete_and_each_comes_once_while_the_orchestrator_is_replaced() -> None:
+    with held(TWO) as (tree, hang, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        seen: list[TaskEvent] = []
+        for event in handle.events():
+            seen.append(event)
+            if isinstance(event, SubtaskStarted) and event.subtask == "a":
+                kill_orchestrator(tree)
+                hang.release()
+        report = handle.result(timeout=10)
+        incarnation = incarnation_of(tree)
+
+    assert [type(event) for event in seen] == STORY
+    assert incarnation == 2
+    assert len(script.calls) == 2
+    assert report.status is TaskStatus.SUCCEEDED
+
+
+def test_progress_comes_with_the_events_and_is_not_kept() -> None:
+    gate = threading.Event()
+
+    def execute(task: Any, context: Any) -> str:
+        assert gate.wait(10)
+        context.progress(0.5, "half")
+        return "ok"
+
+    with start(spec_of(execute)) as tree:
+        handle = tree.submit("do it")
+        live: list[TaskEvent] = []
+        for event in handle.events():
+            live.append(event)
+            if isinstance(event, SubtaskStarted):
+                gate.set()
+        kept = list(handle.events())
+
+    assert [(event.fraction, event.text) for event in live if isinstance(event, SubtaskProgressed)] == [(0.5, "half")]
+    assert not any(isinstance(event, SubtaskProgressed) for event in kept)
+
+
+def followers(tree: Any) -> int:
+    gc.collect()
+    return sum(len(topic) for topic in tree._system.services["tasks"].feed._topics.values())
+
+
+def test_who_leaves_the_events_early_leaves_nothing_behind() -> None:
+    with held() as (tree, _, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        events = iter(handle.events())
+        first = next(events)
+        during = followers(tree)
+        events.close()  # type: ignore[attr-defined]
+
+        assert isinstance(first, TaskSubmitted)
+        assert (during, followers(tree)) == (1, 0)
+
+
+async def left(tree: Any, handle: Any, how: str) -> tuple[int, int]:
+    """Follow in a task, leave in this way; how many followers there were and are."""
+    reading = asyncio.Event()
+
+    async def read() -> None:
+        async for _ in handle.events():
+            reading.set()
+            if how == "break":
+                break
+
+    task = asyncio.create_task(read())
+    await reading.wait()
+    await asyncio.sleep(0)
+    during = followers(tree)
+    if how == "cancel":
+        task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    del task
+    await asyncio.sleep(0)
+    return during, followers(tree)
+
+
+@pytest.mark.parametrize("how", ["break", "cancel"])
+def test_an_async_reader_that_leaves_is_forgotten_however_it_leaves(how: str) -> None:
+    with held() as (tree, _, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        during, after = asyncio.run(left(tree, handle, how))
+
+        assert during <= 1
+        assert after == 0
+
+
+def test_an_async_reader_may_be_cancelled_while_it_waits_and_goes_on_without_a_gap() -> None:
+    async def main(handle: Any, hang: Hang) -> tuple[list[TaskEvent], int]:
+        events, got, keep_alives = aiter(handle.events()), [], 0
+        while True:
+            try:
+                got.append(await asyncio.wait_for(anext(events), 0.02))
+            except TimeoutError:
+                keep_alives += 1
+                if keep_alives == 5:
+                    hang.release()
+            except StopAsyncIteration:
+                return got, keep_alives
+
+    with held(TWO) as (tree, hang, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        got, keep_alives = asyncio.run(main(handle, hang))
+
+    assert keep_alives >= 5
+    assert [type(event) for event in got] == STORY
+
+
+@pytest.mark.serial
+def test_three_hundred_readers_cost_no_thread_and_no_subscriber_each() -> None:
+    async def main(tree: Any, handle: Any, hang: Hang) -> tuple[int, int, list[int]]:
+        subscribers, threads = len(tree._system.bus._subscriptions), threading.active_count()
+        readers = [asyncio.create_task(collected(handle.events())) for _ in range(300)]
+        await asyncio.sleep(0.1)
+        grown = len(tree._system.bus._subscriptions) - subscribers, threading.active_count() - threads
+        hang.release()
+        return (*grown, [len(found) for found in await asyncio.gather(*readers)])
+
+    with held(TWO) as (tree, hang, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        subscribers, threads, found = asyncio.run(main(tree, handle, hang))
+
+    assert subscribers == 1
+    assert threads <= 4
+    assert found == [len(STORY)] * 300
+
+
+def test_progress_just_before_the_end_is_told_before_the_end() -> None:
+    gate = threading.Semaphore(0)
+
+    def work(_: object, context: Any) -> None:
+        assert gate.acquire(timeout=10)
+        for step in range(10):
+            context.progress(step / 10)
+
+    with start(spec_of(work, TWO)) as tree:
+        for _ in range(5):
+            handle, seen = tree.submit("do it"), []
+            for event in handle.events():
+                seen.append(type(event))
+                if isinstance(event, SubtaskStarted):
+                    gate.release()
+
+            assert seen.count(SubtaskProgressed) == 20
+            assert seen[-1] is TaskFinished
+
+
+# -- dumps -----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_dumped_as_text_mermaid_and_json_while_it_runs_and_afterwards() -> None:
+    with held(TWO) as (tree, hang, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        during = [handle.dump(format) for format in ("text", "mermaid", "json")]
+        hang.release()
+        handle.result(timeout=10)
+        after = [handle.dump(format) for format in ("text", "mermaid", "json")]
+
+        for text, graph, data in (during, after):
+            assert "a" in text
+            assert "b" in text
+            assert graph.startswith(("graph", "flowchart"))
+            assert json.loads(data)
+        assert "running" in during[0]
+        assert "running" not in after[0]
+        assert "succeeded" in after[0]
+        with pytest.raises(ValueError, match="xml"):
+            handle.dump("xml")  # type: ignore[arg-type]

@@ -1,0 +1,220 @@
+"""What a host sees of what happens inside the teams of a task: their events are among those of the task, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from actors import Escalated, Failed
+from actors.tasks.model import task_events
+from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished
+from actors.tasks.orchestration.messages import TimerFired
+from actors.testing import ManualClock
+from tests.support.attempts import LONG_S
+from tests.support.one_worker import crash
+from tests.support.resuming import NotingStore
+from trees import (
+    Escalate,
+    Respond,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    Tasks,
+    WorkerSpec,
+    start,
+)
+
+AT_ONCE = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
+
+
+def team(id_: str, plan: list[Subtask], *children: Any, **more: Any) -> SupervisorSpec:
+    return SupervisorSpec(
+        id=id_, tasks=Tasks(**{"planner": StaticPlan(plan), "on_failure": [], **more}), children=children
+    )
+
+
+def worker(id_: str, code: Any = None, **more: Any) -> WorkerSpec:
+    return WorkerSpec(id=id_, execute=code or (lambda task, context: context.progress(0.5, id_)), breaker=None, **more)
+
+
+def house(inner: Any = None, **more: Any) -> SupervisorSpec:
+    """Two teams at once."""
+    plan = [Subtask("a", worker="inner"), Subtask("b", worker="w", depends_on=["a"])]
+    one = team("one", plan, worker("inner", inner), worker("w"), **more)
+    two = team("two", [Subtask("c", worker="w")], worker("w"))
+    return team("p", [Subtask("left", worker="one"), Subtask("right", worker="two")], one, two)
+
+
+def kept(seen: Iterable[TaskEvent]) -> list[TaskEvent]:
+    return [event for event in seen if not isinstance(event, SubtaskProgressed)]
+
+
+def require_in_order(seen: list[TaskEvent], store: NotingStore, root: str = "t") -> None:
+    """All of each journal, in its order; a part stands between the record that begins it and the one that ends it."""
+    records = kept(seen)
+    for id_, journal in store.journals.items():
+        assert [event for event in records if event.task == id_] == journal, id_
+    assert len(records) == sum(map(len, store.journals.values()))
+    assert seen[-1] == store.journals[root][-1]
+    assert isinstance(seen[-1], TaskFinished)
+    for at, event in enumerate(records):
+        if isinstance(event, SubtaskStarted) and event.part:
+            of = [number for number, each in enumerate(records) if each.task == event.part and number > at]
+            over = next(
+                number
+                for number, each in enumerate(records)
+                if number > at and each.task == event.task and getattr(each, "subtask", "") == event.subtask
+            )
+            assert of, event
+            assert of[0] < over
+            assert any(isinstance(records[number], TaskFinished) for number in of if number < over)
+
+
+def test_what_happens_inside_teams_comes_with_the_events_in_order_up_to_the_end_of_the_task() -> None:
+    store = NotingStore()
+    with start(house(), store=store) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        live = list(handle.events())
+
+        async def read() -> list[TaskEvent]:
+            return [event async for event in handle.events()]
+
+        again, asynchronous = list(handle.events()), asyncio.run(read())
+
+    require_in_order(live, store)
+    assert {event.text for event in live if isinstance(event, SubtaskProgressed)} == {"inner", "w"}
+    assert {event.path for event in live} == {"p", "p/one", "p/two"}
+    assert again == asynchronous == kept(live)
+
+
+def test_without_depth_there_is_nothing_of_the_teams() -> None:
+    store = NotingStore()
+    with start(house(), store=store) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        live = list(handle.events(deep=False))
+        after = list(handle.events(deep=False))
+
+    assert live == after == store.journals["t"]
+
+
+def test_a_part_can_be_followed_by_itself() -> None:
+    store = NotingStore()
+    with start(house(), store=store) as tree:
+        tree.run(Task("go", id="t"), timeout=LONG_S)
+        part = next(id_ for id_ in store.journals if id_.startswith("t@left"))
+        seen = list(tree.task(part).events())
+
+    assert {event.path for event in seen} == {"p/one"}
+    assert seen[-1] == store.journals[part][-1]
+
+
+def test_a_question_inside_a_team_is_heard_and_answered_by_the_events_of_the_task() -> None:
+    def asks(task: Any, context: Any) -> str:
+        if not context.feedback:
+            raise Escalated("which one?")
+        return str(context.feedback)
+
+    with start(house(asks, on_failure=[Escalate()])) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        for event in handle.events():
+            if isinstance(event, task_events.EscalationRaised):
+                handle.respond(event.escalation, Respond("this one"))
+
+        assert handle.report is not None
+        assert handle.report.results["left"]["a"] == "this one"
+
+
+def test_at_one_moment_a_part_stands_between_what_begins_it_and_what_ends_it() -> None:
+    """A clock that stands still: time says nothing of the order."""
+    calls: list[int] = []
+
+    def fails_first(task: Any, context: Any) -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            raise Failed("not yet")
+        return "done"
+
+    store = NotingStore()
+    spec = team(
+        "p",
+        [Subtask("left", worker="one"), Subtask("right", worker="two")],
+        team("one", [Subtask("a", worker="w")], worker("w", fails_first)),
+        team("two", [Subtask("c", worker="w")], worker("w")),
+        on_failure=[AT_ONCE],
+    )
+    with start(spec, store=store, clock=ManualClock()) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        assert handle.result(LONG_S).results["left"] == {"a": "done"}
+        seen = list(handle.events())
+
+    assert len({event.at for event in seen}) == 1
+    assert any(isinstance(event, task_events.TaskReopened) for event in seen)
+    require_in_order(seen, store)
+
+
+def test_what_a_team_undoes_is_told_before_the_task_has_ended() -> None:
+    store = NotingStore()
+    done = team("one", [Subtask("a", worker="w")], worker("w", undo=lambda task, result, context: None))
+    plan = [Subtask("left", worker="one"), Subtask("fails", worker="f", depends_on=["left"])]
+
+    def fails(task: Any, context: Any) -> None:
+        raise Failed("no", retryable=False)
+
+    with start(team("p", plan, done, worker("f", fails)), store=store) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        live = list(handle.events())
+
+    require_in_order(live, store)
+    undone = [event.path for event in live if isinstance(event, task_events.Compensated)]
+    assert undone == ["p/one", "p"]
+
+
+@pytest.mark.parametrize("path", ["p", "p/one"])
+def test_events_of_teams_are_complete_and_each_comes_once_while_an_orchestrator_is_replaced(path: str) -> None:
+    begun, gate, store = threading.Event(), threading.Event(), NotingStore()
+
+    def waits(task: Any, context: Any) -> str:
+        begun.set()
+        assert gate.wait(LONG_S)
+        return "done"
+
+    with start(house(waits), store=store) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        seen: list[TaskEvent] = []
+        for event in handle.events():
+            seen.append(event)
+            if isinstance(event, SubtaskStarted) and event.subtask == "a":
+                assert begun.wait(LONG_S)
+                life: Any = tree._system.children[f"{path}/orchestrator"].life
+                tree._system.services["tasks"].desks[path].tell(TimerFired(life, crash))
+                gate.set()
+
+    require_in_order(seen, store)
+
+
+def test_only_what_is_new_is_told_of_teams_that_an_earlier_process_had_begun() -> None:
+    store, begun = NotingStore(), threading.Event()
+
+    async def hangs(task: Any, context: Any) -> str:
+        if not begun.is_set():
+            begun.set()
+            await asyncio.get_running_loop().create_future()
+        return "done"
+
+    with start(house(hangs), store=store) as tree:
+        tree.submit(Task("go", id="t"))
+        assert begun.wait(LONG_S)
+    store = NotingStore(store.changes)
+    before = {id_: len(journal) for id_, journal in store.journals.items()}
+    with start(house(hangs), store=store) as tree:
+        new = list(tree.task("t").events(new=True))
+
+    expected = {id_: journal[before.get(id_, 0) :] for id_, journal in store.journals.items()}
+    assert {id_: [event for event in kept(new) if event.task == id_] for id_ in expected} == expected
+    assert expected["t@left:1.1"]

@@ -1,0 +1,100 @@
+"""Odd waits and ids: each right, or refused with what to do; the same in memory and on a store."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import pytest
+
+from actors.model.errors import ConfigError
+from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, TaskTimeoutError, WorkerSpec, start
+from trees.store import Keep
+
+WAIT_S = 20.0
+
+
+def spec(execute: Any = lambda task, context: "ok", *more: WorkerSpec) -> SupervisorSpec:
+    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
+    return SupervisorSpec(id="p", tasks=tasks, children=[WorkerSpec(id="w", execute=execute), *more])
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, sqlite_url: str) -> str | None:
+    return sqlite_url if request.param == "sqlite" else None
+
+
+@pytest.mark.parametrize("timeout", [None, 30, 30.0, math.inf, 1e12, 10**400])
+def test_a_time_to_wait_may_be_as_long_as_it_likes(timeout: Any, store: str | None) -> None:
+    with start(spec(), store=store) as tree:
+        assert tree.run("go", timeout=timeout).status is TaskStatus.SUCCEEDED
+        assert tree.submit("go").result(timeout).status is TaskStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("timeout", [math.nan, -1, -math.inf, "5", True, object()])
+def test_what_is_no_time_to_wait_is_refused_before_anything_begins(timeout: Any, store: str | None) -> None:
+    with start(spec(), store=store) as tree:
+        with pytest.raises(ValueError, match=r"is no timeout\. Give a number of seconds"):
+            tree.run("go", timeout=timeout)
+        assert tree.tasks() == []
+        handle = tree.submit("go")
+        with pytest.raises(ValueError, match=r"is no timeout\. Give a number of seconds"):
+            handle.result(timeout)
+        assert handle.result(WAIT_S).status is TaskStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("timeout", [math.nan, -1, "5", True])
+def test_an_attempt_that_asks_with_no_time_to_wait_hears_so(timeout: Any, store: str | None) -> None:
+    async def asks(task: Any, context: Any) -> str:
+        try:
+            await context.ask("helper", "help", timeout=timeout)
+        except ValueError as error:
+            return str(error)
+        return "asked"
+
+    helper = WorkerSpec(id="helper", execute=lambda task, context: "helped")
+    with start(spec(asks, helper), store=store) as tree:
+        assert "is no timeout" in tree.run("go", timeout=WAIT_S).results["a"]
+
+
+def test_not_to_wait_at_all_is_too_short_for_what_has_not_ended(store: str | None) -> None:
+    with start(spec(lambda task, context: time.sleep(0.2)), store=store) as tree:
+        handle = tree.submit("go")
+        with pytest.raises(TaskTimeoutError):
+            handle.result(0)
+        assert handle.result(WAIT_S).status is TaskStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize("id_", ["", "a b", "ä", "a\n", "x" * 201, "x; drop table records;--", "t@a:1.1", "\x00"])
+def test_an_id_that_cannot_be_one_is_refused(id_: str, store: str | None) -> None:
+    with start(spec(), store=store) as tree:
+        with pytest.raises(ConfigError):
+            tree.run(Task("go", id=id_), timeout=WAIT_S)
+        assert tree.tasks() == []
+
+
+@pytest.mark.parametrize("id_", ["orchestrator", "t:", "breaker:p/w", "../../etc", "a/b", "-", ".", "x" * 200])
+def test_an_id_that_only_looks_odd_is_one_like_any_other(id_: str, store: str | None) -> None:
+    for _ in range(2):
+        with start(spec(), store=store) as tree:
+            assert tree.run(Task("go", id=id_), timeout=WAIT_S).results == {"a": "ok"}
+            assert tree.task(id_).status is TaskStatus.SUCCEEDED
+            assert [each.id for each in tree.tasks()] == [id_]
+
+
+def test_an_id_that_the_store_has_forgotten_is_a_new_task_and_its_handle_waits_for_that(sqlite_url: str) -> None:
+    def execute(task: Any, context: Any) -> str:
+        return f"report of {context.inputs['day']}"
+
+    with start(spec(execute), store=sqlite_url, keep=Keep(count=0)) as tree:
+        ground = tree._system.services["tasks"]
+        for day in ("monday", "tuesday", "wednesday"):
+            handle = tree.submit(Task("nightly", inputs={"day": day}, id="nightly"))
+            assert handle.result(WAIT_S).results == {"a": f"report of {day}"}
+            end = time.monotonic() + WAIT_S
+            while ground.store.last("nightly") is not None and time.monotonic() < end:
+                time.sleep(0.02)
+            assert ground.store.last("nightly") is None
+            assert handle.status is TaskStatus.SUCCEEDED
+            assert list(handle.events()) == []

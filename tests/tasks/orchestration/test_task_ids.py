@@ -1,0 +1,89 @@
+"""Ids of users and ids of the library never meet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.model.errors import ConfigError, Escalated
+from actors.tasks.model.task_ids import BREAKER, NEW_IDS, OLD_IDS, is_part_of, part_id, require_own, whole_of
+from tests.support.hardening import eventually
+from tests.support.stores import PATIENCE_S
+from trees import Escalate, Plan, Respond, Retry, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+
+
+@pytest.mark.parametrize("id_", ["a@b", "@", "t@order:1.1", f"{BREAKER}p/w"])
+def test_an_id_with_the_letter_of_the_library_is_refused_where_a_task_is_submitted(id_: str) -> None:
+    with pytest.raises(ConfigError, match="which no id of a user may have"):
+        require_own(id_)
+    with start(team_and_others()) as tree, pytest.raises(ConfigError, match="Leave the @ out"):
+        tree.submit(Task("go", id=id_))
+
+
+def test_ids_of_parts_lead_to_the_task_they_belong_to() -> None:
+    known = {"acme", "acme:1"}.__contains__
+    assert whole_of(part_id("acme:1", "order:1.1", NEW_IDS)) == "acme:1"
+    assert whole_of(part_id(part_id("acme", "a:1.1", NEW_IDS), "b:1.1", NEW_IDS)) == "acme"
+    assert whole_of("acme:1", None, known) is None
+    assert whole_of(part_id("acme", "order:1.1", OLD_IDS), "acme/order#1.1", known) == "acme"
+    assert whole_of("gone:order:1.1", "gone/order#1.1", known) is None
+    assert whole_of(f"{BREAKER}p/w") is None
+
+
+def test_only_a_part_is_a_part() -> None:
+    assert is_part_of("acme@order:1.1", "acme/order#1.1", "acme")
+    assert is_part_of("acme:order:1.1", "acme/order#1.1", "acme")
+    assert not is_part_of("acme:order:1.1", None, "acme")
+    assert not is_part_of("acme:1@order:1.1", "acme:1/order#1.1", "acme")
+
+
+def team_and_others() -> SupervisorSpec:
+    async def work(task: Any, context: Any) -> Any:
+        if task.id == "ask" and not context.feedback:
+            raise Escalated(f"{context.goal}?")
+        return context.feedback or f"did {context.goal}"
+
+    def plan(task: Any, catalogue: Any, feedback: Any = None) -> Plan:
+        del catalogue, feedback
+        names = {"team": ("order", "shop"), "ask": ("ask", "w"), "fail": ("fail", "bad")}
+        id_, worker = names.get(task.goal.partition(" ")[0], ("a", "w"))
+        return Plan([Subtask(id_, worker=worker)])
+
+    def bad(*_: Any) -> None:
+        raise OSError("x")
+
+    member = WorkerSpec(id="m", execute=work)
+    team = SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan([Subtask("x", worker="m")])), children=[member])
+    children = [WorkerSpec(id="w", execute=work, on_failure=[Escalate()]), team]
+    failing = WorkerSpec(id="bad", execute=bad, on_failure=[Retry(max_attempts=2, initial_s=0.01)])
+    return SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[*children, failing])
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_a_task_that_is_called_like_what_the_library_made_is_a_task_like_any_other(
+    is_durable: bool, sqlite_url: str
+) -> None:
+    names = ["t:order:1.1", "breaker:p/bad", "t/order/1", "t:order", "breaker:"]
+    for _ in range(2 if is_durable else 1):  # and after a restart they are still what they were
+        with start(team_and_others(), store=sqlite_url if is_durable else None) as tree:
+            for name in names:
+                assert tree.run(Task("plain", id=name), PATIENCE_S).results == {"a": "did plain"}
+            assert tree.run(Task("team", id="t"), PATIENCE_S).status == "succeeded"
+            failed = tree.submit(Task("fail", id="f"))
+            eventually(lambda failed=failed: failed.report is not None)
+            listed = {handle.id for handle in tree.tasks()}
+    assert listed == {*names, "t", "t@order:1.1", "f"}
+
+
+def test_questions_of_a_task_are_its_own_whatever_others_are_called() -> None:
+    with start(team_and_others()) as tree:
+        one, other = (tree.submit(Task("ask", id=id_)) for id_ in ("acme", "acme:1"))
+        eventually(lambda: len(tree.escalations()) == 2)
+
+        assert [each.task for each in one.escalations] == ["acme"]
+        assert [each.task for each in other.escalations] == ["acme:1"]
+        for each in list(tree.escalations()):
+            tree.respond(each.id, Respond(each.task))
+        assert one.result(PATIENCE_S).results == {"ask": "acme"}
+        assert other.result(PATIENCE_S).results == {"ask": "acme:1"}

@@ -1,0 +1,290 @@
+"""A nested supervisor with ``tasks=`` is, to the orchestrator above, one more worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors import Failed
+from actors.tasks.model.task_events import TaskPaused, TaskResumed
+from actors.testing import ManualClock, settle
+from tests.support.teams import AT_ONCE, LONG_S, Stuck, above, does, fails, nested, run, team
+from trees import (
+    Breaker,
+    Budget,
+    Failover,
+    PlanError,
+    StaticPlan,
+    Subtask,
+    Task,
+    TaskCancelledError,
+    TaskDeadlineError,
+    TaskFailedError,
+    Tasks,
+    TaskStatus,
+    WorkerSpec,
+    start,
+)
+
+# -- who it is -----------------------------------------------------------------------------------------------
+
+
+def test_a_team_is_listed_as_one_worker_with_what_its_members_can_do() -> None:
+    members = [
+        WorkerSpec(id="x", execute=does, capabilities={"read"}),
+        WorkerSpec(id="y", execute=does, capabilities={"write", "read"}),
+    ]
+    with start(above(team(*members, description="Reads and writes"))) as tree:
+        (row,) = tree.registry()
+
+    assert (row.id, row.path, row.type, row.description) == ("team", "p/team", "team", "Reads and writes")
+    assert row.capabilities == {"read", "write"}
+
+
+def test_what_a_team_says_that_it_can_do_goes_before_what_its_members_can() -> None:
+    member = WorkerSpec(id="x", execute=does, capabilities={"read"})
+    with start(above(team(member, capabilities={"edit"}))) as tree:
+        (row,) = tree.registry()
+
+    assert row.capabilities == {"edit"}
+
+
+def test_a_team_is_chosen_for_what_its_members_can_do() -> None:
+    member = WorkerSpec(id="x", execute=does, capabilities={"read"})
+
+    report = run(above(team(member), plan=[Subtask("only", "read it", capability="read")]))
+
+    assert report.results == {"only": {"x": "did read it"}}
+    assert report.graph[0].worker == "team"
+
+
+def test_a_team_sees_what_it_is_to_do_its_inputs_and_the_results_that_its_part_depends_on() -> None:
+    seen: list[Any] = []
+
+    def looks(task: Any, context: Any) -> None:
+        seen.append((str(task), context.goal, context.inputs))
+
+    plan = [Subtask("first", "begin", worker="w"), Subtask("only", "go on", worker="team", depends_on=["first"])]
+    spec = above(team(WorkerSpec(id="x", execute=looks)), WorkerSpec(id="w", execute=does), plan=plan)
+
+    run(spec, Task("the goal", inputs={"of": 1}))
+
+    assert seen == [("go on", "go on", {"of": 1, "results": {"first": "did begin"}})]
+
+
+# -- what it uses --------------------------------------------------------------------------------------------
+
+
+def test_what_a_team_uses_counts_for_the_task_above_also_where_it_fails() -> None:
+    def uses(_: Any, context: Any) -> None:
+        context.use(tokens=10, cost=0.5)
+
+    def uses_and_fails(_: Any, context: Any) -> None:
+        context.use(tokens=5)
+        raise Failed
+
+    done = run(above(team(WorkerSpec(id="x", execute=uses), WorkerSpec(id="y", execute=uses))))
+    failed = run(above(team(WorkerSpec(id="x", execute=uses), WorkerSpec(id="y", execute=uses_and_fails))))
+
+    assert (done.usage.tokens, done.usage.cost) == (20, 1.0)
+    assert failed.usage.tokens == 15
+
+
+def test_a_team_that_uses_too_much_ends_the_task_above() -> None:
+    def uses(_: Any, context: Any) -> str:
+        context.use(tokens=10)
+        return "done"
+
+    plan = [Subtask("only", worker="team"), Subtask("after", worker="team", depends_on=["only"])]
+
+    report = run(above(team(WorkerSpec(id="x", execute=uses)), plan=plan), Task("the goal", budget=Budget(tokens=5)))
+
+    assert report.status is TaskStatus.FAILED
+    assert "tokens 10 of 5" in str(report.error)
+    assert list(report.skipped) == ["after"]
+
+
+def test_a_plan_is_refused_where_a_team_would_use_too_much() -> None:
+    spec = above(team(WorkerSpec(id="x", execute=does), estimate=Budget(tokens=100)), max_plan_attempts=1)
+    with start(spec) as tree, pytest.raises(PlanError, match="100"):
+        tree.run(Task("the goal", budget=Budget(tokens=50)), timeout=LONG_S)
+
+
+# -- when it fails -------------------------------------------------------------------------------------------
+
+
+class Second:
+    """Fails when it is called for the first time."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def __call__(self, task: Any, context: Any) -> str:
+        self.keys.append(context.idempotency_key)
+        if len(self.keys) == 1:
+            raise Failed("not yet", retryable=True)
+        return does(task, context)
+
+
+def test_another_attempt_of_a_team_goes_on_with_the_same_task_of_it_and_the_same_keys() -> None:
+    second = Second()
+    spec = above(team(WorkerSpec(id="x", execute=second), on_failure=[AT_ONCE]))
+    with start(spec) as tree:
+        report = tree.run(Task("the goal", id="t"), timeout=LONG_S)
+        ids = [event.task for event in nested(tree)]
+
+    assert report.results == {"only": {"x": "did the part of the team"}}
+    assert set(ids) == {"t@only:1.1"}
+    assert (len(second.keys), len(set(second.keys))) == (2, 1)
+
+
+def test_what_a_team_fails_of_is_in_the_report_above() -> None:
+    report = run(above(team(WorkerSpec(id="x", execute=fails))))
+
+    assert "x: it cannot be done" in report.failed["only"]
+
+
+def test_a_backup_takes_over_from_a_team() -> None:
+    spec = above(
+        team(WorkerSpec(id="x", execute=fails), backup="w", on_failure=[Failover()]), WorkerSpec(id="w", execute=does)
+    )
+
+    assert run(spec).results == {"only": "did the part of the team"}
+
+
+def test_the_breaker_of_a_team_opens() -> None:
+    spec = above(team(WorkerSpec(id="x", execute=fails, breaker=None), breaker=Breaker(failure_threshold=2)))
+    with start(spec, clock=ManualClock()) as tree:
+        errors = []
+        for _ in range(2):
+            with pytest.raises(TaskFailedError) as info:
+                tree.run("the goal", timeout=LONG_S)
+            errors.append(str(info.value))
+        (row,) = tree.registry()
+        handle = tree.submit("the goal")
+        settle(tree)
+        waits = handle.dump()
+        handle.cancel()
+
+    assert row.breaker == "open"
+    assert not any("breaker" in error for error in errors)
+    assert f"breaker of {row.id} open, probe in 30 s" in waits
+
+
+# -- its end -------------------------------------------------------------------------------------------------
+
+
+def test_a_cancel_reaches_what_a_team_has_running() -> None:
+    stuck = Stuck()
+    with start(above(team(WorkerSpec(id="x", execute=stuck)))) as tree:
+        handle = tree.submit("the goal")
+        assert stuck.begun.wait(LONG_S)
+
+        handle.cancel()
+
+        with pytest.raises(TaskCancelledError):
+            handle.result(LONG_S)
+        settle(tree)
+        assert stuck.ended == ["cancelled"]
+        assert [tree.task(event.task).status for event in nested(tree)] == [TaskStatus.CANCELLED]
+        assert tree._system.services["tasks"].attempts == {}
+
+
+def test_a_team_has_no_more_time_than_the_task_above() -> None:
+    stuck, clock = Stuck(), ManualClock()
+    with start(above(team(WorkerSpec(id="x", execute=stuck))), clock=clock) as tree:
+        handle = tree.submit(Task("the goal", deadline_s=60))
+        assert stuck.begun.wait(LONG_S)
+        clock.advance(61)
+
+        with pytest.raises(TaskDeadlineError):
+            handle.result(LONG_S)
+        assert stuck.remaining_s == pytest.approx(60)
+        assert stuck.ended == ["cancelled"]
+
+
+def test_a_team_that_takes_too_long_is_ended_and_tried_again() -> None:
+    stuck, clock = Stuck(), ManualClock()
+    with start(above(team(WorkerSpec(id="x", execute=stuck), timeout_s=30, on_failure=[AT_ONCE])), clock=clock) as tree:
+        handle = tree.submit(Task("the goal", id="t"))
+        assert stuck.begun.wait(LONG_S)
+        clock.advance(31)
+
+        report = handle.result(LONG_S)
+
+        assert report.results == {"only": {"x": "did the part of the team at last"}}
+        assert (stuck.remaining_s, stuck.ended) == (pytest.approx(30), ["cancelled"])
+        assert {event.task for event in nested(tree)} == {"t@only:1.1"}
+
+
+def test_a_team_that_gives_way_goes_on_with_the_same_task_and_what_it_has_done_stays() -> None:
+    stuck, calls = Stuck(), []
+
+    def first(task: Any, context: Any) -> str:
+        calls.append(str(task))
+        return does(task, context)
+
+    spec = above(
+        team(WorkerSpec(id="x", execute=first), WorkerSpec(id="y", execute=stuck)),
+        WorkerSpec(id="w", execute=does),
+        max_parallel=1,
+    )
+    plans = {"slow": StaticPlan([Subtask("only", worker="team")]), "urgent": StaticPlan([Subtask("it", worker="w")])}
+    spec = spec.model_copy(
+        update={
+            "tasks": Tasks(
+                planner=lambda task, rows, told: plans[task.goal].plan(task, rows, told), max_parallel=1, on_failure=[]
+            )
+        }
+    )
+    with start(spec) as tree:
+        slow = tree.submit(Task("slow", priority=5, id="t"))
+        assert stuck.begun.wait(LONG_S)
+        urgent = tree.run(Task("urgent", priority=0), timeout=LONG_S)
+        report = slow.result(LONG_S)
+
+        assert urgent.results == {"it": "did urgent"}
+        assert report.results == {"only": {"x": "did slow", "y": "did slow at last"}}
+        assert calls == ["slow"]
+        (part,) = nested(tree)
+        kinds = [type(event) for event in tree.task(part.task).events()]
+        assert (kinds.count(TaskPaused), kinds.count(TaskResumed)) == (1, 1)
+        assert report.graph[0].attempts == 1
+
+
+@pytest.mark.parametrize("dispatch", ["loop", "pool"])
+def test_a_team_that_crashes_is_replaced_and_goes_on_with_what_it_had(dispatch: str) -> None:
+    crashes: list[str] = []
+    calls: list[str] = []
+
+    def first(task: Any, context: Any) -> str:
+        calls.append("first")
+        return does(task, context)
+
+    def crashing(task: Any, context: Any) -> str:
+        if not crashes:
+            crashes.append(context.idempotency_key)
+            raise SystemExit
+        crashes.append(context.idempotency_key)
+        return does(task, context)
+
+    async def crashing_async(task: Any, context: Any) -> str:
+        return crashing(task, context)
+
+    member = WorkerSpec(
+        id="y",
+        execute=crashing if dispatch == "pool" else crashing_async,
+        on_exhausted="escalate",
+        on_failure=[AT_ONCE],
+    )
+    with start(above(team(WorkerSpec(id="x", execute=first), member, max_restarts=0))) as tree:
+        report = tree.run(Task("the goal", id="t"), timeout=LONG_S)
+        settle(tree)
+
+        assert report.results == {"only": {"x": "did the part of the team", "y": "did the part of the team"}}
+        assert calls == ["first"]
+        assert len(set(crashes)) == 1
+        assert {child.id: child.incarnation for child in tree.which_children("p")} == {"orchestrator": 1, "team": 2}
+        assert [event.task for event in nested(tree)] == ["t@only:1.1"]
+        assert tree._system.services["tasks"].attempts == {}

@@ -1,0 +1,379 @@
+"""The planners that are shipped: which subtasks they make of a goal, and what they say where they cannot."""
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.model.errors import ConfigError
+from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.model.task import Plan, Subtask, Task
+from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.planning.plan_validation import check_plan
+from actors.tasks.planning.planners import (
+    CapabilityPlanner,
+    KeywordPlanner,
+    ModelPlanner,
+    StaticPlan,
+    as_plan,
+    is_inline,
+)
+
+
+def row(name: str, *capabilities: str, **others: Any) -> ExecutableInfo:
+    said: dict[str, Any] = {
+        "id": name,
+        "path": f"shop/{name}",
+        "type": "tool",
+        "description": "",
+        "capabilities": frozenset(capabilities),
+        "input_schema": None,
+        "output_schema": None,
+        "state": "running",
+        "breaker": "closed",
+        "load": 0,
+        "size": 1,
+        "backup": None,
+    }
+    return ExecutableInfo(**(said | others))
+
+
+SEARCH = row("search", description="Searches the documentation")
+RESEARCH = row("research", description="Finds and compares sources")
+CODE = row("code", "implement")
+REVIEW = row("review")
+TEAM = (SEARCH, RESEARCH, CODE, REVIEW)
+
+
+def by_words(goal: str, *rows: ExecutableInfo) -> list[Subtask]:
+    return KeywordPlanner().plan(Task(goal), rows, "").subtasks
+
+
+def shape(subtasks: list[Subtask]) -> dict[str, list[str]]:
+    return {subtask.id: subtask.depends_on for subtask in subtasks}
+
+
+# -- KeywordPlanner ----------------------------------------------------------------------------------------------
+
+
+def test_each_worker_that_is_meant_gets_its_clause_in_the_order_of_the_goal() -> None:
+    subtasks = by_words("Research vector databases, implement a prototype and review it", *reversed(TEAM))
+
+    assert [(one.id, one.worker, one.instruction) for one in subtasks] == [
+        ("research", "research", "Research vector databases"),
+        ("code", "code", "implement a prototype"),
+        ("review", "review", "review it"),
+    ]
+
+
+def test_what_points_back_waits_for_all_before_it_and_the_rest_runs_in_parallel() -> None:
+    rows = (SEARCH, row("file_analysis"), row("complexity", "measure"), REVIEW)
+
+    subtasks = by_words("search for open work, analyse the files, measure complexity and review the findings", *rows)
+
+    before = ["search", "file_analysis", "complexity"]
+    assert shape(subtasks) == {"search": [], "file_analysis": [], "complexity": [], "review": before}
+
+
+def test_what_follows_a_sequence_word_waits_for_the_whole_stage_before_it() -> None:
+    subtasks = by_words("search docs and research papers, then implement one, finally review", *TEAM)
+
+    assert shape(subtasks) == {"search": [], "research": [], "code": ["search", "research"], "review": ["code"]}
+
+
+def test_a_sequence_word_before_the_first_worker_orders_nothing() -> None:
+    assert shape(by_words("be quick, then search docs and research papers", *TEAM)) == {"search": [], "research": []}
+
+
+def test_a_goal_of_one_clause_is_the_instruction_as_it_is() -> None:
+    assert by_words("  Please search the docs. ", *TEAM)[0].instruction == "  Please search the docs. "
+
+
+def test_clauses_that_nobody_is_meant_by_stay_with_the_one_before_them() -> None:
+    subtasks = by_words("For my thesis, research cats, dogs and birds, review it", *TEAM)
+
+    assert [one.instruction for one in subtasks] == ["For my thesis, research cats, dogs and birds", "review it"]
+
+
+def test_a_worker_that_is_meant_twice_has_one_subtask_with_both_clauses() -> None:
+    subtasks = by_words("search cats, review dogs and search birds", *TEAM)
+
+    assert [(one.id, one.instruction) for one in subtasks] == [
+        ("search", "search cats, search birds"),
+        ("review", "review dogs"),
+    ]
+
+
+def test_a_worker_that_is_meant_again_in_a_later_stage_has_a_second_subtask() -> None:
+    subtasks = by_words("search cats, review them, then search again", *TEAM)
+
+    assert shape(subtasks) == {"search": [], "review": ["search"], "search-2": ["search", "review"]}
+    assert subtasks[2].worker == "search"
+
+
+def test_a_name_outranks_a_description() -> None:
+    rows = (row("other", description="Can review, search and implement"), *TEAM)
+
+    assert [one.id for one in by_words("review the changes", *rows)] == ["review"]
+
+
+def test_a_description_counts_only_for_a_clause_that_no_name_matches() -> None:
+    rows = (row("chef", description="Bakes cakes and reviews kitchens"), REVIEW)
+
+    subtasks = by_words("review the menu, bake a cake", *rows)
+
+    assert [(one.id, one.instruction) for one in subtasks] == [("review", "review the menu"), ("chef", "bake a cake")]
+
+
+def test_one_vague_word_of_a_description_does_not_call_five_workers() -> None:
+    rows = tuple(row(f"w{n}", description="Works with documents") for n in range(5))
+
+    assert [one.id for one in by_words("sign these documents", *rows)] == ["w0"]
+
+
+def test_the_description_that_shares_most_words_wins() -> None:
+    rows = (row("x", description="Reads tables"), row("y", description="Reads and converts tables"))
+
+    assert [one.worker for one in by_words("convert tables", *rows)] == ["y"]
+
+
+def test_one_clause_calls_one_worker_by_description_at_most() -> None:
+    rows = (row("x", description="Reads tables"), row("y", description="Paints walls"))
+
+    assert [one.worker for one in by_words("paint tables", *rows)] == ["x"]
+
+
+def test_a_backup_comes_after_the_one_that_it_backs_up() -> None:
+    rows = (row("spare_search"), row("docs_search", backup="spare_search", load=3))
+
+    assert [one.worker for one in by_words("search it", *rows)] == ["docs_search"]
+
+
+def test_bake_a_cake_matches_nobody_who_has_only_small_words_in_common() -> None:
+    known = row("api", description="A tool that calls a service for the user")
+
+    with pytest.raises(NoCapableWorkerError) as caught:
+        by_words("Bake a cake", known, CODE)
+
+    assert caught.value.needed == ()
+    assert caught.value.known == ("api", "code (implement)")
+    assert "task ?" in str(caught.value)
+
+
+def test_the_id_of_a_task_stands_in_the_error() -> None:
+    with pytest.raises(NoCapableWorkerError, match=r"task 7f3a: no worker can do this goal\. Known: nothing"):
+        KeywordPlanner().plan(Task("x", id="7f3a"), (), "")
+
+
+def test_of_two_who_match_by_one_capability_whoever_is_free_takes_it() -> None:
+    [only] = by_words("translate the letter", row("t1", "translate"), row("t2", "translate"))
+
+    assert (only.id, only.worker, only.capability) == ("translate", None, "translate")
+
+
+def test_an_id_outranks_the_same_word_as_a_capability_of_others() -> None:
+    [only] = by_words("search docs", row("spare", "search"), row("search", "search", backup="spare"))
+
+    assert (only.id, only.worker) == ("search", "search")
+
+
+def test_the_longer_name_takes_its_words_from_the_shorter() -> None:
+    rows = (REVIEW, row("review_sql"))
+
+    assert [one.id for one in by_words("review the sql, review the rest", *rows)] == ["review_sql", "review"]
+
+
+def test_half_a_name_is_enough_where_nobody_matches_better() -> None:
+    assert [one.id for one in by_words("search for open work", row("search_docs"))] == ["search_docs"]
+    assert [one.id for one in by_words("search for open work", row("search_docs"), SEARCH)] == ["search"]
+
+
+def test_keywords_pick_workers_by_any_form_of_the_word() -> None:
+    planner = KeywordPlanner({"look": "search", "unit test": "tests", "research and development": "lab"})
+
+    plan = planner.plan(Task("Looking for bugs, research and development of X, then run the unit tests"), (), "")
+
+    assert [(one.id, one.instruction) for one in plan.subtasks] == [
+        ("search", "Looking for bugs"),
+        ("lab", "research and development of X"),
+        ("tests", "run the unit tests"),
+    ]
+
+
+def test_a_phrase_matches_as_a_whole_and_takes_its_words() -> None:
+    planner = KeywordPlanner({"test": "tester", "unit test": "units"})
+
+    assert [one.id for one in planner.plan(Task("unit testing"), (), "").subtasks] == ["units"]
+    assert [one.id for one in planner.plan(Task("test the unit price"), (), "").subtasks] == ["tester"]
+
+
+def test_keywords_that_can_never_work_are_refused_all_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        KeywordPlanner({"the": "search", "look": "no id"})
+
+    assert len(caught.value.problems) == 2
+
+
+def test_a_thousand_clauses_and_a_thousand_workers_make_a_plan() -> None:
+    rows = tuple(row(f"kind{n}x") for n in range(1_000))
+    goal = ", ".join(f"kind{n}x" for n in range(1_000))
+
+    assert len(by_words(goal, *rows)) == 1_000
+
+
+@given(st.text(alphabet="search review it then and, .the results ", min_size=1, max_size=120))
+def test_whatever_it_plans_passes_the_check(goal: str) -> None:
+    try:
+        plan = KeywordPlanner().plan(Task(goal), TEAM, "")
+    except NoCapableWorkerError:
+        return
+
+    assert check_plan(plan, TEAM, task_id="t", max_subtasks=1_000, budget=None, goal=goal)[0] == []
+
+
+# -- CapabilityPlanner -------------------------------------------------------------------------------------------
+
+
+def by_needs(*rows: ExecutableInfo, needs: list[str] | None = None, goal: str = "do it") -> list[Subtask]:
+    planner = CapabilityPlanner(None if needs is None else lambda task: needs)
+    return planner.plan(Task(goal), rows, "").subtasks
+
+
+def test_one_worker_that_covers_all_needs_gets_the_whole_goal() -> None:
+    [only] = by_needs(row("a", "x"), row("both", "x", "y"), row("b", "y"), needs=["x", "y"])
+
+    assert (only.id, only.worker, only.instruction) == ("both", "both", "do it")
+
+
+def test_several_are_combined_where_no_single_one_covers_the_need() -> None:
+    subtasks = by_needs(row("a", "x"), row("ab", "x", "y"), row("c", "z"), needs=["x", "y", "z"])
+
+    assert [(one.id, one.worker) for one in subtasks] == [("ab", "ab"), ("c", "c")]
+    assert subtasks[0].instruction == "do it\nYour part of it: x, y."
+
+
+def test_of_equals_the_least_busy_is_chosen_and_then_the_first() -> None:
+    assert by_needs(row("a", "x", "y", load=2), row("b", "x", "y", load=1), needs=["x", "y"])[0].worker == "b"
+    assert by_needs(row("a", "x", "y"), row("b", "x", "y"), needs=["x", "y"])[0].worker == "a"
+
+
+def test_one_capability_that_several_have_is_left_to_dispatch() -> None:
+    [only] = by_needs(row("a", "x"), row("b", "x"), needs=["x"])
+
+    assert (only.id, only.worker, only.capability) == ("x", None, "x")
+
+
+def test_a_capability_that_is_no_id_leaves_the_subtask_its_workers_id() -> None:
+    [only] = by_needs(row("a", "read pdf"), row("b", "read pdf"), needs=["read pdf"])
+
+    assert (only.id, only.capability) == ("a", "read pdf")
+
+
+def test_ids_stay_unique_where_a_worker_is_called_like_a_capability() -> None:
+    subtasks = by_needs(row("x", "p", "q"), row("a", "x"), row("b", "x"), needs=["p", "q", "x"])
+
+    assert [one.id for one in subtasks] == ["x", "x-2"]
+
+
+def test_needs_are_the_capabilities_that_stand_in_the_goal() -> None:
+    rows = (row("a", "searching"), row("b", "review", "review-sql"), row("c", "painting"))
+
+    subtasks = by_needs(*rows, goal="search the tables and review the sql")
+
+    assert [one.worker for one in subtasks] == ["a", "b"]
+    assert "review-sql" in subtasks[1].instruction
+
+
+def test_what_nobody_can_do_is_named_with_all_that_is_known() -> None:
+    with pytest.raises(NoCapableWorkerError) as caught:
+        by_needs(row("a", "x"), row("b", "z", "y"), needs=["x", "fly", "swim"])
+
+    assert (caught.value.needed, caught.value.known) == (("fly", "swim"), ("x", "y", "z"))
+
+
+def test_a_goal_without_any_known_capability_has_no_plan() -> None:
+    with pytest.raises(NoCapableWorkerError, match="this goal"):
+        by_needs(row("a", "x"), goal="bake a cake")
+
+
+def test_a_need_may_be_a_single_word() -> None:
+    plan = CapabilityPlanner(lambda task: "x").plan(Task("g"), (row("a", "x"),), "")
+
+    assert [one.worker for one in plan.subtasks] == ["a"]
+
+
+# -- StaticPlan --------------------------------------------------------------------------------------------------
+
+
+def test_a_static_plan_is_the_same_for_every_task() -> None:
+    planner = StaticPlan([Subtask("pay"), Subtask("ship", depends_on=["pay"])])
+
+    assert planner.plan(Task("a"), (), "") is planner.plan(Task("b"), TEAM, "no")
+    assert shape(planner.plan(Task("a"), (), "").subtasks) == {"pay": [], "ship": ["pay"]}
+
+
+# -- as_plan, is_inline, repr ------------------------------------------------------------------------------------
+
+
+def test_a_list_or_tuple_of_subtasks_is_a_plan() -> None:
+    assert as_plan([Subtask("a")]) == as_plan((Subtask("a"),)) == Plan([Subtask("a")])
+
+
+@pytest.mark.parametrize("value", [None, 3, object(), {1, 2}, Subtask("secret")])
+def test_anything_else_is_a_type_error_that_shows_no_value(value: object) -> None:
+    with pytest.raises(TypeError, match="a planner returned") as caught:
+        as_plan(value)
+
+    assert "secret" not in str(caught.value)
+
+
+class Mine(KeywordPlanner):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("planner", "inline"),
+    [
+        (KeywordPlanner(), True),
+        (KeywordPlanner({"x": "y"}), True),
+        (CapabilityPlanner(), True),
+        (StaticPlan([]), True),
+        (CapabilityPlanner(lambda task: ["x"]), False),
+        (ModelPlanner(print), False),
+        (Mine(), False),
+        (lambda task, catalogue, feedback: [], False),
+    ],
+)
+def test_only_our_own_planners_without_code_of_others_run_inline(planner: object, inline: bool) -> None:
+    assert is_inline(planner) is inline
+
+
+def test_a_goal_that_takes_long_to_match_is_not_planned_inline() -> None:
+    long = Task("search, " * 10_000)
+
+    assert is_inline(KeywordPlanner(), Task("search"), TEAM * 100)
+    assert not is_inline(KeywordPlanner(), long, TEAM)
+    assert not is_inline(CapabilityPlanner(), Task("search " * 100), TEAM * 100)
+    assert is_inline(StaticPlan([]), long, TEAM)
+
+
+def needs_of(task: Task) -> list[str]:
+    return ["x"]
+
+
+@pytest.mark.parametrize(
+    ("planner", "text"),
+    [
+        (KeywordPlanner(), "KeywordPlanner()"),
+        (KeywordPlanner({"a b": "x"}), "KeywordPlanner({'a b': 'x'})"),
+        (CapabilityPlanner(), "CapabilityPlanner()"),
+        (CapabilityPlanner(needs_of), "CapabilityPlanner(needs_of)"),
+        (StaticPlan([Subtask("a"), Subtask("b")]), "StaticPlan(a, b)"),
+        (ModelPlanner(needs_of), "ModelPlanner(needs_of)"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_planner_has_a_repr_and_survives_pickling(planner: Any, text: str) -> None:
+    assert repr(planner) == text
+    assert repr(pickle.loads(pickle.dumps(planner))) == text  # noqa: S301 - our own

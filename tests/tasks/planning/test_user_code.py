@@ -1,0 +1,186 @@
+"""User code of the task side never runs on the tree's event loop: a table of every place, each probed and blocked.
+
+An async function of a user's is the exception, as an async worker is: it runs on the loop, and what it must not do
+there is its own affair.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from actors.messaging.reply import Reply
+from actors.testing import Hang
+from tests.support.crew import LONG_S
+from tests.support.dispatching import one, until
+from trees import (
+    ModelPlanner,
+    ModelSynthesizer,
+    Plan,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Tasks,
+    Tree,
+    Verdict,
+    WorkerSpec,
+    start,
+)
+
+Probe = Callable[[], None]
+"""Called by the user code; it notes its thread, or blocks."""
+UNDO: list[Probe] = []
+"""Of the undo that is named as ``module:attr``."""
+
+PLAN = [one("w")]
+
+
+async def work(_: Any, __: Any) -> Any:
+    return {"number": 1}
+
+
+async def fail(_: Any, __: Any) -> None:
+    raise OSError
+
+
+def undo_by_name(_: Any, __: Any, ___: Any) -> None:
+    UNDO[-1]()
+
+
+class Lazy(list[Subtask]):
+    """A plan whose making is the user's code."""
+
+    probe: Probe
+
+    def __iter__(self) -> Iterator[Subtask]:
+        self.probe()
+        return super().__iter__()
+
+
+def called(probe: Probe, value: Any) -> Callable[..., Any]:
+    def code(*_: Any) -> Any:
+        probe()
+        return value
+
+    return code
+
+
+def lazily(probe: Probe) -> Callable[..., Any]:
+    def plan(*_: Any) -> Lazy:
+        made = Lazy(PLAN)
+        made.probe = probe
+        return made
+
+    return plan
+
+
+async def async_model(*_: Any) -> Any:
+    return {"subtasks": [{"id": "w"}]}
+
+
+def read_by(probe: Probe) -> Callable[..., Any]:
+    """An async planner's answer is read by code of the user's."""
+
+    async def plan(*_: Any) -> Lazy:
+        made = Lazy(PLAN)
+        made.probe = probe
+        return made
+
+    return plan
+
+
+def checked_output(probe: Probe) -> type[BaseModel]:
+    class Output(BaseModel):
+        number: int
+
+        @field_validator("number")
+        @classmethod
+        def look(cls, value: int) -> int:
+            probe()
+            return value
+
+    return Output
+
+
+def tree_of(settings: dict[str, Any], words: dict[str, Any], *more: WorkerSpec) -> SupervisorSpec:
+    settings = {"planner": StaticPlan(PLAN), "on_failure": [], **settings}
+    workers = [WorkerSpec(id="w", execute=work, **words), *more]
+    return SupervisorSpec(id="shop", tasks=Tasks(**settings), children=workers)
+
+
+def undoes(settings: dict[str, Any], words: dict[str, Any]) -> SupervisorSpec:
+    plan = [*PLAN, one("bad", depends_on=["w"])]
+    return tree_of({"planner": StaticPlan(plan), **settings}, words, WorkerSpec(id="bad", execute=fail))
+
+
+def named(probe: Probe, limits: dict[str, Any]) -> SupervisorSpec:
+    UNDO.append(probe)
+    return undoes(limits, {"undo": f"{__name__}:undo_by_name"})
+
+
+MODEL = '{"subtasks": [{"id": "w"}]}'
+PLACES: dict[str, Callable[[Probe, dict[str, Any]], SupervisorSpec]] = {
+    "a sync planner": lambda probe, more: tree_of({"planner": called(probe, Plan(PLAN)), **more}, {}),
+    "a sync call of a ModelPlanner": lambda probe, more: tree_of(
+        {"planner": ModelPlanner(called(probe, MODEL)), **more}, {}
+    ),
+    "the iteration of a sync planner's plan": lambda probe, more: tree_of({"planner": lazily(probe), **more}, {}),
+    "the iteration of an async planner's plan": lambda probe, more: tree_of({"planner": read_by(probe), **more}, {}),
+    "a sync reviewer": lambda probe, more: tree_of({"reviewer": called(probe, Verdict(passed=True)), **more}, {}),
+    "a sync synthesizer": lambda probe, more: tree_of({"synthesizer": called(probe, "all"), **more}, {}),
+    "a sync call of a ModelSynthesizer": lambda probe, more: tree_of(
+        {"synthesizer": ModelSynthesizer(called(probe, "all")), **more}, {}
+    ),
+    "an estimate, of a plan that is fixed": lambda probe, more: tree_of(more, {"estimate": called(probe, 5)}),
+    "an estimate, of a planner's": lambda probe, more: tree_of(
+        {"planner": ModelPlanner(async_model), **more}, {"estimate": called(probe, 5)}
+    ),
+    "count_tokens": lambda probe, more: tree_of({"count_tokens": called(probe, 5), **more}, {"timeout_s": 0.3}),
+    "a validator of output=, of an async worker": lambda probe, more: tree_of(
+        more, {"output": checked_output(probe), "timeout_s": 0.3}
+    ),
+    "a sync undo": lambda probe, more: undoes(more, {"undo": called(probe, None)}),
+    "an undo by its name": named,
+}
+
+
+def on_loop(tree: Tree) -> int:
+    """Which thread the event loop is."""
+    found: list[int] = []
+    done = Reply()
+    tree._system.loop.call(lambda: (found.append(threading.get_ident()), done.complete()))
+    assert done.wait(LONG_S)
+    return found[0]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_it_does_not_run_on_the_loop(place: str) -> None:
+    ran: list[int] = []
+    with start(PLACES[place](lambda: ran.append(threading.get_ident()), {})) as tree:
+        handle = tree.submit("go")
+        handle._done.wait(LONG_S)
+        assert ran
+        assert on_loop(tree) not in ran
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_where_it_blocks_others_go_on_and_it_ends_when_its_time_is_up(place: str) -> None:
+    with Hang(deaf=True) as hang:
+        first = threading.Lock()
+
+        def block() -> None:
+            if first.acquire(blocking=False):
+                hang.hold()
+
+        spec = PLACES[place](block, {"step_timeout_s": 0.3})
+        with start(spec) as tree:
+            handle = tree.submit("go")
+            hang.wait_until_entered()
+            assert on_loop(tree)  # it answers
+            assert handle.report is None
+            until(lambda: handle.report is not None or handle.escalations)  # a person is asked about an undo
+            hang.release()

@@ -1,0 +1,250 @@
+"""What a team had done is undone, by itself or by its members."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from actors import Failed
+from actors.tasks.model.task_events import SubtaskStarted
+from actors.testing import ManualClock, settle
+from tests.support.dispatching import until
+from tests.support.teams import LONG_S, above, does, fails, run, team
+from trees import (
+    Approve,
+    Budget,
+    Failover,
+    Reject,
+    Report,
+    Retry,
+    Subtask,
+    TaskFailedError,
+    TaskStatus,
+    WorkerSpec,
+    start,
+)
+
+# -- undoing -------------------------------------------------------------------------------------------------
+
+
+def undone_after(*, undo: Any = None, member_undo: Any, fails_at: str = "after") -> Report:
+    """A team of two succeeds; then what comes after it fails."""
+    members = [WorkerSpec(id=id_, execute=does, undo=member_undo) for id_ in ("x", "y")]
+    plan = [Subtask("only", worker="team"), Subtask(fails_at, worker="w", depends_on=["only"])]
+    return run(above(team(*members, undo=undo), WorkerSpec(id="w", execute=fails), plan=plan))
+
+
+def test_a_team_that_had_succeeded_has_its_members_undo_what_they_did_in_reverse_and_once() -> None:
+    undone: list[tuple[str, Any, str]] = []
+
+    def undo(task: Any, result: Any, context: Any) -> None:
+        undone.append((task.id, result, context.idempotency_key.rpartition("/")[2]))
+
+    report = undone_after(member_undo=undo)
+
+    assert undone == [("y", "did the goal", "undo"), ("x", "did the goal", "undo")]
+    assert report.compensated == ["only"]
+    assert {one.id: str(one.status) for one in report.graph} == {"only": "compensated", "after": "failed"}
+
+
+def test_an_undo_of_the_team_itself_goes_before_those_of_its_members() -> None:
+    undone: list[Any] = []
+
+    report = undone_after(
+        undo=lambda task, result, _: undone.append((task.id, result)), member_undo=lambda *_: undone.append("member")
+    )
+
+    assert undone == [("only", {"x": "did the goal", "y": "did the goal"})]
+    assert report.compensated == ["only"]
+
+
+def test_a_team_of_which_nothing_can_be_undone_stays_done() -> None:
+    report = undone_after(member_undo=None)
+
+    assert report.compensated == []
+    assert list(report.results) == ["only"]
+
+
+def test_a_member_that_cannot_be_undone_is_in_the_report_above() -> None:
+    def undo(task: Any, _: Any, __: Any) -> None:
+        if task.id == "x":
+            raise Failed("gone already", retryable=False)
+
+    members = [WorkerSpec(id=id_, execute=does, undo=undo) for id_ in ("x", "y")]
+    plan = [Subtask("only", worker="team"), Subtask("after", worker="w", depends_on=["only"])]
+    clock = ManualClock()
+    with start(above(team(*members), WorkerSpec(id="w", execute=fails), plan=plan), clock=clock) as tree:
+        handle = tree.submit("the goal")
+        for event in handle.events():
+            if type(event).__name__ == "Compensating":
+                break
+        for _ in range(2):  # first nobody answers below, then nobody does above
+            settle(tree)
+            clock.advance(301)
+        with pytest.raises(TaskFailedError) as info:
+            handle.result(LONG_S)
+
+    assert info.value.report is not None
+    assert list(info.value.report.undo_errors) == ["only"]
+    assert info.value.report.compensated == []
+
+
+def test_a_team_that_fails_has_undone_what_it_did_before_the_task_above_goes_on() -> None:
+    order: list[str] = []
+
+    def undo(task: Any, _: Any, __: Any) -> None:
+        order.append(f"undo {task.id}")
+
+    def backs_up(_: Any, __: Any) -> str:
+        order.append("backup")
+        return "done instead"
+
+    members = [WorkerSpec(id="x", execute=does, undo=undo), WorkerSpec(id="y", execute=fails)]
+    spec = above(team(*members, backup="w", on_failure=[Failover()]), WorkerSpec(id="w", execute=backs_up))
+
+    report = run(spec)
+
+    assert report.results == {"only": "done instead"}
+    assert order == ["undo x", "backup"]
+
+
+def test_two_attempts_of_two_tasks_run_in_one_team_side_by_side() -> None:
+    both = threading.Barrier(2)
+
+    def meets(task: Any, context: Any) -> str:
+        both.wait(LONG_S)
+        return does(task, context)
+
+    with start(above(team(WorkerSpec(id="x", execute=meets, pool=2)))) as tree:
+        handles = [tree.submit("the goal"), tree.submit("another goal")]
+        reports = [handle.result(LONG_S) for handle in handles]
+        own = [event for handle in handles for event in handle.events(deep=False)]
+        started = [event for event in own if isinstance(event, SubtaskStarted)]
+
+    assert {report.status for report in reports} == {TaskStatus.SUCCEEDED}
+    assert [event.worker for event in started] == ["team", "team"]
+
+
+# -- a team that is gone -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["stopped", "deleted"])
+@pytest.mark.parametrize("when", ["before its undo", "in the middle of its undo"])
+def test_a_person_is_asked_where_a_team_that_is_to_undo_is_gone(when: str, how: str) -> None:
+    begun, go_on, undone = threading.Event(), threading.Event(), list[str]()
+    goes_on = threading.Event()
+
+    def undo(*_: Any) -> None:
+        undone.append("x")
+        if when == "in the middle of its undo":
+            begun.set()
+            goes_on.wait(LONG_S)
+
+    def waits(*_: Any) -> None:
+        if when == "before its undo":
+            begun.set()
+        go_on.wait(LONG_S)
+        raise Failed("it cannot be done")
+
+    plan = [Subtask("only", worker="team"), Subtask("after", worker="w", depends_on=["only"])]
+    spec = above(team(WorkerSpec(id="x", execute=does, undo=undo)), WorkerSpec(id="w", execute=waits), plan=plan)
+    with start(spec) as tree:
+        handle = tree.submit("the goal")
+        if when == "in the middle of its undo":
+            go_on.set()
+        assert begun.wait(LONG_S)
+        tree.terminate_child("p/team")
+        if how == "deleted":
+            tree.delete_child("p/team")
+        go_on.set()
+        until(lambda: handle.escalations)
+        (question,) = handle.escalations
+        goes_on.set()
+        if how == "stopped":
+            tree.restart_child("p/team")
+            settle(tree)
+            handle.respond(question.id, Approve())
+        else:
+            handle.respond(question.id, Reject("leave it"))
+        with pytest.raises(TaskFailedError) as caught:
+            handle.result(LONG_S)
+
+    report = caught.value.report
+    assert report is not None
+    assert "team" in question.error
+    # Cut short in its middle nobody knows what it has done, and the person has said: call it again.
+    assert len(undone) <= (2 if (when, how) == ("in the middle of its undo", "stopped") else 1)
+    assert report.compensated == (["only"] if how == "stopped" else [])
+    assert list(report.undo_errors) == ([] if how == "stopped" else ["only"])
+
+
+def test_nobody_is_asked_about_a_team_that_is_gone_where_its_members_had_nothing_to_undo() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def waits(*_: Any) -> None:
+        begun.set()
+        go_on.wait(LONG_S)
+        raise Failed("it cannot be done")
+
+    plan = [Subtask("only", worker="team"), Subtask("after", worker="w", depends_on=["only"])]
+    with start(above(team(WorkerSpec(id="x", execute=does)), WorkerSpec(id="w", execute=waits), plan=plan)) as tree:
+        handle = tree.submit("the goal")
+        assert begun.wait(LONG_S)
+        tree.terminate_child("p/team")
+        go_on.set()
+        with pytest.raises(TaskFailedError) as caught:
+            handle.result(LONG_S)
+
+    assert caught.value.report is not None
+    assert (caught.value.report.compensated, caught.value.report.undo_errors) == ([], {})
+
+
+def test_what_a_team_did_whose_result_is_refused_above_is_undone() -> None:
+    done: list[str] = []
+
+    def pays(_: Any, context: Any) -> str:
+        context.use(tokens=9)
+        done.append("paid")
+        return "paid"
+
+    member = WorkerSpec(id="x", execute=pays, undo=lambda *_: done.append("refunded"))
+    report = run(above(team(member), plan=[Subtask("only", worker="team", budget=Budget(tokens=5))]))
+
+    assert "tokens 9 of 5" in report.failed["only"]
+    assert done == ["paid", "refunded"]
+    assert report.compensated == ["only"]
+
+
+@pytest.mark.parametrize("ended", ["done", "timed out"])
+def test_what_could_not_be_undone_keeps_its_key_where_its_team_is_tried_again_and_is_undone_then(ended: str) -> None:
+    keys, undos = list[str](), list[str]()
+
+    async def pays(_: Any, context: Any) -> str:
+        keys.append(context.idempotency_key)
+        if ended == "timed out" and len(keys) == 1:
+            await asyncio.get_running_loop().create_future()
+        return "paid"
+
+    def refunds(*_: Any) -> None:
+        undos.append("refund")
+        if len(undos) == 1:
+            raise Failed("not now")
+
+    members = (
+        WorkerSpec(id="x", execute=pays, undo=refunds, timeout_s=0.2 if ended == "timed out" else None),
+        WorkerSpec(id="y", execute=fails),
+    )
+    once_more = [Retry(max_attempts=2, initial_s=0.0, max_s=0.0)]
+    with start(above(team(*members), on_failure=once_more)) as tree:
+        handle = tree.submit("the goal")
+        until(tree.escalations)
+        tree.respond(tree.escalations()[0].id, Reject("leave it"))
+        with pytest.raises(TaskFailedError):
+            handle.result(LONG_S)
+
+    assert len(set(keys)) == 1
+    assert len(keys) == (1 if ended == "done" else 2)
+    assert undos == ["refund", "refund"]

@@ -1,0 +1,100 @@
+"""An orchestrator that dies over one task, whatever it does, loses this one at most: the others and the tree live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.tasks.model.task_events import TaskEvent
+from actors.tasks.orchestration import crash_guard
+from actors.tasks.orchestration.crash_guard import CrashGuard
+from tests.support.resuming import NotingStore
+from trees import Done, Retry, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, WorkerSpec, start
+
+WAIT_S = 20.0
+
+
+def test_the_second_death_at_one_point_ends_a_task_and_a_death_of_its_end_puts_it_aside() -> None:
+    watch = CrashGuard()
+    looks = [watch.look("t", 5)]
+    for _ in range(crash_guard.MOST_DEATHS):
+        watch.died("t", 6)
+        looks.append(watch.look("t", 5))
+    watch.died("t", 7)
+    looks.append(watch.look("t", 6))
+
+    assert looks == ["go on", "go on", "end", "aside"]
+    assert watch.aside == {"t"}
+
+
+def test_deaths_at_other_points_are_progress_and_other_tasks_go_on() -> None:
+    watch = CrashGuard()
+    for at in range(50):
+        watch.died("t", at)
+        assert watch.look("t", at) == "go on"
+    watch.died("u", 3)
+
+    assert watch.look("u", 3) == "go on"
+
+
+def test_a_task_that_has_ended_is_forgotten() -> None:
+    watch = CrashGuard()
+    watch.died("t", 6)
+    watch.forget("t")
+    watch.died("t", 6)
+
+    assert watch.look("t", 6) == "go on"
+
+
+class Poisoned(NotingStore):
+    """Raises at a kind of record of one task, as a bug anywhere in deciding would."""
+
+    def __init__(self, kinds: set[str]) -> None:
+        super().__init__()
+        self.kinds = kinds
+
+    def append(self, stream: str, record: Any) -> None:
+        if stream == "bad" and type(record).__name__ in self.kinds and isinstance(record, TaskEvent):
+            raise RuntimeError("a bug")
+        super().append(stream, record)
+
+
+ENDS = {"TaskEnding", "TaskFinished"}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "text"),
+    [
+        ({"Planned"}, "its orchestrator died of it; see InternalError"),
+        ({"SubtaskQueued"}, "its orchestrator died of it; see InternalError"),
+        ({"SubtaskStarted"}, "its orchestrator died of it; see InternalError"),
+        ({"SubtaskSucceeded"}, "its orchestrator died of it"),
+        ({"SubtaskRetrying"}, "its orchestrator died of it; see InternalError"),
+        ({"Planned", *ENDS}, "also while ending it"),
+        ({"SubtaskStarted", *ENDS}, "also while ending it"),
+        ({"SubtaskSucceeded", *ENDS}, "also while ending it"),
+        (ENDS, "also while ending it"),
+    ],
+)
+def test_whatever_it_dies_of_the_task_ends_and_the_others_go_on(kinds: set[str], text: str) -> None:
+    runs = []
+
+    def execute(task: Any, context: Any) -> Any:
+        runs.append(context.goal)
+        if context.goal == "bad" and context.attempt == 1 and "SubtaskRetrying" in kinds:
+            raise OSError("once")
+        return Done("ok")
+
+    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]), on_failure=[Retry(2, initial_s=0.01)])
+    spec = SupervisorSpec(
+        id="p", tasks=tasks, max_restarts=10, children=[WorkerSpec(id="w", execute=execute, breaker=None)]
+    )
+    with start(spec, store=Poisoned(kinds)) as tree:
+        bad = tree.submit(Task("bad", id="bad"))
+        with pytest.raises(TaskFailedError, match=text):
+            bad.result(timeout=WAIT_S)
+        reports = [tree.run(Task(str(number)), timeout=WAIT_S) for number in range(3)]
+
+    assert [report.results for report in reports] == [{"a": "ok"}] * 3
+    assert runs.count("bad") <= 3

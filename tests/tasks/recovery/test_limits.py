@@ -1,0 +1,197 @@
+"""A task ends by its deadline, or by its budget: gracefully, with what is done."""
+
+import asyncio
+import itertools
+import threading
+from typing import Any
+
+import pytest
+
+from actors.tasks.model.task import NO_USAGE
+from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, Slow
+from tests.support.attempts import LONG_S, SLOWLY, no, shop
+from trees import (
+    Budget,
+    BudgetExceededError,
+    Done,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SubtaskFailed,
+    SubtaskRetrying,
+    SubtaskSucceeded,
+    SupervisorSpec,
+    Task,
+    TaskCancelledError,
+    TaskDeadlineError,
+    Tasks,
+    Usage,
+    WorkerSpec,
+    start,
+)
+
+ONE = (Subtask("x", worker="a"),)
+CHAIN = (Subtask("x", worker="a"), Subtask("y", worker="b", depends_on=["x"]), Subtask("z", worker="b"))
+
+
+def sync(id_: str, *steps: object, **words: Any) -> tuple[ScriptedExecutable, WorkerSpec]:
+    script = ScriptedExecutable(*steps)
+    return script, WorkerSpec(id=id_, execute=script.execute, **words)
+
+
+def loop(id_: str, *steps: object, **words: Any) -> tuple[AsyncScriptedExecutable, WorkerSpec]:
+    script = AsyncScriptedExecutable(*steps)
+    return script, WorkerSpec(id=id_, execute=script.execute, **words)
+
+
+# -- its deadline ------------------------------------------------------------------------------------------------
+
+
+def test_a_deadline_ends_what_runs_and_what_waits() -> None:
+    script, b = loop("b", Hang())
+    with shop(CHAIN, sync("a", no)[1], b, on_failure=[SLOWLY]) as it:
+        it.begin(deadline_s=5)
+        script.wait_for_calls(1)
+        it.until(SubtaskRetrying)
+        it.clock.advance(5.0)
+        with pytest.raises(TaskDeadlineError) as caught:
+            it.handle.result(timeout=LONG_S)
+
+    assert caught.value.report is not None
+    assert set(caught.value.report.skipped) == {"x", "y", "z"}
+    assert [call.ended for call in script.calls] == ["CancelledError"]
+
+
+def test_a_deadline_goes_on_counting_while_its_orchestrator_is_replaced() -> None:
+    with shop(ONE, sync("a", no)[1], on_failure=[Retry(initial_s=100.0, max_s=100.0)]) as it:
+        it.submit(deadline_s=5)
+        it.replace_orchestrator()
+        it.advance(5.0)
+
+        with pytest.raises(TaskDeadlineError):
+            it.handle.result(timeout=LONG_S)
+
+
+# -- its budget --------------------------------------------------------------------------------------------------
+
+
+def test_a_task_over_its_budget_ends_with_what_is_done_and_lets_finish_what_runs() -> None:
+    held = Hang()
+    plan = [*CHAIN[:2], Subtask("slow", worker="slow")]
+    _slow, spec = loop("slow", held)
+    after, b = sync("b")
+    with shop(plan, sync("a", Done("done", Usage(tokens=11)))[1], b, spec) as it:
+        it.begin(budget=Budget(tokens=10))
+        held.wait_until_entered()
+        it.until(SubtaskSucceeded)
+        it.pass_()
+        held.release()
+        with pytest.raises(BudgetExceededError, match="tokens 11 of 10") as caught:
+            it.handle.result(timeout=LONG_S)
+    report = caught.value.report
+    assert report is not None
+
+    assert report.results == {"x": "done", "slow": "sell"}
+    assert list(report.skipped) == ["y"]
+    assert report.usage.tokens == 11
+    assert after.calls == []
+
+
+def test_what_failed_attempts_use_up_counts_too() -> None:
+    def spend(task: Subtask, context: Any) -> None:
+        context.use(tokens=6)
+        raise ValueError("no")
+
+    with shop(
+        ONE, WorkerSpec(id="a", execute=spend), on_failure=[Retry(max_attempts=9, initial_s=0.0, max_s=0.0)]
+    ) as it:
+        it.submit(budget=Budget(tokens=10))
+        with pytest.raises(BudgetExceededError, match="tokens 12 of 10"):
+            it.handle.result(timeout=LONG_S)
+
+        assert len(it.events(SubtaskRetrying)) == 2
+
+
+def test_seconds_of_running_count_for_the_budget() -> None:
+    script = ScriptedExecutable(Slow(20.0))
+    with shop(CHAIN[:2], WorkerSpec(id="a", execute=script.execute), sync("b")[1]) as it:
+        it.begin(budget=Budget(seconds=10))
+        script.wait_for_calls(1)
+        it.clock.advance(20.0)
+        with pytest.raises(BudgetExceededError, match="seconds 20 of 10") as caught:
+            it.handle.result(timeout=LONG_S)
+
+    assert caught.value.report is not None
+    assert caught.value.report.usage.seconds == 20.0
+
+
+def test_what_is_exactly_used_up_is_not_too_much() -> None:
+    with shop(ONE, sync("a", Done("done", Usage(tokens=10)))[1]) as it:
+        it.submit(budget=Budget(tokens=10))
+
+        assert it.report().results == {"x": "done"}
+
+
+def test_cancelling_reaches_what_still_runs_after_the_budget_was_used_up() -> None:
+    script, slow = loop("slow", Hang())
+    plan = [Subtask("x", worker="a"), Subtask("slow", worker="slow")]
+    with shop(plan, sync("a", Done("done", Usage(tokens=11)))[1], slow) as it:
+        it.begin(budget=Budget(tokens=10))
+        script.wait_for_calls(1)
+        it.until(SubtaskSucceeded)
+        it.pass_()
+        it.handle.cancel()
+        report = it.report()
+
+    assert [call.ended for call in script.calls] == ["CancelledError"]
+    assert report.results == {"x": "done"}
+
+
+def test_a_subtask_over_its_own_budget_has_failed_and_is_not_tried_again() -> None:
+    plan = [Subtask("x", worker="a", budget=Budget(tokens=5))]
+    script, a = sync("a", Done("done", Usage(tokens=6)))
+    with shop(plan, a) as it:
+        it.submit()
+        report = it.report()
+        [failed] = it.events(SubtaskFailed)
+
+    assert "tokens 6 of 5" in report.failed["x"]
+    assert (failed.kind, len(script.calls)) == ("invalid", 1)
+    assert report.usage.tokens == 6
+
+
+@pytest.mark.parametrize("end", ["preempted", "cancelled", "cancelled by another orchestrator"])
+def test_what_an_attempt_used_that_was_ended_for_reasons_of_others_is_counted_once(end: str) -> None:
+    begun, calls = threading.Event(), itertools.count(1)
+
+    async def uses(_: object, context: Any) -> str:
+        context.use(tokens=50)
+        if next(calls) == 1:
+            begun.set()
+            await asyncio.get_running_loop().create_future()
+        return "done"
+
+    plan = [Subtask("a", worker="w")]
+    spec = SupervisorSpec(
+        id="p",
+        tasks=Tasks(planner=StaticPlan(plan), max_parallel=1),
+        children=[WorkerSpec(id="w", execute=uses)],
+    )
+    with start(spec) as tree:
+        handle = tree.submit(Task("go", priority=5))
+        assert begun.wait(LONG_S)
+        if end == "preempted":
+            tree.run(Task("urgent", priority=1), timeout=LONG_S)
+        else:
+            if end != "cancelled":
+                tree.terminate_child("p/orchestrator")
+                tree.restart_child("p/orchestrator")
+            handle.cancel()
+            with pytest.raises(TaskCancelledError):
+                handle.result(LONG_S)
+        records = list(handle.events())  # they end with the task
+        report = handle.report
+
+    assert report is not None
+    assert report.usage.tokens == (100 if end == "preempted" else 50)
+    assert sum(getattr(each, "usage", NO_USAGE).tokens for each in records) == report.usage.tokens

@@ -1,0 +1,306 @@
+"""A planner, a reviewer, a synthesizer or an undo that kills its process ends in time; those that ran beside it do not.
+
+What was stopped with its tree, what waited for a slot, and what outlived its orchestrator has lost nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors import Failed
+from actors.tasks.model import task_events
+from tests.support.attempts import LONG_S
+from tests.support.deadly import Deadly
+from tests.support.one_worker import kill_orchestrator
+from tests.support.resuming import NotingStore, records
+from trees import (
+    Approve,
+    Plan,
+    PlanError,
+    Retry,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    TaskStatus,
+    WorkerSpec,
+    start,
+)
+
+ROLES = ["plan", "review", "combine", "undo", "undo by a worker"]
+Code = Callable[..., Any]
+
+
+def fails(task: Any, context: Any) -> None:
+    raise Failed("no", retryable=False)
+
+
+def spec_of(role: str, step: Code, *, undo: Code | None = None, **more: Any) -> SupervisorSpec:
+    """A tree in which one step of every task is this code; it is called with the task's id."""
+    is_undo = role.startswith("undo")
+
+    def planner(task: Any, *_: Any) -> Plan:
+        done = Subtask("x", worker="w", undo="undoer" if role == "undo by a worker" else None)
+        plan = Plan([done, *([Subtask("fails", worker="fails", depends_on=["x"])] if is_undo else [])])
+        return plan if role != "plan" else step(task.id) or plan
+
+    steps: dict[str, Any] = {"planner": planner}
+    if role == "review":
+        steps["reviewer"] = lambda task, *_: step(task.id) or True
+    if role == "combine":
+        steps["synthesizer"] = lambda task, *_: step(task.id) or "combined"
+    own = {"undo": lambda _task, _result, context: step(context.goal)} if role == "undo" else {}
+    return SupervisorSpec(
+        id="p",
+        tasks=Tasks(**{"on_failure": [], **steps, **more}),
+        children=[
+            WorkerSpec(id="w", execute=lambda task, context: "done", pool=4, **own),
+            WorkerSpec(id="fails", execute=fails, breaker=None),
+            WorkerSpec(id="undoer", execute=lambda _, context: step(context.goal), breaker=None, pool=4, shutdown=0.05),
+        ],
+    )
+
+
+def tasks_of(*ids: str) -> list[Task]:
+    return [Task(id_, id=id_) for id_ in ids]
+
+
+def poison(deadly: Deadly) -> Code:
+    def step(id_: str) -> None:
+        deadly.begun.append(id_)
+        if id_.startswith("poison"):
+            deadly.dies()
+        elif id_.startswith("slow"):
+            deadly.takes_long()
+
+    return step
+
+
+def losses(store: Any, id_: str) -> int:
+    return sum(
+        record.reason == "nothing is known of its attempt" for record in records(store, id_, task_events.StepPutBack)
+    )
+
+
+# -- the end of it ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_losses", [1, 3])
+@pytest.mark.parametrize("role", ROLES)
+def test_a_step_that_kills_its_process_ends_after_so_many_losses(role: str, max_losses: int) -> None:
+    deadly = Deadly(lambda deadly: spec_of(role, poison(deadly), max_losses=max_losses), tasks_of("poison"))
+
+    found = (deadly.run(10) or {})["poison"]
+
+    assert deadly.deaths == max_losses
+    assert losses(deadly.store, "poison") == max_losses - 1
+    said = f"{max_losses} processes"
+    if role == "plan":
+        assert isinstance(found.error, PlanError)
+        assert said in str(found.error)
+    elif role.startswith("undo"):
+        (question,) = found
+        assert said in question.error
+        assert question.undoing
+    else:
+        assert found.status is TaskStatus.SUCCEEDED
+        assert found.best_effort
+        assert found.results == {"x": "done"}
+        assert said in str(records(deadly.store, "poison", task_events.Reviewed, task_events.Synthesized)[-1].error)
+
+
+@pytest.mark.parametrize("order", ["first", "middle", "last"])
+@pytest.mark.parametrize("max_steps", [1, 3, 10])
+@pytest.mark.parametrize("role", ["plan", "undo"])
+def test_steps_that_ran_beside_it_get_through_whatever_their_order(role: str, max_steps: int, order: str) -> None:
+    ids = [f"slow{number}" for number in range(4)]
+    ids.insert({"first": 0, "middle": 2, "last": 4}[order], "poison")
+    deadly = Deadly(lambda deadly: spec_of(role, poison(deadly), max_steps=max_steps), tasks_of(*ids))
+
+    found = deadly.run(30) or {}
+
+    if role == "plan":
+        assert {id_ for id_, report in found.items() if report.status is not TaskStatus.SUCCEEDED} == {"poison"}
+    else:
+        assert {id_ for id_, report in found.items() if isinstance(report, list)} == {"poison"}
+        assert all(found[id_].compensated == ["x"] for id_ in ids if id_ != "poison")
+
+
+@pytest.mark.parametrize("culprit", ["step", "subtask"])
+def test_a_step_and_a_subtask_that_ran_together_do_not_lose_their_last_chance_together(culprit: str) -> None:
+    planner_of = {"step": "poison", "subtask": "slow"}
+    worker_of = {"step": "slow", "subtask": "poison"}
+
+    def spec(deadly: Deadly) -> SupervisorSpec:
+        def planner(task: Any, *_: Any) -> Plan:
+            if task.id == "planned":
+                poison(deadly)(planner_of[culprit])
+            return Plan([Subtask(worker_of[culprit] if task.id == "works" else "quick", worker="w")])
+
+        worker = WorkerSpec(id="w", execute=deadly.execute, breaker=None)
+        return SupervisorSpec(id="p", tasks=Tasks(planner=planner, on_failure=[]), children=[worker])
+
+    deadly = Deadly(spec, tasks_of("works", "planned"))
+
+    found = deadly.run(30) or {}
+
+    status = {id_: report.status is TaskStatus.SUCCEEDED for id_, report in found.items()}
+    assert status == {"works": culprit == "step", "planned": culprit == "subtask"}
+
+
+def test_a_step_that_waits_for_its_slot_has_not_begun_and_loses_nothing() -> None:
+    ids = ["poison", *(f"waits{number}" for number in range(5))]
+    deadly = Deadly(lambda deadly: spec_of("plan", poison(deadly), max_steps=1, max_losses=2), tasks_of(*ids))
+
+    assert deadly.run(10) is not None
+
+    assert deadly.deaths == 2
+    assert [losses(deadly.store, id_) for id_ in ids] == [1, 0, 0, 0, 0, 0]
+
+
+def test_a_failure_of_its_own_ends_the_row_of_losses() -> None:
+    calls: list[str] = []
+
+    def spec(deadly: Deadly) -> SupervisorSpec:
+        def step(_: str) -> None:
+            calls.append("call")
+            if len(calls) == 3:
+                raise Failed("no plan today")
+            if len(calls) < 6:
+                deadly.dies()
+
+        return spec_of("plan", step)
+
+    deadly = Deadly(spec, tasks_of("t"))
+
+    found = (deadly.run(10) or {})["t"]
+
+    assert found.status is TaskStatus.SUCCEEDED
+    assert (deadly.deaths, len(calls)) == (4, 6)
+
+
+def test_an_undo_that_a_person_lets_run_again_has_all_its_chances() -> None:
+    deadly = Deadly(lambda deadly: spec_of("undo", poison(deadly)), tasks_of("poison"))
+    (question,) = (deadly.run(10) or {})["poison"]
+    store = NotingStore(deadly.store.changes)
+    with start(spec_of("undo", lambda _: None), store=store) as tree:
+        tree.respond(question.id, Approve())
+        done = tree.task("poison")
+        with pytest.raises(TaskFailedError):
+            done.result(LONG_S)
+
+    assert done.report is not None
+    assert done.report.compensated == ["x"]
+    assert [record.attempt for record in records(store, "poison", task_events.Compensating)] == [1, 1, 1, 2]
+
+
+# -- what is no loss -------------------------------------------------------------------------------------------
+
+
+class Waiting:
+    """A step that waits for its gate, sync or not."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.begun = threading.Semaphore(0)
+
+    def __call__(self, _: str) -> None:
+        self.begun.release()
+        self.gate.wait(LONG_S)
+
+    async def on_loop(self, *_: Any) -> Any:
+        self.begun.release()
+        while not self.gate.is_set():  # noqa: ASYNC110 - it is set by a thread
+            await asyncio.sleep(0.005)
+        return Plan([Subtask("x", worker="w")])
+
+
+@pytest.mark.parametrize("role", [*ROLES, "plan on the loop"])
+def test_a_step_that_is_stopped_with_its_tree_has_lost_nothing_however_often(role: str) -> None:
+    store = NotingStore()
+    for stops in range(5):
+        step = Waiting()
+        on_loop = {"planner": step.on_loop} if role == "plan on the loop" else {}
+        with start(spec_of(role, step, max_losses=2, **on_loop), store=store) as tree:
+            handle = tree.submit(Task("t", id="t"))
+            assert step.begun.acquire(timeout=LONG_S)
+            if stops == 4:
+                step.gate.set()
+                assert handle._done.wait(LONG_S)
+        step.gate.set()
+        store = NotingStore(store.changes)
+
+    report = handle.report
+    assert report is not None
+    assert (report.status is TaskStatus.SUCCEEDED) is not role.startswith("undo")
+    assert report.compensated == (["x"] if role.startswith("undo") else [])
+    assert not report.best_effort
+    assert losses(store, "t") == 0
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_step_that_outlives_its_orchestrator_is_begun_once_and_has_lost_nothing(role: str) -> None:
+    step, store = Waiting(), NotingStore()
+    with start(spec_of(role, step, max_losses=1), store=store) as tree:
+        handle = tree.submit(Task("t", id="t"))
+        assert step.begun.acquire(timeout=LONG_S)
+        for _ in range(2):
+            kill_orchestrator(tree)
+        step.gate.set()
+        assert handle._done.wait(LONG_S)
+
+    started = [
+        getattr(each, "step", "undo") for each in records(store, "t", task_events.StepStarted, task_events.Compensating)
+    ]
+    assert started == (["plan"] if role == "plan" else ["plan", role.partition(" ")[0]])
+    assert records(store, "t", task_events.StepPutBack) == []
+    assert not step.begun.acquire(blocking=False)
+
+
+def test_a_step_that_waits_for_its_slot_is_begun_once_after_its_orchestrator_has_died() -> None:
+    step, store = Waiting(), NotingStore()
+    with start(spec_of("plan", step, max_losses=1, max_steps=1), store=store) as tree:
+        handles = [tree.submit(task) for task in tasks_of("a", "b", "c")]
+        assert step.begun.acquire(timeout=LONG_S)
+        for _ in range(2):
+            kill_orchestrator(tree)
+        step.gate.set()
+        reports = [handle.result(LONG_S) for handle in handles]
+
+    assert [report.status for report in reports] == [TaskStatus.SUCCEEDED] * 3
+    assert [len(records(store, id_, task_events.StepStarted)) for id_ in "abc"] == [1, 1, 1]
+
+
+def test_a_step_that_waits_is_given_up_with_its_task_and_its_slot_goes_to_the_next() -> None:
+    step, store = Waiting(), NotingStore()
+    with start(spec_of("plan", step, max_steps=1), store=store) as tree:
+        first, second, third = [tree.submit(task) for task in tasks_of("a", "b", "c")]
+        assert step.begun.acquire(timeout=LONG_S)
+        second.cancel("not wanted")
+        assert second._done.wait(LONG_S)
+        first.cancel("nor this one")
+        assert step.begun.acquire(timeout=LONG_S)
+        step.gate.set()
+
+        assert third.result(LONG_S).status is TaskStatus.SUCCEEDED
+    assert records(store, "b", task_events.StepStarted) == []
+
+
+def test_a_planner_that_is_retried_writes_down_each_of_its_calls() -> None:
+    store, calls = NotingStore(), []
+
+    def step(id_: str) -> None:
+        calls.append(id_)
+        if len(calls) < 3:
+            raise Failed("not yet")
+
+    with start(spec_of("plan", step, on_failure=[Retry()]), store=store) as tree:
+        tree.run(Task("t", id="t"), timeout=LONG_S)
+
+    assert [record.number for record in records(store, "t", task_events.StepStarted)] == [1, 2, 3]

@@ -1,0 +1,286 @@
+"""Results become one output and one report: points 21 and 22 of the contract."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from actors.tasks.model.task_events import Synthesized
+from actors.testing import FakeModel, Hang, ScriptedExecutable
+from tests.support.ids import stable
+from trees import (
+    Done,
+    Last,
+    ModelSynthesizer,
+    Report,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SubtaskStatus,
+    SupervisorSpec,
+    TaskFailedError,
+    Tasks,
+    TaskStatus,
+    Usage,
+    Verbatim,
+    WorkerSpec,
+    start,
+)
+
+CHAIN = StaticPlan(
+    [
+        Subtask("a", "do a", worker="w"),
+        Subtask("b", "use a", worker="w", depends_on=["a"]),
+        Subtask("c", "use b", worker="w", depends_on=["b"]),
+        Subtask("x", "do x", worker="w"),
+        Subtask("y", "use x", worker="w", depends_on=["x"]),
+    ]
+)
+"""Two chains: a > b > c, and x > y."""
+
+
+RESULTS = {"a": "do a", "b": "use a", "c": "use b", "x": "do x", "y": "use x"}
+
+
+def reviewed_by(reviewer: Any, script: ScriptedExecutable | None = None, **tasks: Any) -> SupervisorSpec:
+    """A tree of one worker that does ``CHAIN``, whose results a reviewer looks at."""
+    execute = (script or ScriptedExecutable()).execute
+    settings = Tasks(**{"planner": CHAIN, "reviewer": reviewer, **tasks})
+    return SupervisorSpec(id="p", tasks=settings, children=[WorkerSpec(id="w", execute=execute, pool=5)])
+
+
+# -- combining -------------------------------------------------------------------------------------------------
+
+
+class Joined:
+    def combine(self, task: Any, results: dict[str, Any]) -> str:
+        return " ".join(results.values())
+
+
+class JoinedAsync:
+    async def combine(self, task: Any, results: dict[str, Any]) -> str:
+        return " ".join(results.values())
+
+
+def joined(task: Any, results: dict[str, Any]) -> str:
+    return " ".join(results.values())
+
+
+async def joined_async(task: Any, results: dict[str, Any]) -> str:
+    return " ".join(results.values())
+
+
+@pytest.mark.parametrize(
+    ("synthesizer", "output"),
+    [
+        (None, RESULTS),
+        (Verbatim(), RESULTS),
+        (Last(), "use x"),
+        (Joined(), "do a use a use b do x use x"),
+        (JoinedAsync(), "do a use a use b do x use x"),
+        (joined, "do a use a use b do x use x"),
+        (joined_async, "do a use a use b do x use x"),
+        (lambda task, results: {"n": len(results), "goal": task.goal}, {"n": 5, "goal": "do all"}),
+        (ModelSynthesizer(FakeModel("all is done")), "all is done"),
+    ],
+    ids=stable,
+)
+def test_results_become_one_output(synthesizer: Any, output: Any) -> None:
+    with start(reviewed_by(None, synthesizer=synthesizer)) as tree:
+        report = tree.run("do all", timeout=10)
+
+    assert report.output == output
+    assert report.results == RESULTS
+    assert not report.best_effort
+
+
+def test_a_model_that_combines_is_shown_the_goal_and_every_result_word_for_word() -> None:
+    model = FakeModel("all is done")
+    with start(reviewed_by(None, synthesizer=ModelSynthesizer(model))) as tree:
+        tree.run("do all", timeout=10)
+
+    assert "do all" in model.prompts[0]
+    assert all(word in model.prompts[0] for word in RESULTS.values())
+
+
+async def breaks(task: Any, results: Any) -> Any:
+    raise ValueError("no words")
+
+
+def exits(task: Any, results: Any) -> Any:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("synthesizer", "words"),
+    [
+        (breaks, "ValueError: no words"),
+        (exits, "SystemExit"),
+        (lambda task, results: object(), "object"),
+        (lambda task: "takes too few", "TypeError"),
+        (ModelSynthesizer(FakeModel(ConnectionError("no route"))), "ConnectionError"),
+    ],
+    ids=["raises", "exits", "unstorable", "signature", "model"],
+)
+def test_a_synthesizer_that_fails_loses_nothing_and_is_told(synthesizer: Any, words: str) -> None:
+    with start(reviewed_by(None, synthesizer=synthesizer)) as tree:
+        handle = tree.submit("do all")
+        report = handle.result(timeout=10)
+        [said] = [event for event in handle.events() if isinstance(event, Synthesized)]
+
+    assert report.status is TaskStatus.SUCCEEDED
+    assert report.output == report.results == RESULTS
+    assert report.best_effort
+    assert words in report.notes[0]
+    assert report.notes[0].startswith("synthesizer: ")
+    assert said.error
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_synthesizer_that_hangs_is_given_up_after_its_limit(asynchronous: bool) -> None:
+    release = threading.Event()
+    model = FakeModel(Hang())
+
+    async def hangs_async(task: Any, results: Any) -> Any:
+        return await model("", None)
+
+    def hangs(task: Any, results: Any) -> Any:
+        release.wait(20)
+
+    synthesizer = hangs_async if asynchronous else hangs
+    try:
+        with start(reviewed_by(None, synthesizer=synthesizer, step_timeout_s=0.05)) as tree:
+            report = tree.run("do all", timeout=10)
+            release.set()
+    finally:
+        release.set()
+
+    assert report.output == RESULTS
+    assert "longer than 0.05 s" in report.notes[0]
+
+
+# -- the report ------------------------------------------------------------------------------------------------
+
+
+class Found(BaseModel):
+    title: str
+    pages: int
+
+
+def report_with_failures() -> Report:
+    """Of a task with a subtask that failed, two that were skipped for that, an optional one, and one that is done."""
+    plan = StaticPlan(
+        [
+            Subtask("good", worker="good"),
+            Subtask("bad", worker="bad"),
+            Subtask("after", worker="good", depends_on=["bad"]),
+            Subtask("later", worker="good", depends_on=["after"]),
+            Subtask("maybe", worker="bad", required=False),
+            Subtask("without", worker="good", depends_on=["maybe"]),
+        ]
+    )
+    bad = ScriptedExecutable(ValueError("broken"))
+    children = [
+        WorkerSpec(id="good", execute=lambda task, context: Done("ok", Usage(tokens=3, cost=0.5)), pool=2),
+        WorkerSpec(id="bad", execute=bad.execute, breaker=None),
+    ]
+    settings = Tasks(planner=plan, on_failure=[Retry(2, initial_s=0)])
+    with start(SupervisorSpec(id="p", tasks=settings, children=children)) as tree:
+        with pytest.raises(TaskFailedError) as caught:
+            tree.run("do all", timeout=10)
+        assert caught.value.report is not None
+        return caught.value.report
+
+
+def test_a_report_says_what_was_done_what_failed_what_did_not_run_and_why() -> None:
+    report = report_with_failures()
+
+    assert report.status is TaskStatus.FAILED
+    assert report.results == {"good": "ok", "without": "ok"}
+    assert report.failed == {"bad": "ValueError: broken", "maybe": "ValueError: broken"}
+    assert report.skipped == {"after": "needs 'bad', which has failed", "later": "needs 'after', which did not run"}
+    assert report.compensated == []
+    assert report.path == "p"
+    assert "bad" in str(report.error)
+
+
+def test_a_report_has_the_graph_with_states_workers_attempts_and_times() -> None:
+    report = report_with_failures()
+
+    lines = {line.id: line for line in report.graph}
+    assert {id_: str(line.status) for id_, line in lines.items()} == {
+        "good": "succeeded",
+        "bad": "failed",
+        "after": "skipped",
+        "later": "skipped",
+        "maybe": "failed",
+        "without": "succeeded",
+    }
+    assert (lines["bad"].worker, lines["bad"].attempts) == ("bad", 2)
+    assert (lines["after"].worker, lines["after"].attempts) == (None, 0)
+    assert lines["later"].depends_on == ("after",)
+    assert lines["good"].ended_at >= lines["good"].started_at > 0
+    assert report.timings["total"] >= report.timings["planned"] >= 0
+    assert report.timings["running"] == pytest.approx(sum(line.running_s for line in report.graph))
+    assert set(report.timings["subtasks"]) == set(lines)
+
+
+def test_a_report_sums_up_what_was_used() -> None:
+    report = report_with_failures()
+
+    assert (report.usage.tokens, report.usage.cost) == (6, 1.0)
+    assert report.graph[0].usage == Usage(tokens=3, cost=0.5)
+
+
+def test_usage_of_a_nested_team_rolls_up_to_the_top() -> None:
+    def paid(task: Any, context: Any) -> Any:
+        return Done("ok", Usage(tokens=10, cost=1))
+
+    team = SupervisorSpec(
+        id="team",
+        tasks=Tasks(planner=StaticPlan([Subtask("i", worker="w"), Subtask("j", worker="w")])),
+        children=[WorkerSpec(id="w", execute=paid)],
+    )
+    top = SupervisorSpec(
+        id="p",
+        tasks=Tasks(planner=StaticPlan([Subtask("t", worker="w"), Subtask("u", worker="team")])),
+        children=[WorkerSpec(id="w", execute=paid), team],
+    )
+    with start(top) as tree:
+        report = tree.run("do all", timeout=10)
+
+    assert (report.usage.tokens, report.usage.cost) == (30, 3)
+    assert {line.id: line.usage.tokens for line in report.graph} == {"t": 10, "u": 20}
+    assert report.results == {"t": "ok", "u": {"i": "ok", "j": "ok"}}
+
+
+def test_a_report_gives_models_back() -> None:
+    plan = StaticPlan([Subtask("a", worker="w")])
+    worker = WorkerSpec(id="w", execute=lambda task, context: Found(title="x", pages=3))
+    with start(SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[worker])) as tree:
+        report = tree.run("find it", timeout=10)
+
+    assert report.result("a", as_=Found) == Found(title="x", pages=3)
+    with pytest.raises(KeyError):
+        report.result("ghost")
+
+
+def test_an_optional_subtask_that_failed_leaves_a_task_that_succeeded_and_the_report_says_so() -> None:
+    plan = StaticPlan([Subtask("a", worker="bad", required=False), Subtask("b", worker="good", depends_on=["a"])])
+    seen: list[Any] = []
+    bad = ScriptedExecutable(ValueError("broken"))
+    children = [
+        WorkerSpec(id="bad", execute=bad.execute),
+        WorkerSpec(id="good", execute=lambda task, context: seen.append(context.results) or "ok"),
+    ]
+    with start(SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=[]), children=children)) as tree:
+        report = tree.run("do it", timeout=10)
+
+    assert report.status is TaskStatus.SUCCEEDED
+    assert report.results == {"b": "ok"}
+    assert report.failed == {"a": "ValueError: broken"}
+    assert seen == [{}]
+    assert report.graph[0].status is SubtaskStatus.FAILED

@@ -1,0 +1,265 @@
+"""Results are looked at, revised where they are weak, and made into one: points 20 to 22 of the contract."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from actors.tasks.model.task_events import Reviewed
+from actors.testing import FakeModel, Hang, ScriptedExecutable
+from trees import (
+    Check,
+    Plan,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    TaskStatus,
+    Verdict,
+    WorkerSpec,
+    start,
+)
+
+CHAIN = StaticPlan(
+    [
+        Subtask("a", "do a", worker="w"),
+        Subtask("b", "use a", worker="w", depends_on=["a"]),
+        Subtask("c", "use b", worker="w", depends_on=["b"]),
+        Subtask("x", "do x", worker="w"),
+        Subtask("y", "use x", worker="w", depends_on=["x"]),
+    ]
+)
+"""Two chains: a > b > c, and x > y."""
+RESULTS = {"a": "do a", "b": "use a", "c": "use b", "x": "do x", "y": "use x"}
+
+
+def reviewed_by(reviewer: Any, script: ScriptedExecutable | None = None, **tasks: Any) -> SupervisorSpec:
+    """A tree of one worker that does ``CHAIN``, whose results a reviewer looks at."""
+    execute = (script or ScriptedExecutable()).execute
+    settings = Tasks(**{"planner": CHAIN, "reviewer": reviewer, **tasks})
+    return SupervisorSpec(id="p", tasks=settings, children=[WorkerSpec(id="w", execute=execute, pool=5)])
+
+
+class Strict:
+    """Says of each subtask what is wrong, once for each text."""
+
+    def __init__(self, *rounds: dict[str, str]) -> None:
+        self.rounds = list(rounds)
+        self.seen: list[dict[str, Any]] = []
+
+    def review(self, task: Task, plan: Plan, results: dict[str, Any]) -> Verdict:
+        self.seen.append(dict(results))
+        wrong = self.rounds.pop(0) if self.rounds else {}
+        checks = [Check(id_, id_ not in wrong, wrong.get(id_, "")) for id_ in results]
+        return Verdict(not wrong, checks)
+
+
+# -- revising --------------------------------------------------------------------------------------------------
+
+
+def test_a_verdict_that_passes_ends_the_task() -> None:
+    reviewer = Strict()
+    with start(reviewed_by(reviewer)) as tree:
+        report = tree.run("do all", timeout=10)
+
+    assert report.status is TaskStatus.SUCCEEDED
+    assert (report.iterations, report.best_effort, report.notes) == (1, False, ())
+    assert reviewer.seen == [RESULTS]
+
+
+def test_only_what_failed_runs_again_and_then_its_dependants_with_the_new_result() -> None:
+    script = ScriptedExecutable(lambda task, context: f"{task} {context.feedback} {sorted(context.results.values())}")
+    with start(reviewed_by(Strict({"b": "be brief"}), script)) as tree:
+        report = tree.run("do all", timeout=10)
+
+    again = script.calls[5:]
+    assert [call.subtask for call in again] == ["b", "c"]
+    assert [call.feedback for call in again] == ["Revision 2: be brief", ""]
+    assert again[1].results == {"b": report.results["b"]}
+    assert "Revision 2: be brief" in report.results["b"]
+    assert "Revision 2: be brief" in report.results["c"]
+    assert (report.iterations, report.best_effort) == (2, False)
+
+
+def test_each_of_several_gets_its_own_feedback_and_none_runs_twice_in_a_revision() -> None:
+    script = ScriptedExecutable()
+    with start(reviewed_by(Strict({"a": "more a", "c": "more c", "y": "more y"}), script)) as tree:
+        tree.run("do all", timeout=10)
+
+    again = {call.subtask: call.feedback for call in script.calls[5:]}
+    assert len(script.calls) == 5 + 4
+    assert again == {"a": "Revision 2: more a", "b": "", "c": "Revision 2: more c", "y": "Revision 2: more y"}
+
+
+def test_revisions_are_counted_and_feedback_is_of_the_last_one_only() -> None:
+    script = ScriptedExecutable()
+    with start(reviewed_by(Strict({"c": "first"}, {"c": "second"}), script)) as tree:
+        report = tree.run("do all", timeout=10)
+
+    assert [call.feedback for call in script.calls if call.subtask == "c"] == [
+        "",
+        "Revision 2: first",
+        "Revision 3: second",
+    ]
+    assert report.iterations == 3
+
+
+def test_a_revision_is_a_new_act_with_a_new_idempotency_key_and_fresh_attempts() -> None:
+    script = ScriptedExecutable("v1", by="call", at={2: ValueError("no"), 3: "v2"})
+    plan = StaticPlan([Subtask("a", worker="w")])
+    spec = reviewed_by(Strict({"a": "again"}), script, planner=plan, on_failure=[Retry(2, initial_s=0)])
+    with start(spec) as tree:
+        report = tree.run("do it", timeout=10)
+
+    first, second, third = (call.idempotency_key for call in script.calls)
+    assert first != second
+    assert second == third
+    assert [call.attempt for call in script.calls] == [1, 1, 2]
+    assert report.results == {"a": "v2"}
+    assert not any(" " in key for key in (first, second))
+
+
+def test_what_did_not_pass_in_time_is_returned_and_marked() -> None:
+    script = ScriptedExecutable()
+    with start(reviewed_by(Strict(*[{"y": "worse"}] * 9), script, max_iterations=3)) as tree:
+        report = tree.run("do all", timeout=10)
+
+    assert report.status is TaskStatus.SUCCEEDED
+    assert (report.iterations, report.best_effort) == (3, True)
+    assert report.results == RESULTS
+    assert len([call for call in script.calls if call.subtask == "y"]) == 3
+
+
+def test_a_revision_that_fails_fails_the_task_with_what_there_is() -> None:
+    script = ScriptedExecutable(by="call", at={6: ValueError("worse")})
+    with (
+        start(reviewed_by(Strict({"y": "again"}), script, on_failure=[])) as tree,
+        pytest.raises(TaskFailedError) as caught,
+    ):
+        tree.run("do all", timeout=10)
+
+    report = caught.value.report
+    assert report is not None
+    assert report.failed == {"y": "ValueError: worse"}
+    assert report.results == {id_: value for id_, value in RESULTS.items() if id_ != "y"}
+
+
+def test_a_verdict_that_has_not_passed_and_names_nothing_is_best_effort() -> None:
+    script = ScriptedExecutable()
+    with start(reviewed_by(lambda *_: False, script)) as tree:
+        report = tree.run("do all", timeout=10)
+
+    assert (report.iterations, report.best_effort) == (1, True)
+    assert len(script.calls) == 5
+
+
+async def passes(task: Any, plan: Any, results: Any) -> Verdict:
+    return Verdict(passed=True)
+
+
+class PassesAsync:
+    async def review(self, task: Any, plan: Any, results: Any) -> Any:
+        return {"passed": True, "checks": [{"subtask": "a", "passed": True}]}
+
+
+@pytest.mark.parametrize(
+    "reviewer",
+    [passes, PassesAsync(), lambda *_: True, lambda *_: '{"passed": true}', Strict().review],
+    ids=["async", "object", "bool", "json", "method"],
+)
+def test_whatever_can_review_reviews(reviewer: Any) -> None:
+    with start(reviewed_by(reviewer)) as tree:
+        report = tree.run("do all", timeout=10)
+
+    assert (report.iterations, report.best_effort, report.notes) == (1, False, ())
+
+
+def test_a_reviewer_sees_the_task_the_plan_and_the_json_of_the_results() -> None:
+    seen: list[Any] = []
+    with start(reviewed_by(lambda *args: seen.extend(args) or True)) as tree:
+        report = tree.run(Task(goal="do all", id="t1"), timeout=10)
+
+    task, plan, results = seen
+    assert (task.goal, task.id) == ("do all", "t1")
+    assert [subtask.id for subtask in plan.subtasks] == ["a", "b", "c", "x", "y"]
+    assert results == report.results
+
+
+# -- reviewers that fail ---------------------------------------------------------------------------------------
+
+
+def failing(error: BaseException) -> Any:
+    def review(task: Any, plan: Any, results: Any) -> Any:
+        raise error
+
+    return review
+
+
+RUBBISH_VERDICTS: dict[str, tuple[Any, str]] = {
+    "raises": (failing(ValueError("blind")), "ValueError: blind"),
+    "exits": (failing(SystemExit(3)), "SystemExit"),
+    "is interrupted": (failing(KeyboardInterrupt()), "KeyboardInterrupt"),
+    "returns nothing": (lambda *_: None, "NoneType"),
+    "returns a number": (lambda *_: 1, "int"),
+    "returns words": (lambda *_: "looks good", "JSONDecodeError"),
+    "returns a dict of something else": (lambda *_: {"good": True}, "passed"),
+    "returns checks of something else": (lambda *_: {"passed": False, "checks": 7}, "TypeError"),
+    "speaks of strangers": (
+        lambda *_: Verdict(passed=False, checks=[Check("ghost", passed=False, feedback="no")]),
+        "ghost",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUBBISH_VERDICTS)
+def test_a_reviewer_that_fails_is_told_apart_from_a_negative_verdict_and_nothing_is_lost(name: str) -> None:
+    reviewer, words = RUBBISH_VERDICTS[name]
+    script = ScriptedExecutable()
+    with start(reviewed_by(reviewer, script)) as tree:
+        handle = tree.submit("do all")
+        report = handle.result(timeout=10)
+        [said] = [event for event in handle.events() if isinstance(event, Reviewed)]
+
+    assert report.status is TaskStatus.SUCCEEDED
+    assert report.results == report.output == RESULTS
+    assert report.best_effort
+    assert words in report.notes[0]
+    assert report.notes[0].startswith("reviewer: ")
+    assert words in said.error
+    assert len(script.calls) == 5
+
+
+def test_a_negative_verdict_leaves_no_note() -> None:
+    with start(reviewed_by(lambda *_: False)) as tree:
+        report = tree.run("do all", timeout=10)
+
+    assert report.best_effort
+    assert report.notes == ()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_reviewer_that_hangs_is_given_up_after_its_limit(asynchronous: bool) -> None:
+    release = threading.Event()
+    model = FakeModel(Hang())
+
+    async def hangs_async(task: Any, plan: Any, results: Any) -> Any:
+        return await model("", None)
+
+    def hangs(task: Any, plan: Any, results: Any) -> Any:
+        release.wait(20)
+
+    try:
+        with start(reviewed_by(hangs_async if asynchronous else hangs, step_timeout_s=0.05)) as tree:
+            report = tree.run("do all", timeout=10)
+            release.set()
+    finally:
+        release.set()
+
+    assert report.results == RESULTS
+    assert report.best_effort
+    assert "longer than 0.05 s" in report.notes[0]

@@ -1,0 +1,429 @@
+"""Circuit breakers at work: who gets no work any more, who may probe, and what a new orchestrator knows of it."""
+
+from typing import Any
+
+import pytest
+
+from actors import Failed, Later, Rejected
+from actors.model.events import Event
+from actors.testing import AsyncScriptedExecutable, Crash, Hang, ScriptedExecutable, settle
+from tests.support.attempts import LONG_S, Shop, no, shop
+from tests.support.ids import stable
+from trees import (
+    Breaker,
+    BreakerClosed,
+    BreakerHalfOpened,
+    BreakerOpened,
+    Failover,
+    Retry,
+    Subtask,
+    SubtaskRetrying,
+    Task,
+    TaskFailedError,
+    WorkerSpec,
+)
+
+ONE = (Subtask("x", worker="a"),)
+TWICE = Breaker(failure_threshold=2, window_s=60.0, cooldown_s=30.0)
+ONCE_ONLY = Retry(max_attempts=1)
+
+
+def worker(id_: str, *steps: object, **words: Any) -> tuple[ScriptedExecutable, WorkerSpec]:
+    script = ScriptedExecutable(*steps, by="call")
+    words.setdefault("breaker", TWICE)
+    return script, WorkerSpec(id=id_, execute=script.execute, **words)
+
+
+def states(it: Shop) -> dict[str, str | None]:
+    return {row.id: row.breaker for row in it.tree.registry()}
+
+
+def submit(it: Shop, count: int) -> None:
+    for _ in range(count):
+        it.submit()
+
+
+def test_it_opens_after_as_many_failures_as_its_threshold_within_the_window() -> None:
+    _, a = worker("a", no)
+    with shop(ONE, a, on_failure=[]) as it:
+        submit(it, 1)
+        before = states(it)
+        submit(it, 1)
+        after = states(it)
+
+    assert (before, after) == ({"a": "closed"}, {"a": "open"})
+
+
+def test_failures_further_apart_than_the_window_do_not_open_it() -> None:
+    _, a = worker("a", no)
+    with shop(ONE, a, on_failure=[]) as it:
+        for _ in range(4):
+            submit(it, 1)
+            it.advance(60.1)
+
+        assert states(it) == {"a": "closed"}
+
+
+@pytest.mark.parametrize("step", [no, Crash()], ids=["error", "crash"])
+def test_what_counts(step: object) -> None:
+    _, a = worker("a", step)
+    with shop(ONE, a, on_failure=[]) as it:
+        submit(it, 1)
+        it.advance(1.0)
+        submit(it, 1)
+        it.advance(1.0)
+
+        assert states(it) == {"a": "open"}
+
+
+NEUTRAL = [Failed("no"), Failed("no", retryable=False), Rejected(), Later(1.0), object(), KeyError("it"), "done"]
+
+
+@pytest.mark.parametrize("step", NEUTRAL, ids=stable)
+def test_what_says_that_the_request_was_at_fault_does_not_count(step: object) -> None:
+    _, a = worker("a", step, expected=(LookupError,))
+    with shop(ONE, a, on_failure=[]) as it:
+        submit(it, 4)
+
+        assert states(it) == {"a": "closed"}
+
+
+def test_timeouts_count() -> None:
+    script = AsyncScriptedExecutable(Hang())
+    with shop(ONE, WorkerSpec(id="a", execute=script.execute, timeout_s=5, breaker=TWICE), on_failure=[]) as it:
+        for number in (1, 2):
+            it.begin()
+            script.wait_for_calls(number)
+            it.advance(5.0)
+
+        assert states(it) == {"a": "open"}
+
+
+def test_cancelled_attempts_do_not_count() -> None:
+    script = AsyncScriptedExecutable(Hang())
+    with shop(ONE, WorkerSpec(id="a", execute=script.execute, breaker=TWICE)) as it:
+        for number in (1, 2, 3):
+            it.begin()
+            script.wait_for_calls(number)
+            it.handle.cancel()
+            it.report()
+
+        assert states(it) == {"a": "closed"}
+
+
+def test_preempted_attempts_do_not_count() -> None:
+    held = Hang()
+    script = AsyncScriptedExecutable(at={1: held, 3: held, 5: held}, then="done", by="call")
+    with shop(ONE, WorkerSpec(id="a", execute=script.execute, breaker=Breaker(failure_threshold=1))) as it:
+        slow = it.begin(priority=5)
+        script.wait_for_calls(1)
+        urgent = it.tree.submit(Task("sell", priority=0))
+        urgent.result(timeout=LONG_S)
+        script.wait_for_calls(3)
+
+        assert states(it) == {"a": "closed"}
+        held.release()
+        slow.result(timeout=LONG_S)
+
+
+def test_an_open_breaker_takes_its_worker_out_of_selection_and_out_of_the_catalogue() -> None:
+    seen: list[set[str]] = []
+
+    def planner(task: Task, catalogue: Any, feedback: str) -> list[Subtask]:
+        seen.append({row.id for row in catalogue})
+        return [Subtask("x", capability="sell")]
+
+    bad, a = worker("a", no, capabilities={"sell"})
+    good, b = worker("b", "done", capabilities={"sell"})
+    with shop((), a, b, planner=planner, on_failure=[ONCE_ONLY, Failover()]) as it:
+        submit(it, 4)
+
+    assert (len(bad.calls), len(good.calls)) == (2, 4)
+    assert seen == [{"a", "b"}, {"a", "b"}, {"b"}, {"b"}]
+
+
+def test_after_its_cooldown_it_is_in_the_catalogue_again_or_it_would_never_be_probed() -> None:
+    _, a = worker("a", no, no, "done")
+    with shop(ONE, a, on_failure=[]) as it:
+        submit(it, 2)
+        [during] = it.tree.registry()
+        it.advance(30.0)
+        [after] = it.tree.registry()
+
+    assert (during.breaker, during.is_available) == ("open", False)
+    assert (after.breaker, after.is_available) == ("half_open", True)
+
+
+def test_a_backup_is_given_the_work_while_the_breaker_is_open_without_an_attempt_lost() -> None:
+    bad, a = worker("a", no, backup="b")
+    good, b = worker("b", "done")
+    with shop(ONE, a, b, on_failure=[]) as it:
+        submit(it, 3)
+        report = it.report()
+
+    assert report.results == {"x": "done"}
+    assert (len(bad.calls), [call.attempt for call in good.calls]) == (2, [1])
+
+
+def test_an_open_breaker_puts_off_and_costs_no_attempt_and_no_rung() -> None:
+    script, a = worker("a", no, no, no, no, "done")
+    rung = Retry(max_attempts=2, initial_s=1.0, factor=1.0, jitter=0.0)
+    with shop(ONE, a, on_failure=[rung]) as it:
+        submit(it, 2)
+        opened = states(it)
+        it.advance(1.0)  # both would be tried again, and are put off
+        waits, shown, calls = it.handle.dump("json"), it.handle.dump(), len(script.calls)
+        it.advance(18.0)
+        nearer = it.handle.dump()
+        it.advance(11.0)
+        it.advance(30.0)
+        it.advance(30.0)
+        it.advance(30.0)
+        attempts = [call.attempt for call in script.calls]
+
+    assert (opened, calls) == ({"a": "open"}, 2)
+    assert "queued" in shown
+    assert "breaker of a open, probe in 29 s" in shown
+    assert '"waits": "breaker of a open, probe in 29 s"' in waits
+    assert "breaker of a open, probe in 11 s" in nearer
+    assert attempts == [1, 1, 2, 2], "one attempt each before it opened, and one probe each"
+
+
+def test_the_first_error_of_what_was_put_off_is_the_one_that_is_told() -> None:
+    _, a = worker("a", ValueError("of the first attempt"), no)
+    rung = Retry(max_attempts=2, initial_s=1.0, factor=1.0, jitter=0.0)
+    with shop(ONE, a, on_failure=[rung]) as it:
+        first = it.submit()
+        submit(it, 1)
+        it.advance(2.0)
+        waits = first.dump()
+        it.handle = first
+        retries = it.events(SubtaskRetrying)
+        first.cancel()
+        settle(it.tree)
+
+    assert "before: ValueError: of the first attempt" in waits
+    assert "breaker of a open" in waits
+    assert [event.error for event in retries] == ["ValueError: of the first attempt"]
+
+
+def test_what_is_put_off_ends_when_its_task_is_too_late_and_that_says_what_it_waited_for() -> None:
+    script, a = worker("a", no)
+    with shop(ONE, a, on_failure=[]) as it:
+        submit(it, 2)
+        it.submit(deadline_s=10.0)
+        before = it.handle.status
+        it.advance(10.1)
+        report = it.report()
+
+    assert (before, report.status, len(script.calls)) == ("running", "failed", 2)
+    assert "its time is up; x waited: breaker of a open, probe in 20 s" in str(report.error)
+
+
+def test_what_is_put_off_is_taken_by_whoever_comes_that_admits() -> None:
+    _, a = worker("a", no, capabilities={"sell"})
+    other, b = worker("b", "done", capabilities={"sell"})
+    with shop([Subtask("x", capability="sell")], a, on_failure=[]) as it:
+        submit(it, 3)
+        assert it.handle.report is None
+        it.tree.start_child("shop", b)
+        report = it.report()
+
+    assert report.results == {"x": "done"}
+    assert len(other.calls) == 1
+
+
+def test_a_failover_goes_to_the_one_that_admits_and_waits_for_one_that_does_not_where_there_is_no_other() -> None:
+    _, a = worker("a", no, capabilities={"sell"})
+    late, b = worker("b", no, no, "done", capabilities={"sell"})
+    plans = {"b": [Subtask("x", worker="b")], "any": [Subtask("x", worker="a")]}
+
+    def planner(task: Task, catalogue: Any, feedback: str) -> list[Subtask]:
+        return plans["b"] if task.priority else [Subtask("x", capability="sell")]
+
+    with shop((), a, b, planner=planner, on_failure=[Failover()]) as it:
+        for _ in range(2):
+            with pytest.raises(TaskFailedError):
+                it.tree.run(Task("go", priority=1), timeout=LONG_S)
+        it.submit()  # a fails, and the only other one admits nothing before its probe
+        before = it.handle.report
+        it.advance(30.0)
+        report = it.report()
+
+    assert before is None
+    assert report.results == {"x": "done"}
+    assert len(late.calls) == 3
+
+
+def test_attempts_of_one_subtask_count_once_however_often_it_is_tried() -> None:
+    script, a = worker("a", no, breaker=Breaker(failure_threshold=3))
+    with shop(ONE, a, on_failure=[Retry(max_attempts=3, initial_s=0.0, max_s=0.0)]) as it:
+        submit(it, 2)
+        twice = states(it)
+        submit(it, 1)
+        thrice = states(it)
+
+    assert (twice, thrice) == ({"a": "closed"}, {"a": "open"})
+    assert len(script.calls) == 7
+
+
+def test_bad_input_is_not_a_bad_worker() -> None:
+    """Of 100 documents 5 are bad, which is as many as the threshold."""
+
+    def read(task: Subtask, _: Any) -> int:
+        return 100 // int(str(task))
+
+    def planner(task: Task, catalogue: Any, feedback: str) -> list[Subtask]:
+        return [Subtask("x", str(0 if int(task.goal) % 20 == 19 else 1), worker="a")]
+
+    with shop((), WorkerSpec(id="a", execute=read), planner=planner, on_failure=[]) as it:
+        ended = []
+        for number in range(100):
+            it.handle = it.tree.submit(Task(str(number)))
+            ended.append(it.report().status)
+        state = states(it)
+
+    assert state == {"a": "closed"}
+    assert (ended.count("succeeded"), ended.count("failed")) == (95, 5)
+
+
+def test_of_twenty_that_are_ready_when_it_is_half_open_one_is_let_through() -> None:
+    def planner(task: Task, catalogue: Any, feedback: str) -> list[Subtask]:
+        count = 2 if task.priority else 20
+        return [Subtask(f"x{number}", worker="a", required=False) for number in range(count)]
+
+    held = Hang()
+    script = AsyncScriptedExecutable(no, no, held, then="done", by="call")
+    spec = WorkerSpec(id="a", execute=script.execute, breaker=TWICE, pool=8)
+    with shop((), spec, planner=planner, on_failure=[], max_parallel=20) as it:
+        it.submit(priority=1)
+        it.clock.advance(30.0)
+        it.begin()
+        held.wait_until_entered()
+        it.pass_()
+        probing, half = len(script.calls) - 2, states(it)
+        held.release()
+        report = it.report()
+        closed = states(it)
+
+    assert (probing, half, closed) == (1, {"a": "half_open"}, {"a": "closed"})
+    assert len(report.results) == 20
+
+
+def test_a_probe_that_fails_opens_it_for_a_whole_cooldown() -> None:
+    script, a = worker("a", no)
+    with shop(ONE, a, on_failure=[]) as it:
+        submit(it, 2)
+        it.advance(30.0)
+        submit(it, 1)
+        probed, after = len(script.calls), states(it)
+        it.advance(29.9)
+        submit(it, 1)
+
+    assert (probed, after) == (3, {"a": "open"})
+    assert len(script.calls) == 3
+
+
+def test_a_late_result_from_before_the_trip_does_not_close_it() -> None:
+    held = Hang()
+    script = AsyncScriptedExecutable(held, no, no, by="call")
+    plan = [Subtask("late", worker="a"), *(Subtask(f"x{n}", worker="a", required=False) for n in (1, 2))]
+    spec = WorkerSpec(id="a", execute=script.execute, breaker=TWICE, pool=3)
+    with shop(plan, spec, on_failure=[]) as it:
+        it.begin()
+        script.wait_for_calls(3)
+        it.pass_()
+        before = states(it)
+        held.release()
+        report = it.report()
+        after = states(it)
+
+    assert report.results == {"late": "sell"}
+    assert (before, after) == ({"a": "open"}, {"a": "open"})
+
+
+def test_a_pool_shares_one() -> None:
+    script = ScriptedExecutable(no)
+    plan = [Subtask(f"x{number}", worker="a") for number in range(2)]
+    with shop(plan, WorkerSpec(id="a", execute=script.execute, breaker=TWICE, pool=4), on_failure=[]) as it:
+        it.submit()
+        [row] = it.tree.registry()
+        it.submit()
+
+    assert (row.breaker, row.size) == ("open", 4)
+    assert len(script.calls) == 2
+
+
+def test_without_one_a_worker_gets_work_however_often_it_fails() -> None:
+    script, a = worker("a", no, breaker=None)
+    with shop(ONE, a, on_failure=[]) as it:
+        submit(it, 20)
+
+        assert states(it) == {"a": None}
+    assert len(script.calls) == 20
+
+
+def test_there_is_one_by_default() -> None:
+    script = ScriptedExecutable(no)
+    with shop(ONE, WorkerSpec(id="a", execute=script.execute), on_failure=[]) as it:
+        submit(it, 6)
+
+        assert states(it) == {"a": "open"}
+    assert len(script.calls) == 5
+
+
+def test_it_tells_when_it_opens_lets_one_through_and_closes() -> None:
+    heard: list[tuple[str, str]] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, (BreakerOpened, BreakerHalfOpened, BreakerClosed)):
+            heard.append((type(event).__name__, event.path))
+
+    _, a = worker("a", no, no, "done")
+    with shop(ONE, a, on_failure=[]) as it:
+        it.tree.subscribe(hear)
+        submit(it, 2)
+        it.advance(30.0)
+        submit(it, 1)
+
+    assert heard == [("BreakerOpened", "shop/a"), ("BreakerHalfOpened", "shop/a"), ("BreakerClosed", "shop/a")]
+
+
+@pytest.mark.parametrize("end", [Shop.replace_orchestrator, Shop.crash_orchestrator], ids=["terminated", "crashed"])
+def test_a_new_orchestrator_knows_what_was_counted_and_that_it_is_open(end: Any) -> None:
+    script, a = worker("a", no)
+    with shop(ONE, a, on_failure=[]) as it:
+        submit(it, 1)
+        end(it)
+        counted = states(it)
+        submit(it, 1)
+        opened = states(it)
+        end(it)
+        still = states(it)
+        submit(it, 1)
+        it.advance(30.0)
+        submit(it, 1)
+
+    assert (counted, opened, still) == ({"a": "closed"}, {"a": "open"}, {"a": "open"})
+    assert len(script.calls) == 3
+
+
+def test_a_late_result_from_before_the_trip_does_not_close_it_for_a_new_orchestrator_either() -> None:
+    held = Hang()
+    script = AsyncScriptedExecutable(held, no, no, by="call")
+    plan = [Subtask("late", worker="a"), *(Subtask(f"x{n}", worker="a", required=False) for n in (1, 2))]
+    spec = WorkerSpec(id="a", execute=script.execute, breaker=TWICE, pool=3)
+    with shop(plan, spec, on_failure=[]) as it:
+        it.begin()
+        script.wait_for_calls(3)
+        it.pass_()
+        it.clock.advance(31.0)
+        it.tree.terminate_child("shop/orchestrator")
+        it.tree.restart_child("shop/orchestrator")
+        it.pass_()
+        held.release()
+        it.report()
+        settle(it.tree)
+        stored = it.tree._system.services["tasks"].store.read("@breaker:shop/a")[-1]
+
+    assert stored.state == "open"

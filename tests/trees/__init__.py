@@ -1,0 +1,1 @@
+"""Tests of declarations, stores, views, candidates, hosts and the command, by room of ``trees``."""

@@ -1,0 +1,209 @@
+"""``regrow check`` and ``regrow dump``, as a user runs them: in a process of their own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import DRAWN, SHOP, WAIT_S, file, out, regrow, running, runtime, shop
+from trees import cli
+from trees.command.target import TargetError, load
+
+__all__ = ["runtime", "shop"]
+pytestmark = pytest.mark.usefixtures("runtime")
+
+# -- check -------------------------------------------------------------------------------------------------
+
+
+def test_check_draws_a_tree_without_starting_it(shop: Path) -> None:
+    checked = regrow("check", shop)
+
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, DRAWN, "")
+
+
+@pytest.mark.parametrize("target", ["shop", "shop:TREE", "shop.py", "shop.py:TREE", "./shop.py"])
+def test_a_target_is_a_file_or_a_module_with_or_without_an_attribute(shop: Path, target: str) -> None:
+    assert regrow("check", target, cwd=shop.parent).stdout == DRAWN
+
+
+def test_check_says_every_mistake_with_its_place_and_what_to_do(tmp_path: Path) -> None:
+    text = SHOP.replace("run=beat", "run='no_such_module:f'").replace(
+        "handle=parse, pool=3", "handle=parse, args=(1, 2)"
+    )
+    text = text.replace('args=(), description="counts"', 'description="counts"')
+
+    checked = regrow("check", file(tmp_path, "wrong.py", text))
+
+    assert checked.returncode == 1
+    assert checked.stdout == ""
+    first, second = checked.stderr.splitlines()
+    assert first.startswith("shop/beat.run: module 'no_such_module' not found. Correct the name")
+    assert second.startswith("shop/parse.handle: args and kwargs do not fit parse: too many positional arguments.")
+
+
+def test_a_declaration_that_is_wrong_while_it_is_imported_is_shown_the_same_way(tmp_path: Path) -> None:
+    text = "from trees import *\nTREE = SupervisorSpec(id='shop', strategy='all', max_restarts=-1)\n"
+
+    checked = regrow("check", file(tmp_path, "wrong.py", text))
+
+    assert checked.returncode == 1
+    assert [line.partition(":")[0] for line in checked.stderr.splitlines()] == ["shop.strategy", "shop.max_restarts"]
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "said"),
+    [
+        ("", "empty.py", "empty.py: has no tree. Declare one: TREE = SupervisorSpec(id=..., children=[...])."),
+        ("x = 1", "x.py:x", "x.py:x: an int is no tree. Name a SupervisorSpec, or a function that makes one."),
+        (SHOP, "x.py:TREES", "x.py: has no 'TREES'. Did you mean 'TREE'? Write x.py:TREE."),
+        (SHOP + "OTHER = TREE.children[2]\nTREE2 = TREE\ndel TREE", "x.py", "x.py: has several trees and none called"),
+        ("raise OSError('secret')", "x.py", "x.py:1: raised OSError on import. The traceback shows where."),
+        ("import sys\nsys.exit(3)", "x.py", "x.py:2: raised SystemExit on import."),
+        ("TREE = lambda: 5", "x.py", "returned an int. It must return a SupervisorSpec."),
+    ],
+)
+def test_a_target_that_leads_to_no_tree_is_an_error_that_says_what_to_write(
+    tmp_path: Path, text: str, target: str, said: str
+) -> None:
+    file(tmp_path, target.partition(":")[0], text)
+
+    checked = regrow("check", target, cwd=tmp_path)
+
+    assert checked.returncode == 1
+    assert said in checked.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("nowhere.py", "nowhere.py: no such file."),
+        ("no_such_module", "no_such_module: module 'no_such_module' not found."),
+        ("a-b", "a-b: is no file and no module name."),
+        ("shop.py:a b", "shop.py:a b: is no target. Write FILE.py, FILE.py:ATTR"),
+        ("./", "is a folder. Name a Python file"),
+    ],
+)
+def test_a_target_that_is_not_there_is_an_error(target: str, said: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        load(target, {})
+
+    assert said in str(caught.value)
+
+
+def test_the_only_tree_is_found_whatever_its_name(tmp_path: Path) -> None:
+    checked = regrow("check", file(tmp_path, "named.py", SHOP.replace("TREE", "anything")))
+
+    assert checked.stdout == DRAWN
+
+
+# -- dump --------------------------------------------------------------------------------------------------
+
+
+def test_dump_shows_a_running_program_from_outside(shop: Path, runtime: Path) -> None:
+    with running(shop) as (process, _):
+        by_pid = regrow("dump", "--pid", process.pid)
+        (socket,) = runtime.glob("regrow/*")
+        by_socket = regrow("dump", "--socket", socket, "--path", "shop/team", "--format", "json")
+        wrong = regrow("dump", "--pid", process.pid, "--path", "shop/nobody")
+        alive = process.poll() is None
+
+    assert by_pid.returncode == 0
+    assert by_pid.stdout.splitlines()[2] == "├─ parse ×3         permanent     running 3"
+    assert json.loads(by_socket.stdout)["top"]["path"] == "shop/team"
+    assert wrong.returncode == 1
+    assert "shop/nobody: no such path in this tree." in wrong.stderr
+    assert alive
+
+
+def test_dump_with_stacks_shows_where_a_worker_stands(shop: Path) -> None:
+    with running(shop) as (process, _):
+        shown = regrow("dump", "--pid", process.pid, "--stacks", "--verbose")
+
+    assert "actors.stopping(600)" in shown.stdout
+    assert "worst case" in shown.stdout
+
+
+def test_a_signal_makes_a_run_write_its_dump_to_stderr(shop: Path) -> None:
+    with running(shop) as (process, _):
+        process.send_signal(signal.SIGUSR1)
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=WAIT_S)
+
+    assert first.startswith("shop                one_for_one   running")
+
+
+TWO_TREES = """
+import sys
+from trees import SupervisorSpec, start
+with start(SupervisorSpec(id="one"), console=True), start(SupervisorSpec(id="two"), console=True):
+    print("up", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_all_trees_of_a_process_are_shown_and_with_a_path_those_that_have_it() -> None:
+    command = [sys.executable, "-c", TWO_TREES]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        up = out(process).readline()
+        both, second = regrow("dump", "--pid", process.pid), regrow("dump", "--pid", process.pid, "--path", "two")
+        process.communicate("", timeout=WAIT_S)
+
+    assert up == "up\n"
+    assert [line.split()[0] for line in both.stdout.splitlines() if line] == ["one", "two"]
+    assert [line.split()[0] for line in second.stdout.splitlines()] == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        ((), 2, "give either --pid PID or --socket PATH"),
+        (("--pid", "1", "--socket", "x"), 2, "give either --pid PID or --socket PATH"),
+        (("--pid", "1", "--format", "xml"), 2, "'xml' is none of text, json, mermaid"),
+        (("--pid", "1"), 1, "process 1: has no open console. It must run as you"),
+        (("--socket", "nowhere.sock"), 1, "nowhere.sock: nobody listens there."),
+    ],
+)
+def test_a_dump_that_cannot_be_had_says_why(args: tuple[str, ...], code: int, said: str) -> None:
+    dumped = regrow("dump", *args)
+
+    assert dumped.returncode == code
+    assert said in dumped.stderr
+
+
+# -- the command itself ------------------------------------------------------------------------------------
+
+
+def test_without_its_dependencies_the_command_says_how_to_install_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "NEEDS", ("typer", "no_such_module"))
+
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+
+    assert ended.value.code == 2
+    said = (
+        "regrow: the command line needs no_such_module, not installed here. Install them: pip install 'regrow[cli]'\n"
+    )
+    assert capsys.readouterr().err == said
+
+
+def test_the_library_itself_imports_nothing_that_an_extra_brings() -> None:
+    extras = "{'typer', 'rich', 'sqlalchemy', 'psycopg'}"
+    program = f"import sys, trees, actors, trees.cli; sys.exit(bool({extras} & set(sys.modules)))"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=WAIT_S).returncode == 0
+
+
+def test_help_names_the_commands_and_the_exit_codes() -> None:
+    top, run = regrow("--help"), regrow("run", "--help")
+
+    assert all(word in top.stdout for word in ("check", "run", "dump"))
+    assert "Exit code" in run.stdout

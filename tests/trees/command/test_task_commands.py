@@ -1,0 +1,269 @@
+"""``regrow tasks``: what is in a store, and orders to a tree that runs elsewhere or is down."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
+from tests.support.command import WAIT_S, regrow, runtime
+from tests.support.crew import LONG_S
+from tests.support.databases import postgres, postgres_url
+from trees import (
+    Escalate,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskCancelledError,
+    Tasks,
+    TaskStatus,
+    Tree,
+    WorkerSpec,
+    start,
+)
+from trees.store.database import Database
+
+__all__ = ["postgres", "postgres_url", "runtime"]
+pytestmark = pytest.mark.usefixtures("runtime")
+PLAN = StaticPlan([Subtask("a"), Subtask("b", depends_on=["a"])])
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'regrow.db'}"
+
+
+def spec_of(b: Any, a: Any = None) -> SupervisorSpec:
+    children = [
+        WorkerSpec(id="a", execute=(a or ScriptedExecutable("one")).execute),
+        WorkerSpec(id="b", execute=b.execute, on_failure=[Escalate(question="b is stuck. What now?")]),
+    ]
+    return SupervisorSpec(id="shop", tasks=Tasks(planner=PLAN), children=children)
+
+
+@contextmanager
+def asking(url: str, then: Any = "two") -> Iterator[tuple[Tree, str]]:
+    """A tree of which a person is asked something; the id of the question."""
+    with start(spec_of(ScriptedExecutable(OSError("disk"), then, by="call")), store=url) as tree:
+        handle = tree.submit(Task("order two teas and a pot", id="t-1"))
+        next(event for event in handle.events() if type(event).__name__ == "EscalationRaised")
+        yield tree, handle.escalations[0].id
+
+
+def tasks(url: str, *args: str) -> tuple[int, str, str]:
+    """The command; times as they would be at once."""
+    done = regrow("tasks", *args, "--store", url)
+    return done.returncode, re.sub(r"\d+ s\b", "0 s", done.stdout), done.stderr
+
+
+# -- looking ---------------------------------------------------------------------------------------------------
+
+
+def test_the_list_has_what_is_open_with_its_questions_and_what_has_ended(url: str) -> None:
+    with start(spec_of(ScriptedExecutable("two")), store=url) as tree:
+        tree.submit(Task("a short one", id="t-0")).result(timeout=LONG_S)
+    with asking(url) as (_, id_):
+        code, shown, errors = tasks(url)
+
+    assert (code, errors) == (0, "")
+    # On a busy machine the seconds are more, and may have two digits: that column is then wider.
+    assert re.sub(r"(age|\d+ s) +", lambda age: "age   " if age[1] == "age" else "0 s   ", shown).splitlines() == [
+        "task   where   status      done   age   goal",
+        "t-0    shop    succeeded   2/2    0 s   a short one",
+        "t-1    shop    waiting     1/2    0 s   order two teas and a pot",
+        f"  asks {id_}: b is stuck. What now?",
+    ]
+
+
+def test_of_many_that_have_ended_the_newest_are_listed(url: str) -> None:
+    with start(spec_of(ScriptedExecutable("two")), store=url) as tree:
+        for number in range(25):
+            tree.submit(Task("a short one", id=f"t-{number}")).result(timeout=LONG_S)
+    _, some, _ = tasks(url)
+    _, everything, _ = tasks(url, "--all")
+
+    assert [line.split()[0] for line in some.splitlines()] == ["task", *(f"t-{n}" for n in range(5, 25)), "..."]
+    assert some.splitlines()[-1] == "... and 5 older ones that have ended; --all lists them"
+    assert len(everything.splitlines()) == 26
+
+
+def test_a_store_without_tasks_says_so(url: str) -> None:
+    with start(spec_of(ScriptedExecutable("two")), store=url):
+        code, shown, _ = tasks(url)
+
+    assert (code, shown) == (0, "no tasks\n")
+
+
+def test_show_draws_the_graph_and_tells_what_happened_and_when(url: str) -> None:
+    with asking(url) as (_, id_):
+        code, shown, _ = tasks(url, "show", "t-1")
+        _, drawn, _ = tasks(url, "show", "t-1", "--format", "mermaid")
+        _, told, _ = tasks(url, "show", "t-1", "--format", "json")
+
+    assert code == 0
+    assert re.search(r"^├─ a +a +succeeded", shown, re.MULTILINE)
+    assert re.search(r"^└─ b +b +waiting +after a", shown, re.MULTILINE)
+    assert f"asks {id_}, about b: b is stuck. What now?" in shown
+    log = re.findall(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}   (\S+)(?: (\S+))?", shown, re.MULTILINE)
+    assert log == [
+        ("TaskSubmitted", ""),
+        ("Planned", ""),
+        ("SubtaskQueued", "a"),
+        ("SubtaskStarted", "a"),
+        ("SubtaskSucceeded", "a"),
+        ("SubtaskQueued", "b"),
+        ("SubtaskStarted", "b"),
+        ("EscalationRaised", "b"),
+    ]
+    assert drawn.startswith("graph TD\n")
+    everything = json.loads(told)
+    assert (everything["task_id"], everything["root"], everything["results"]) == ("t-1", "shop", {"a": "one"})
+    assert [event["event"] for event in everything["events"]] == [name for name, _ in log]
+
+
+def test_show_has_the_parts_of_teams(url: str) -> None:
+    plan = StaticPlan([Subtask("x")])
+    worker = WorkerSpec(id="x", execute=ScriptedExecutable("one").execute)
+    team = SupervisorSpec(id="team", tasks=Tasks(planner=plan), children=[worker])
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("team")])), children=[team])
+    with start(spec, store=url) as tree:
+        tree.submit(Task("do it", id="t")).result(timeout=LONG_S)
+    _, listed, _ = tasks(url)
+    _, shown, _ = tasks(url, "show", "t")
+
+    assert [line.split()[0] for line in listed.splitlines()] == ["task", "t"]
+    assert re.search(r"^team:\ntask t@team:\S+ +succeeded", shown, re.MULTILINE)
+    assert re.search(r"^└─ x +x +succeeded", shown, re.MULTILINE)
+    assert "p/team: SubtaskSucceeded x   worker=x attempt=1" in shown
+
+
+def test_by_default_it_is_the_file_that_run_makes_in_this_folder(url: str, tmp_path: Path) -> None:
+    with start(spec_of(ScriptedExecutable("two")), store=url) as tree:
+        tree.submit(Task("a short one", id="t-0")).result(timeout=LONG_S)
+    listed = regrow("tasks", cwd=tmp_path)
+    before = regrow("tasks", "--store", url, "show", "t-0")
+    missing = regrow("tasks", cwd=tmp_path.parent)
+
+    assert "t-0" in listed.stdout
+    assert "SubtaskSucceeded b" in before.stdout
+    assert missing.returncode == 1
+    assert "does not exist" in missing.stderr
+    assert not (tmp_path.parent / "regrow.db").exists()
+
+
+def test_a_journal_that_is_damaged_is_named_and_hides_no_other(url: str) -> None:
+    with start(spec_of(ScriptedExecutable("two")), store=url) as tree:
+        for id_ in ("t-0", "t-1"):
+            tree.submit(Task("a short one", id=id_)).result(timeout=LONG_S)
+    with Database(url).transaction() as connection:
+        connection.exec_driver_sql("UPDATE regrow_records SET body = '{' WHERE stream = 't-0'")
+    code, listed, errors = tasks(url)
+    shown = tasks(url, "show", "t-0")
+
+    assert code == 0
+    assert [line.split()[0] for line in listed.splitlines()] == ["task", "t-1"]
+    assert errors.startswith("task t-0 of shop: store journal of 't-0': holds a ")
+    assert shown[0] == 1
+    assert "It is damaged" in shown[2]
+
+
+def test_without_what_the_store_needs_it_says_how_to_install_it(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['sqlalchemy'] = None; sys.argv = ['regrow', 'tasks', '--store', 'sqlite:///x.db']; "
+        "from trees.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, cwd=tmp_path, timeout=WAIT_S
+    )
+
+    assert done.returncode == 1
+    assert 'needs sqlalchemy, which is not installed. Run: pip install "regrow[sql]"' in done.stderr
+
+
+# -- orders ----------------------------------------------------------------------------------------------------
+
+
+def test_a_task_is_cancelled_by_the_command(url: str) -> None:
+    hang = Hang()
+    b = AsyncScriptedExecutable(hang, by="call")
+    with start(spec_of(b), store=url) as tree:
+        handle = tree.submit(Task("order two teas and a pot", id="t-1"))
+        b.wait_for_calls(1)
+        code, said, _ = tasks(url, "cancel", "t-1", "--reason", "no tea left", "--wait", "20")
+        with pytest.raises(TaskCancelledError, match="no tea left"):
+            handle.result(timeout=LONG_S)
+        again = tasks(url, "cancel", "t-1")
+
+    assert code == 0
+    assert said in {"task t-1: is being cancelled\n", "task t-1: cancelled\n"}
+    assert again[0] == 1
+    assert "task t-1: has ended: cancelled. There is nothing to cancel." in again[2]
+
+
+def test_a_question_is_answered_by_the_command_and_the_task_goes_on(postgres_url: str) -> None:
+    with asking(postgres_url) as (tree, id_):
+        code, said, _ = tasks(postgres_url, "respond", id_, "edit", '{"by": "hand"}', "--wait", "20")
+        report = tree.task("t-1").result(timeout=LONG_S)
+
+    assert (code, said) == (0, f"escalation {id_}: answered: edit\n")
+    assert report.results == {"a": "one", "b": {"by": "hand"}}
+
+
+def test_an_answer_for_a_tree_that_is_down_waits_for_its_next_start(url: str) -> None:
+    with asking(url) as (_, id_):
+        pass
+    code, said, _ = tasks(url, "respond", id_, "approve", "--wait", "0")
+    with start(spec_of(ScriptedExecutable("two")), store=url) as tree:
+        status = tree.task("t-1").result(timeout=LONG_S).status
+
+    assert code == 0
+    assert (
+        said == f"escalation {id_}: no tree has taken this yet. It waits in the store, and is done when 'shop' runs\n"
+    )
+    assert status is TaskStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (
+            ("show", "t-2"),
+            1,
+            "task t-2: is not in this store. Did you mean 't-1'? 'regrow tasks' lists those that are.",
+        ),
+        (("show", "t-1", "--format", "xml"), 2, "'xml' is none of text, mermaid, json"),
+        (("cancel", "nobody"), 1, "task nobody: is not in this store."),
+        (("respond", "t-1:b:9", "approve"), 1, "escalation t-1:b:9: is not in this store."),
+        (("respond", "ASKED", "edit", "two teas"), 2, "it is no JSON (Expecting value"),
+        (("respond", "ASKED", "edit"), 2, "edit needs the result, as JSON"),
+        (("respond", "ASKED", "respond"), 2, "respond needs a text"),
+        (("respond", "ASKED", "approve", "yes"), 2, "approve takes no value"),
+        (("respond", "ASKED", "perhaps"), 2, "'perhaps' is none of approve, reject, edit, respond"),
+    ],
+)
+def test_what_cannot_be_done_says_why_and_changes_nothing(
+    url: str, args: tuple[str, ...], code: int, said: str
+) -> None:
+    with asking(url) as (tree, id_):
+        ended, _, errors = tasks(url, *(id_ if arg == "ASKED" else arg for arg in args))
+        still = [each.id for each in tree.escalations()]
+
+    assert ended == code
+    assert said in " ".join(errors.replace("│", "").split())
+    assert still == [id_]
+
+
+def test_help_names_the_commands() -> None:
+    top, group = regrow("--help"), regrow("tasks", "--help")
+
+    assert "tasks" in top.stdout
+    assert all(word in group.stdout for word in ("show", "cancel", "respond", "--store", "--all"))

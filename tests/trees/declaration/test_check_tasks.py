@@ -1,0 +1,396 @@
+"""The rules of what can be given work: who may have the task fields, whom they name, and what their code must take."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.model.errors import ConfigError, DepthError, Problem
+from actors.model.spec import ChildSpec
+from actors.tasks.planning.task_settings import Tasks
+from actors.worker import Worker
+from trees.declaration.build import build
+from trees.declaration.check import check, require_valid
+from trees.declaration.check_tasks import NO_SIBLINGS, Siblings, running
+from trees.declaration.specs import SupervisorSpec, WorkerSpec
+from trees.host.start import start
+
+NOT_CODE = 7
+
+
+def work(task: Any, context: Any) -> Any: ...
+
+
+async def work_async(task: Any, context: Any) -> Any: ...
+
+
+def undo(task: Any, result: Any, context: Any) -> None: ...
+
+
+class Clerk(Worker):
+    def execute(self, task: Any, context: Any) -> Any: ...
+
+
+class AsyncClerk(Worker):
+    async def execute(self, task: Any, context: Any) -> Any: ...
+
+
+class MixedClerk(Worker):
+    async def on_start(self) -> None: ...
+
+    def execute(self, task: Any, context: Any) -> Any: ...
+
+
+class BriefClerk(Worker):
+    def execute(self, task: Any) -> Any: ...  # type: ignore[override, unused-ignore]
+
+
+class Tool:
+    def __init__(self, key: str) -> None: ...
+
+    async def execute(self, task: Any, context: Any) -> Any: ...
+
+
+class AbstractTool(abc.ABC):
+    @abc.abstractmethod
+    def execute(self, task: Any, context: Any) -> Any: ...
+
+
+def worker(name: str = "w", **fields: Any) -> WorkerSpec:
+    return WorkerSpec(**{"id": name, "execute": work} | fields)
+
+
+def plain(name: str, **fields: Any) -> WorkerSpec:
+    return WorkerSpec(id=name, handle=print, **fields)
+
+
+def shop(*children: WorkerSpec | SupervisorSpec, **fields: Any) -> SupervisorSpec:
+    return SupervisorSpec(id="shop", children=children, **{"tasks": Tasks()} | fields)
+
+
+def of_worker(**fields: Any) -> list[Problem]:
+    return check(shop(worker(**fields)))
+
+
+def told(problems: list[Problem]) -> list[tuple[str, str]]:
+    assert all(problem.hint for problem in problems)
+    return [(problem.path, problem.what) for problem in problems]
+
+
+# -- what is right ------------------------------------------------------------------------------------------
+
+
+def test_a_tree_of_workers_and_teams_has_no_problems() -> None:
+    tree = shop(
+        worker("search", backup="clerk", undo="cleaner", capabilities=["search"], estimate=len, output=dict[str, int]),
+        WorkerSpec(id="clerk", actor=Clerk, timeout_s=3, undo=undo),
+        WorkerSpec(id="author", actor=AsyncClerk),
+        worker("cleaner", execute=Tool, kwargs={"key": "x"}, undo="tests.trees.declaration.test_check_tasks:undo"),
+        SupervisorSpec(id="code", tasks=Tasks(), backup="search", undo="clerk", capabilities=["code"]),
+        SupervisorSpec(id="helpers", children=[worker("aside", capabilities=["x"]), plain("poller")]),
+        plain("mailer"),
+    )
+
+    assert check(tree) == []
+
+
+def test_a_supervisor_may_have_tasks_before_it_has_workers() -> None:
+    assert check(shop()) == []
+
+
+# -- what it takes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        work,
+        work_async,
+        lambda text: text,
+        lambda *args: args,
+        lambda task, context, depth=3: depth,
+        SimpleNamespace(execute=lambda task, context: task),
+        SimpleNamespace(run=lambda prompt, *, deps=None: prompt),
+        "tests.trees.declaration.test_check_tasks:work",
+        str.upper,
+        min,
+    ],
+)
+def test_execute_takes_a_task_and_its_context_or_the_instruction(target: object) -> None:
+    assert of_worker(execute=target) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "takes"),
+    [
+        (lambda: None, "()"),
+        (lambda task, context, more: None, "(task, context, more)"),
+        (lambda task, *, context: None, "(task, *, context)"),
+    ],
+)
+def test_execute_that_takes_nothing_or_more_is_told_with_what_it_takes(target: object, takes: str) -> None:
+    (problem,) = of_worker(execute=target)
+
+    assert problem == Problem(
+        "shop/w.execute",
+        "<lambda> can be called neither with (task, context) nor with (instruction)",
+        f"It takes {takes}.",
+    )
+
+
+def test_args_and_kwargs_follow_the_task_and_its_context() -> None:
+    def search(task: Any, context: Any, limit: int, *, depth: int) -> Any: ...
+
+    assert of_worker(execute=search, args=(3,), kwargs={"depth": 1}) == []
+    (problem,) = of_worker(execute=search, args=(3,))
+    assert problem.path == "shop/w.execute"
+    assert problem.what.startswith("search can be called neither with (task, context, args and kwargs) nor with ")
+
+
+def test_args_and_kwargs_of_a_class_are_those_of_its_constructor() -> None:
+    assert of_worker(execute=Tool, args=("sesame",)) == []
+    assert told(of_worker(execute=Tool)) == [
+        ("shop/w.execute", "args and kwargs do not fit Tool: missing a required argument: 'key'")
+    ]
+
+
+def test_an_agent_must_take_a_prompt() -> None:
+    assert told(of_worker(execute=SimpleNamespace(run=lambda: None))) == [
+        ("shop/w.execute", "SimpleNamespace cannot be called with a prompt, args and kwargs")
+    ]
+
+
+def test_the_method_of_an_actor_takes_both_a_task_and_its_context() -> None:
+    assert told(check(shop(WorkerSpec(id="w", actor=BriefClerk)))) == [
+        ("shop/w.actor", "BriefClerk.execute cannot be called with (task, context)")
+    ]
+
+
+def test_an_actor_is_declared_as_an_actor() -> None:
+    hint = "Write actor= and the class: its execute is used all the same."
+
+    assert of_worker(execute=Clerk) == [Problem("shop/w.execute", "the class Clerk is an actor class", hint)]
+    assert of_worker(execute=Clerk()) == [Problem("shop/w.execute", "a Clerk is an actor object", hint)]
+
+
+def test_an_abstract_class_is_refused() -> None:
+    assert told(of_worker(execute=AbstractTool)) == [("shop/w.execute", "the class AbstractTool is abstract")]
+
+
+def test_a_generator_function_is_refused_because_calling_it_runs_nothing() -> None:
+    def generate(task: Any, context: Any) -> Iterator[int]:
+        yield 1
+
+    async def stream(task: Any, context: Any) -> AsyncIterator[int]:
+        yield 1
+
+    for target in (generate, stream):
+        (problem,) = of_worker(execute=target)
+        assert problem.what == f"{target.__name__} is a generator function, so that calling it runs nothing"
+
+
+@pytest.mark.parametrize(
+    ("target", "what"),
+    [
+        ("no_such_module:work", "module 'no_such_module' not found"),
+        (
+            "tests.trees.declaration.test_check_tasks:wrok",
+            "attribute 'wrok' of 'tests.trees.declaration.test_check_tasks:wrok' is missing",
+        ),
+        (
+            "tests.trees.declaration.test_check_tasks:NOT_CODE",
+            "an int can neither be called nor has it a method execute, invoke or run",
+        ),
+        ("tests.trees.declaration.test_check_tasks:Problem", "the class Problem has no method execute"),
+    ],
+)
+def test_an_import_string_that_leads_to_no_code_is_told(target: str, what: str) -> None:
+    assert told(of_worker(execute=target)) == [("shop/w.execute", what)]
+
+
+# -- where it runs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [work_async, SimpleNamespace(execute=work_async), SimpleNamespace(arun=print)])
+@pytest.mark.parametrize("dispatch", ["pool", "thread"])
+def test_async_work_runs_on_the_loop_only(target: object, dispatch: str) -> None:
+    (problem,) = of_worker(execute=target, dispatch=dispatch)
+
+    assert problem.path == "shop/w.dispatch"
+    assert problem.what.startswith(f"{dispatch!r} cannot run what is async: ")
+
+
+def test_a_sync_execute_beside_async_hooks_would_run_on_the_loop() -> None:
+    (problem,) = check(shop(WorkerSpec(id="w", actor=MixedClerk)))
+
+    assert (problem.path, problem.what) == (
+        "shop/w.dispatch",
+        "a sync execute beside async on_start would run on the event loop",
+    )
+    assert check(shop(WorkerSpec(id="w", actor=MixedClerk, dispatch="loop"))) == []
+
+
+# -- who may have task fields -------------------------------------------------------------------------------
+
+
+def test_task_fields_of_a_worker_that_cannot_be_given_work_are_told_together() -> None:
+    hint = "Use execute=, or an actor class with a method execute, or leave it out."
+
+    assert check(shop(plain("mailer", capabilities=["mail"], timeout_s=3, breaker=None))) == [
+        Problem(
+            "shop/mailer.capabilities",
+            "'capabilities', 'timeout_s' and 'breaker' are for a worker that can be given work",
+            hint,
+        )
+    ]
+    assert check(shop(WorkerSpec(id="a", actor=Worker, output=int))) == [
+        Problem("shop/a.output", "'output' is for a worker that can be given work", hint)
+    ]
+
+
+def test_task_fields_of_a_supervisor_without_tasks_are_told() -> None:
+    assert told(check(shop(worker(), tasks=None, timeout_s=3))) == [
+        ("shop.timeout_s", "'timeout_s' is for a supervisor with tasks=")
+    ]
+
+
+def test_a_field_given_with_its_default_is_no_problem() -> None:
+    assert check(shop(plain("mailer", capabilities=[], timeout_s=None, type="tool"))) == []
+
+
+# -- whom they name -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["backup", "undo"])
+def test_a_named_one_must_be_a_sibling_that_can_be_given_work(field: str) -> None:
+    below = SupervisorSpec(id="below", children=[worker("deep")])
+
+    def named(name: str) -> list[tuple[str, str]]:
+        return told(check(shop(worker(**{field: name}), worker("search"), plain("mailer"), below)))
+
+    assert named("search") == []
+    assert named("w") == [(f"shop/w.{field}", "'w' is itself")]
+    assert named("deep") == [(f"shop/w.{field}", "'deep' is no sibling")]
+    assert named("mailer") == [(f"shop/w.{field}", "'mailer' cannot be given work")]
+    assert named("below") == [(f"shop/w.{field}", "'below' cannot be given work")]
+
+
+def test_a_name_that_is_nearly_right_is_corrected() -> None:
+    (problem,) = check(shop(worker(backup="serch"), worker("search")))
+
+    assert problem.hint == "Did you mean 'search'?"
+
+
+def test_a_sibling_whose_own_code_is_wrong_is_one_problem_and_not_two() -> None:
+    assert told(check(shop(worker(backup="b"), worker("b", execute="no_such_module:f")))) == [
+        ("shop/b.execute", "module 'no_such_module' not found")
+    ]
+
+
+def test_backups_that_go_round_in_a_circle_are_told_once() -> None:
+    tree = shop(worker("z", backup="b"), worker("c", backup="a"), worker("a", backup="b"), worker("b", backup="c"))
+
+    assert told(check(tree)) == [("shop/a.backup", "a > b > c > a go round in a circle")]
+
+
+def test_a_root_has_nobody_to_name() -> None:
+    assert told(check(shop(backup="other"))) == [("shop.backup", "'other' is no sibling")]
+
+
+def test_the_id_of_the_orchestrator_is_taken() -> None:
+    assert told(check(shop(worker("orchestrator")))) == [("shop/orchestrator", "the id 'orchestrator' is taken")]
+    assert check(shop(worker("orchestrator"), tasks=None)) == []
+
+
+def test_the_orchestrator_counts_as_a_child() -> None:
+    assert check(shop(worker(pool=2), max_children=3)) == []
+    assert told(check(shop(worker(pool=2), max_children=2))) == [
+        ("shop.max_children", "2 is less than the 2 children declared and the orchestrator")
+    ]
+
+
+# -- what their code must take ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        (work, "it cannot be called with (task, result, context)"),
+        ("tests.trees.declaration.test_check_tasks:work", "it cannot be called with (task, result, context)"),
+        ("tests.trees.declaration.test_check_tasks:NOT_CODE", "an int cannot be called"),
+        ("no_such_module:undo", "module 'no_such_module' not found"),
+    ],
+)
+def test_an_undo_takes_a_task_its_result_and_its_context(given: object, what: str) -> None:
+    assert told(of_worker(undo=given)) == [("shop/w.undo", what)]
+    assert told(check(shop(undo=given))) == [("shop.undo", what)]
+
+
+def test_an_estimate_that_is_called_takes_the_subtask() -> None:
+    assert told(of_worker(estimate=work)) == [("shop/w.estimate", "it cannot be called with the subtask alone")]
+
+
+def test_an_output_must_be_something_that_can_be_checked() -> None:
+    (problem,) = of_worker(output=Tool)
+
+    assert problem.path == "shop/w.output"
+    assert problem.what == "pydantic can check nothing against the class Tool (PydanticSchemaGenerationError)"
+
+
+# -- in a tree that runs ------------------------------------------------------------------------------------
+
+
+def among(*children: WorkerSpec, has_tasks: bool = True) -> Siblings:
+    specs: list[ChildSpec] = [build(child) for child in children]
+    return running(lambda: specs, has_tasks=has_tasks)
+
+
+def test_a_child_that_is_added_is_checked_against_those_that_are_there() -> None:
+    siblings = among(worker("a", backup="w"), plain("mailer"))
+
+    def added(**fields: Any) -> list[tuple[str, str]]:
+        return told(check(worker(**fields), "shop", 2, "never", siblings))
+
+    assert added() == []
+    assert added(undo="a") == []
+    assert added(backup="mailer") == [("shop/w.backup", "'mailer' cannot be given work")]
+    assert added(backup="x") == [("shop/w.backup", "'x' is no sibling")]
+    assert added(backup="a") == [("shop/w.backup", "w > a > w go round in a circle")]
+
+
+def test_those_that_are_there_are_looked_at_only_for_a_child_that_names_one() -> None:
+    def look() -> list[ChildSpec]:
+        raise AssertionError
+
+    siblings = running(look, has_tasks=True)
+
+    assert check(worker(), "shop", 2, "never", siblings) == []
+    with pytest.raises(AssertionError):
+        check(worker(backup="a"), "shop", 2, "never", siblings)
+
+
+def test_no_child_is_added_under_the_id_of_the_orchestrator() -> None:
+    one = worker("orchestrator")
+
+    assert told(check(one, "shop", 2, "never", among())) == [("shop/orchestrator", "the id 'orchestrator' is taken")]
+    assert check(one, "shop", 2, "never", among(has_tasks=False)) == []
+    assert check(one, "shop", 2, "never", NO_SIBLINGS) == []
+
+
+def test_a_team_is_not_added_on_level_three() -> None:
+    with pytest.raises(DepthError):
+        require_valid(SupervisorSpec(id="team", tasks=Tasks()), "shop/code", 3, "never", among())
+
+
+def test_a_tree_that_runs_checks_a_new_child_against_its_siblings() -> None:
+    with start(shop(worker("a", backup="b"), worker("b"), tasks=None)) as tree:
+        with pytest.raises(ConfigError) as caught:
+            tree.start_child("shop", worker(backup="x"))
+        tree.start_child("shop", worker(backup="a"))
+
+        assert told(list(caught.value.problems)) == [("shop/w.backup", "'x' is no sibling")]
+        assert [child.id for child in tree.which_children("shop")] == ["a", "b", "w"]

@@ -1,0 +1,110 @@
+"""The three levels: what may stand where, found while a spec is constructed and again before a child is added."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from actors.model.errors import ConfigError, DepthError, Problem
+from trees.declaration.specs import SupervisorSpec, WorkerSpec, check_depth
+
+
+def worker(name: str) -> WorkerSpec:
+    return WorkerSpec(id=name, run=print)
+
+
+def team(name: str, *children: WorkerSpec | SupervisorSpec) -> SupervisorSpec:
+    return SupervisorSpec(id=name, children=children)
+
+
+def problems_of(make: Callable[[], object]) -> tuple[Problem, ...]:
+    with pytest.raises(ConfigError) as caught:
+        make()
+    return caught.value.problems
+
+
+def test_three_levels_with_workers_on_the_third_are_accepted() -> None:
+    spec = team("shop", team("web", worker("lint")), worker("ledger"))
+
+    assert check_depth(spec) == []
+
+
+def test_a_worker_on_level_four_is_refused_with_path_and_level() -> None:
+    with pytest.raises(DepthError) as caught:
+        team("shop", team("web", team("react", worker("lint"))))
+
+    assert str(caught.value) == (
+        "shop/web/react/lint: level 4 of at most 3. "
+        "Each level adds a hop. Move 'lint' under 'web', or start a second tree."
+    )
+
+
+def test_an_empty_supervisor_on_level_three_is_refused_itself() -> None:
+    with pytest.raises(DepthError) as caught:
+        team("shop", team("web", team("react")))
+
+    assert str(caught.value) == (
+        "shop/web/react: a supervisor on level 3 of at most 3. "
+        "Its children would be on level 4. Move 'react' under 'shop', or start a second tree."
+    )
+
+
+def test_everything_that_is_too_deep_is_told_at_once() -> None:
+    react, vue = team("react", worker("lint"), worker("test")), team("vue")
+
+    problems = problems_of(lambda: team("shop", team("web", react, worker("ok")), team("app", vue)))
+
+    assert [problem.path for problem in problems] == ["shop/web/react/lint", "shop/web/react/test", "shop/app/vue"]
+
+
+def test_depth_and_other_problems_of_a_spec_come_together() -> None:
+    web = team("web", team("react", worker("lint")))
+
+    with pytest.raises(ConfigError) as caught:
+        SupervisorSpec(id="shop", max_restarts=-1, children=[web])
+
+    assert not isinstance(caught.value, DepthError)
+    assert [problem.path for problem in caught.value.problems] == ["shop.max_restarts", "shop/web/react/lint"]
+
+
+def test_a_supervisor_for_level_three_of_a_running_tree_is_refused() -> None:
+    (with_a_child,) = check_depth(team("react", worker("lint")), 3, "shop/web")
+    (empty,) = check_depth(team("react"), 3, "shop/web")
+
+    assert str(with_a_child) == (
+        "shop/web/react/lint: level 4 of at most 3. "
+        "Each level adds a hop. Move 'lint' under 'web', or start a second tree."
+    )
+    assert empty.path == "shop/web/react"
+
+
+def test_a_team_of_teams_for_level_two_or_three_of_a_running_tree_is_refused_in_full() -> None:
+    spec = team("react", team("ci", worker("lint")))
+
+    on_two = check_depth(spec, 2, "shop")
+    on_three = check_depth(spec, 3, "shop/web")
+
+    assert [(problem.path, problem.what) for problem in on_two] == [("shop/react/ci/lint", "level 4 of at most 3")]
+    assert [(problem.path, problem.what) for problem in on_three] == [
+        ("shop/web/react/ci", "level 4 of at most 3"),
+        ("shop/web/react/ci/lint", "level 5 of at most 3"),
+    ]
+
+
+def test_a_worker_fits_every_level_that_there_is() -> None:
+    assert [len(check_depth(worker("lint"), level, "shop/web/react")) for level in (2, 3, 4)] == [0, 0, 1]
+
+
+@pytest.mark.serial
+@pytest.mark.slow
+def test_a_wide_tree_of_three_levels_costs_in_proportion_to_its_specs() -> None:
+    began = time.thread_time()
+    teams = [team(f"t{n}", *(worker(f"w{m}") for m in range(100))) for n in range(1_000)]
+    declared = time.thread_time()
+    team("shop", *teams)
+    adopted = time.thread_time()
+
+    assert declared - began < 10
+    assert adopted - declared < 1  # 0.01 s when measured

@@ -1,0 +1,348 @@
+"""What a user may write in a declaration, and how each mistake is told while the spec is constructed."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import pickle
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from actors.model.errors import ConfigError, DepthError, Problem
+from actors.model.spec import Backoff as Record
+from actors.tasks.model.policy import Breaker
+from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
+
+
+def body(*_: object) -> None:
+    """A worker's life."""
+
+
+def worker(name: str, **fields: Any) -> WorkerSpec:
+    return WorkerSpec(id=name, run=body, **fields)
+
+
+def team(name: str, *children: WorkerSpec | SupervisorSpec) -> SupervisorSpec:
+    return SupervisorSpec(id=name, children=children)
+
+
+def problems_of(make: Callable[[], object]) -> tuple[Problem, ...]:
+    with pytest.raises(ConfigError) as caught:
+        make()
+    return caught.value.problems
+
+
+def problem_of(make: Callable[[], object]) -> Problem:
+    (problem,) = problems_of(make)
+    return problem
+
+
+# -- what is accepted ---------------------------------------------------------------------------------------
+
+
+ON_TASKS = {
+    "capabilities": frozenset(),
+    "timeout_s": None,
+    "idle_timeout_s": None,
+    "on_failure": None,
+    "breaker": Breaker(failure_threshold=5, window_s=60.0, cooldown_s=30.0),
+    "backup": None,
+    "undo": None,
+    "estimate": None,
+}
+ON_TASKS_OF_A_WORKER = {"type": "tool", "output": None, **ON_TASKS}
+ON_TASKS_OF_A_TEAM = {"tasks": None, **ON_TASKS}
+
+
+def test_a_worker_has_the_defaults_of_the_contract() -> None:
+    spec = WorkerSpec(id="ledger", run=body)
+
+    assert {name: getattr(spec, name) for name in WorkerSpec.model_fields} == {
+        "id": "ledger",
+        "actor": None,
+        "run": body,
+        "handle": None,
+        "execute": None,
+        "args": (),
+        "kwargs": {},
+        "restart": "permanent",
+        "shutdown": 5.0,
+        "significant": False,
+        "start_timeout_s": 30.0,
+        "backoff": None,
+        "on_exhausted": "escalate",
+        "pool": 1,
+        "dispatch": "auto",
+        "mailbox": Mailbox(capacity=None, overflow="block"),
+        "expected": (),
+        "crash_on_ask_error": False,
+        "description": "",
+    } | ON_TASKS_OF_A_WORKER
+
+
+def test_a_supervisor_has_the_defaults_of_the_contract() -> None:
+    spec = SupervisorSpec(id="shop")
+
+    assert {name: getattr(spec, name) for name in SupervisorSpec.model_fields} == {
+        "id": "shop",
+        "strategy": "one_for_one",
+        "max_restarts": 3,
+        "period_s": 5.0,
+        "auto_shutdown": "never",
+        "children": (),
+        "max_children": None,
+        "parallel_stop": False,
+        "restart": "permanent",
+        "shutdown": "infinity",
+        "significant": False,
+        "backoff": None,
+        "on_exhausted": "escalate",
+        "description": "",
+    } | ON_TASKS_OF_A_TEAM
+
+
+def test_a_backoff_has_the_defaults_of_the_record_that_it_becomes() -> None:
+    assert Backoff().model_dump() == {name: getattr(Record(), name) for name in Record.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("field", ["actor", "run", "handle"])
+def test_an_import_string_may_stand_for_any_code(field: str) -> None:
+    given: dict[str, Any] = {field: "shop.mail:Mailer"}
+
+    spec = WorkerSpec(id="mailer", **given)
+
+    assert getattr(spec, field) == "shop.mail:Mailer"
+
+
+def test_children_are_kept_as_a_tuple_of_the_very_same_specs() -> None:
+    first, second = worker("a"), worker("b")
+
+    specs = [SupervisorSpec(id="shop", children=[first, second]), SupervisorSpec(id="shop", children=(first, second))]
+
+    for spec in specs:
+        assert isinstance(spec.children, tuple)
+        assert spec.children[0] is first
+        assert spec.children[1] is second
+
+
+def test_a_dict_of_arguments_is_copied_but_its_values_are_not() -> None:
+    given = {"connection": object()}
+    spec = worker("ledger", kwargs=given)
+
+    given["more"] = object()
+
+    assert list(spec.kwargs) == ["connection"]
+    assert spec.kwargs["connection"] is given["connection"]
+
+
+# -- what is refused ----------------------------------------------------------------------------------------
+
+
+def test_a_missing_id_is_told() -> None:
+    nothing: dict[str, Any] = {}
+
+    problem = problem_of(lambda: SupervisorSpec(**nothing))
+
+    assert problem == Problem("SupervisorSpec.id", "is missing", "Every SupervisorSpec needs one.")
+
+
+def test_an_unknown_field_is_told_with_the_closest_known_one() -> None:
+    problem = problem_of(lambda: worker("ledger", restrat="transient"))
+
+    assert problem == Problem("ledger.restrat", "is no field of WorkerSpec", "Did you mean 'restart'?")
+
+
+def test_a_field_of_another_spec_is_told_as_such() -> None:
+    problem = problem_of(lambda: worker("ledger", max_restarts=3))
+
+    assert problem.hint == "It is a field of SupervisorSpec."
+
+
+def test_an_unknown_field_like_no_other_is_told_with_all_of_them() -> None:
+    problem = problem_of(lambda: Mailbox(zzz=1))  # type: ignore[call-arg]
+
+    assert problem.hint == "Its fields are capacity, overflow."
+
+
+@pytest.mark.parametrize("given", [{}, {"run": body, "handle": body}, {"actor": "a:B", "run": body, "handle": body}])
+def test_a_worker_takes_exactly_one_kind_of_work(given: dict[str, Any]) -> None:
+    problem = problem_of(lambda: WorkerSpec(id="ledger", **given))
+
+    assert problem.path == "ledger"
+    assert (
+        problem.what
+        == {
+            0: "declares no work",
+            2: "'run' and 'handle' together",
+            3: "'actor', 'run' and 'handle' together",
+        }[len(given)]
+    )
+    assert problem.hint == "Give exactly one of 'actor', 'run', 'handle' or 'execute'."
+
+
+def test_an_actor_given_as_an_object_is_refused_with_the_reason() -> None:
+    problem = problem_of(lambda: WorkerSpec(id="ledger", actor=object()))  # type: ignore[arg-type]
+
+    assert problem.path == "ledger.actor"
+    assert problem.what == "an object is no class"
+    assert "each restart makes a new object" in problem.hint
+
+
+@pytest.mark.parametrize("field", ["run", "handle"])
+def test_a_function_that_was_called_by_mistake_is_told_as_such(field: str) -> None:
+    async def poll() -> None: ...
+
+    called: Any = poll()
+    problem = problem_of(lambda: WorkerSpec(id="poller", **{field: called}))
+    called.close()
+
+    assert problem == Problem(
+        f"poller.{field}", "a coroutine cannot be called", "Give the function itself, without calling it."
+    )
+
+
+def test_all_problems_of_a_spec_are_told_at_once() -> None:
+    problems = problems_of(lambda: WorkerSpec(id="ledger", restart="x", pool=0, shutdown=-1, colour=1))  # type: ignore[arg-type, call-arg]
+
+    assert {problem.path for problem in problems} == {
+        "ledger.restart",
+        "ledger.pool",
+        "ledger.shutdown",
+        "ledger.colour",
+        "ledger",
+    }
+
+
+def test_each_wrong_child_is_told_with_its_place() -> None:
+    problems = problems_of(lambda: SupervisorSpec(id="shop", children=[worker("a"), "b", 3]))  # type: ignore[list-item]
+
+    assert [(problem.path, problem.what) for problem in problems] == [
+        ("shop.children[1]", "a str is no spec"),
+        ("shop.children[2]", "an int is no spec"),
+    ]
+
+
+def test_the_text_names_the_path_the_mistake_and_the_hint() -> None:
+    with pytest.raises(ConfigError) as one:
+        worker("ledger", restart="always")
+    with pytest.raises(ConfigError) as two:
+        worker("ledger", restart="always", pool=0)
+
+    assert str(one.value) == ("ledger.restart: 'always' is not accepted. Use 'permanent', 'transient' or 'temporary'.")
+    assert str(two.value).startswith("2 problems in the declaration:\n  ledger.restart: ")
+
+
+def test_a_mistake_in_an_inner_spec_comes_out_as_it_is() -> None:
+    problem = problem_of(lambda: SupervisorSpec(id="shop", children=[worker("ledger", mailbox=Mailbox(capacity=-1))]))
+
+    assert problem.path == "Mailbox.capacity"
+
+
+def test_a_dict_is_validated_by_the_same_rules_and_the_same_error() -> None:
+    problem = problem_of(lambda: WorkerSpec.model_validate({"id": "ledger", "run": body, "pool": 0}))
+
+    assert problem.path == "ledger.pool"
+
+
+def test_pydantics_error_is_not_even_the_context_of_ours() -> None:
+    with pytest.raises(ConfigError) as caught:
+        worker("ledger", restart={"token": "hunter2"})
+
+    assert not isinstance(caught.value, ValidationError)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("field", ["id", "args", "kwargs", "restart", "backoff", "expected", "description", "token"])
+@pytest.mark.parametrize("secret", [["hunter2"], {"password": "hunter2"}, "hunter2 " * 10])
+def test_no_text_shows_a_payload(field: str, secret: object) -> None:
+    if field == "args" and isinstance(secret, list):
+        secret = {"hunter2"}
+    if field in {"kwargs", "description"} and not isinstance(secret, list):
+        secret = ["hunter2"]
+    given: dict[str, Any] = {"id": "ledger", "run": body, field: secret}
+
+    with pytest.raises(ConfigError) as caught:
+        WorkerSpec(**given)
+
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in repr(caught.value)
+
+
+# -- frozen, shown, copied ----------------------------------------------------------------------------------
+
+
+def test_a_spec_cannot_be_changed() -> None:
+    spec = worker("ledger")
+
+    problem = problem_of(lambda: setattr(spec, "restart", "transient"))
+    problem_of(lambda: delattr(spec, "restart"))
+
+    assert problem.path == "ledger.restart"
+    assert "model_copy" in problem.hint
+    assert spec.restart == "permanent"
+
+
+def test_a_changed_copy_is_checked_like_a_new_spec() -> None:
+    spec = worker("ledger", kwargs={"a": 1})
+
+    copy = spec.model_copy(update={"id": "ledger2"})
+    problem = problem_of(lambda: spec.model_copy(update={"restart": "always"}))
+    deep = team("web", team("react", worker("lint")))
+
+    assert (copy.id, copy.run, copy.kwargs) == ("ledger2", body, {"a": 1})
+    assert spec.model_copy() == spec
+    assert problem.path == "ledger.restart"
+    with pytest.raises(DepthError):
+        team("shop").model_copy(update={"children": [deep]})
+
+
+def test_a_repr_shows_what_was_given_but_never_arguments() -> None:
+    spec = WorkerSpec(
+        id="ledger",
+        run=functools.partial(body, "hunter2"),
+        args=("hunter2",),
+        kwargs={"password": "hunter2"},
+        restart="transient",
+    )
+    parent = SupervisorSpec(id="shop", children=[spec])
+
+    assert repr(spec) == "WorkerSpec(id='ledger', run='functools:partial', restart='transient')"
+    assert repr(worker("a")) == f"WorkerSpec(id='a', run='{__name__}:body')"
+    assert repr(parent) == "SupervisorSpec(id='shop', children='1 declared')"
+    assert "hunter2" not in f"{spec} {parent} {spec!r}"
+
+
+def test_specs_and_their_errors_pickle() -> None:
+    spec = team("shop", WorkerSpec(id="ledger", run=body, kwargs={"a": 1}, mailbox=Mailbox(capacity=3)))
+    with pytest.raises(DepthError) as caught:
+        team("shop", team("web", team("react")))
+
+    assert pickle.loads(pickle.dumps(spec)) == spec  # noqa: S301 - our own bytes
+    assert pickle.loads(pickle.dumps(caught.value)).problems == caught.value.problems  # noqa: S301 - the same
+
+
+def test_every_field_is_explained_below_it() -> None:
+    for cls in (Backoff, Mailbox, WorkerSpec, SupervisorSpec):
+        source = inspect.getsource(cls)
+        for name in cls.model_fields:
+            assert re.search(rf'^    {name}: .*\n    """', source, re.MULTILINE), (cls, name)
+
+
+@pytest.mark.serial
+@pytest.mark.slow
+def test_a_hundred_thousand_workers_are_declared_in_seconds_and_adopted_at_once() -> None:
+    began = time.thread_time()
+    children = [WorkerSpec(id=f"w{n}", run=body, kwargs={"n": n}) for n in range(100_000)]
+    declared = time.thread_time()
+    spec = SupervisorSpec(id="shop", children=children)
+    adopted = time.thread_time()
+
+    assert spec.children[99_999] is children[99_999]
+    assert declared - began < 10  # 0.6 s when measured
+    assert adopted - declared < 1  # 0.01 s when measured

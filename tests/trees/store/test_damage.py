@@ -1,0 +1,249 @@
+"""Damage to one row is damage to one task: it is told, all others go on, and nothing stands still."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from actors.model.events import Event
+from actors.tasks.journal.fold import fold
+from actors.tasks.model import task_events
+from actors.tasks.model.store_events import JournalDamaged, OrderDamaged, StorePaused
+from actors.tasks.model.task import Plan
+from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.task_ids import BREAKER
+from tests.support.hardening import eventually
+from tests.support.stores import OWNER, PATIENCE_S, Heard, counted, ended, kept, opened, submitted
+from tests.trees.store.test_migrations import execute
+from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees.store import SqlStore
+
+PLAN = [Subtask("s", worker="w")]
+LARGE = "x" * 9_000
+
+
+def tree_of(work: Callable[[Any, Any], Any] = lambda *_: 1) -> SupervisorSpec:
+    return SupervisorSpec(
+        id=OWNER, tasks=Tasks(planner=StaticPlan(PLAN)), children=[WorkerSpec(id="w", execute=work, pool=2)]
+    )
+
+
+def begun(store: Any, name: str) -> None:
+    """A task that is not finished, with two records; the second has a value that is kept apart."""
+    store.create(name, OWNER, submitted(name))
+    plan = Plan([*PLAN, Subtask("t", instruction=LARGE, worker="w")])
+    store.append(name, task_events.Planned(OWNER, name, 2.5, plan))
+
+
+def done(store: Any, name: str) -> None:
+    begun(store, name)
+    store.append(name, ended(name))
+    store.finish(name)
+
+
+RECORDS = {
+    "no JSON": "UPDATE regrow_records SET body = '{{' WHERE {of} AND n = 1",
+    "no object": "UPDATE regrow_records SET body = '[1]' WHERE {of} AND n = 1",
+    "null": "UPDATE regrow_records SET body = 'null' WHERE {of} AND n = 0",
+    "fields of a wrong type": "UPDATE regrow_records SET body = '{{\"path\":7}}' WHERE {of} AND n = 0",
+    "a field too many": "UPDATE regrow_records SET body = replace(body, '{{', '{{\"odd\":1,') WHERE {of} AND n = 0",
+    "another kind": "UPDATE regrow_records SET kind = 'SubtaskStarted' WHERE {of} AND n = 1",
+    "a kind that reads and makes no sense": "UPDATE regrow_records SET kind = 'TaskPaused',"
+    ' body = \'{{"path":"p","task":"t","at":1.0}}\' WHERE {of} AND n = 0',
+    "of an unknown event": "UPDATE regrow_records SET kind = 'FromTomorrow' WHERE {of} AND n = 1",
+    "no event but a name of the module": "UPDATE regrow_records SET kind = 'Standing' WHERE {of} AND n = 1",
+    "the first one missing": "DELETE FROM regrow_records WHERE {of} AND n = 0",
+    "a gap": "UPDATE regrow_records SET n = 7 WHERE {of} AND n = 1",
+    "a subtask that is none": "INSERT INTO regrow_records (root, stream, n, kind, body) VALUES ('p', '{name}', 2,"
+    ' \'SubtaskQueued\', \'{{"path":"p","task":"t","at":1.0,"subtask":"ghost"}}\')',
+    "all lost": "DELETE FROM regrow_records WHERE {of}",
+    "its value lost": "UPDATE regrow_records SET large = 'gone' WHERE {of} AND n = 1",
+    "pieces of its value lost": "UPDATE regrow_records SET large = 'pieces' WHERE {of} AND n = 1",
+}
+"""What can have happened to the records of a task."""
+SQLITE_ONLY = {
+    "no text": "UPDATE regrow_records SET body = CAST(x'7bff00fe' AS TEXT) WHERE {of} AND n = 1",
+    "a number that is none": "UPDATE regrow_records SET n = 'one' WHERE {of} AND n = 1",
+}
+ORDERS = {
+    "no JSON": ("'d'", "'cancel'", "'not json'"),
+    "no object": ("'d'", "'cancel'", "'[1, 2]'"),
+    "an unknown kind": ("'good'", "'explode'", "'{}'"),
+    "no reason": ("'good'", "'cancel'", "'{}'"),
+    "an unknown answer": ("'good'", "'respond'", '\'{"escalation":"x","answer":"shrug","value":1}\''),
+    "an unknown task": ("'ghost'", "'cancel'", '\'{"reason":""}\''),
+    "deep": ("'d'", "'cancel'", "'" + "[" * 100_000 + "'"),
+}
+BREAKERS = {
+    "no JSON": "UPDATE regrow_records SET body = '{{' WHERE {of}",
+    "another kind": "UPDATE regrow_records SET kind = 'TaskFinished' WHERE {of}",
+    "lost": "DELETE FROM regrow_records WHERE {of}",
+}
+
+
+def cases(url: str) -> dict[str, str]:
+    return RECORDS | (SQLITE_ONLY if url.startswith("sqlite") else {})
+
+
+def damage(url: str, name: str, statement: str) -> None:
+    execute(url, statement.format(of=f"root = 'p' AND stream = '{name}'", name=name))
+
+
+def told(tree: Tree) -> list[Event]:
+    heard: list[Event] = []
+    tree.subscribe(heard.append)
+    return heard
+
+
+def damaged(heard: list[Event]) -> set[str]:
+    return {event.task for event in list(heard) if isinstance(event, JournalDamaged)}
+
+
+def test_journals_that_are_damaged_when_it_starts_are_told_and_all_others_go_on(store_url: str) -> None:
+    all_cases = list(cases(store_url).values())
+    store = opened(store_url)
+    for name in ("before", *(f"d{n}" for n in range(len(all_cases))), "after"):
+        begun(store, name)
+    kept(store)
+    store.close()
+    execute(store_url, "INSERT INTO regrow_large (root, hash, body, pieces) VALUES ('p', 'pieces', '', 2)")
+    for n, statement in enumerate(all_cases):
+        damage(store_url, f"d{n}", statement)
+
+    with closing(opened(store_url)) as store, start(tree_of(), store=store) as tree:
+        heard = told(tree)
+        for name in ("before", "after"):
+            assert tree.task(name).result(PATIENCE_S).results == {"s": 1, "t": 1}
+        assert tree.run("new", PATIENCE_S).results == {"s": 1}
+        wanted = {f"d{n}" for n in range(len(all_cases))}
+        eventually(lambda: damaged(heard) >= wanted - told_before(store))
+        assert not [event for event in heard if isinstance(event, StorePaused)]
+        for name in sorted(wanted):
+            with pytest.raises(StoreError):
+                _ = tree.task(name).status
+
+
+def told_before(store: Any) -> set[str]:
+    """Those whose records can be read and make no sense: their orchestrator told of them before anybody listened."""
+    return {name for name in store.owners() if name.startswith("d")}
+
+
+@pytest.mark.parametrize("name", [*RECORDS, *SQLITE_ONLY])
+def test_the_journal_of_a_finished_task_that_is_damaged_while_it_runs_is_refused_by_its_own_name(
+    name: str, store_url: str
+) -> None:
+    statement = cases(store_url).get(name)
+    if statement is None:
+        pytest.skip("only a file of SQLite takes that")
+    with closing(opened(store_url)) as store:
+        done(store, "d")
+        done(store, "other")
+        kept(store)
+        execute(store_url, "INSERT INTO regrow_large (root, hash, body, pieces) VALUES ('p', 'pieces', '', 2)")
+        damage(store_url, "d", statement.replace("'{name}', 2", "'{name}', 3"))
+
+        with pytest.raises(StoreError, match="'d'"):
+            fold("d", store.read("d"))
+        assert fold("other", store.read("other")).final == "succeeded"
+        store.create("new", OWNER, submitted("new"))
+        kept(store)
+
+
+def test_orders_that_are_none_are_told_and_taken_away_and_those_after_them_are_done(store_url: str) -> None:
+    gate = threading.Event()
+    with start(tree_of(lambda *_: gate.wait(PATIENCE_S)), store=store_url) as tree:
+        heard = told(tree)
+        good = tree.submit(Task("go", id="good"))
+        for task, kind, body in ORDERS.values():
+            values = f"'p', {task}, {kind}, {body}, 0"
+            execute(store_url, f"INSERT INTO regrow_orders (root, task, kind, body, at) VALUES ({values})")  # noqa: S608
+        look = SqlStore.look(store_url)
+        last = look.post_command(OWNER, "good", "cancel", {"reason": "enough"})
+        eventually(lambda: good.report is not None)
+        eventually(lambda: not any(look.is_waiting(OWNER, order) for order in range(last + 1)))
+        look.close()
+        gate.set()
+
+        assert tree.run("again", PATIENCE_S).results == {"s": True}
+    unread = [event for event in heard if isinstance(event, OrderDamaged)]
+    assert [event.task for event in unread] == ["d", "d", "d"]
+
+
+def test_orders_that_lie_there_when_it_starts_do_no_harm_either(store_url: str) -> None:
+    opened(store_url).close()
+    for task, kind, body in ORDERS.values():
+        values = f"'p', {task}, {kind}, {body}, 0"
+        execute(store_url, f"INSERT INTO regrow_orders (root, task, kind, body, at) VALUES ({values})")  # noqa: S608
+    with start(tree_of(), store=store_url) as tree:
+        assert tree.run("go", PATIENCE_S).results == {"s": 1}
+        look = SqlStore.look(store_url)
+        eventually(lambda: not any(look.is_waiting(OWNER, order) for order in range(10)))
+        look.close()
+
+
+@pytest.mark.parametrize("name", BREAKERS)
+def test_what_is_kept_of_a_breaker_may_be_damaged_and_it_begins_anew(name: str, store_url: str) -> None:
+    store = opened(store_url)
+    store.replace(f"{BREAKER}p/w", OWNER, counted(3))
+    begun(store, "t")
+    kept(store)
+    store.close()
+    damage(store_url, f"{BREAKER}p/w", BREAKERS[name])
+
+    store = opened(store_url)
+    store.listener = heard = Heard()
+    assert heard.wait_for(JournalDamaged).task == f"{BREAKER}p/w"
+    store.close()
+    with start(tree_of(), store=store_url) as tree:
+        assert tree.task("t").result(PATIENCE_S).results == {"s": 1, "t": 1}
+
+
+def test_a_row_under_the_number_of_the_next_record_is_replaced_by_that(store_url: str) -> None:
+    store = opened(store_url)
+    begun(store, "t")
+    kept(store)
+    execute(store_url, "INSERT INTO regrow_records (root, stream, n, kind, body) VALUES ('p', 't', 2, 'Odd', 'odd')")
+    store.append("t", ended("t"))
+    kept(store)
+    store.close()
+
+    store = opened(store_url)
+    assert store.read("t")[-1] == ended("t")
+    store.close()
+
+
+LOST = {"token": "DELETE FROM regrow_tokens", "another": "UPDATE regrow_tokens SET token = token + 5"}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_token_that_is_gone_or_another_is_the_end_of_the_tree_and_everybody_hears_it(
+    name: str, store_url: str
+) -> None:
+    gate = threading.Event()
+    tree = start(tree_of(lambda *_: gate.wait(PATIENCE_S)), store=store_url)
+    waiting = tree.submit("go")
+    execute(store_url, LOST[name])
+
+    with pytest.raises(StoreError):
+        tree.wait(PATIENCE_S)
+    gate.set()
+    assert waiting._done.wait(PATIENCE_S)
+    assert not waiting._done.succeeded
+    with start(tree_of(), store=store_url) as again:  # the next one takes a token that is larger than either
+        assert again.run("go", PATIENCE_S).results == {"s": 1}
+
+
+def test_the_row_of_the_lease_may_be_missing_when_it_starts(store_url: str) -> None:
+    opened(store_url).close()
+    first = opened(store_url)
+    token = first.token
+    first.close()
+    execute(store_url, "DELETE FROM regrow_leases")
+
+    second = opened(store_url)
+    assert second.token > token  # whoever remembers an older one is still refused
+    second.close()

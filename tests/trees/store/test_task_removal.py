@@ -1,0 +1,210 @@
+"""A task is taken out of its store: one that has ended, or is damaged; never one that goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import closing
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, func, select
+
+from actors.tasks.model.task_errors import UnknownTaskError
+from tests.support.hardening import eventually
+from tests.support.stores import OWNER, PATIENCE_S, kept, opened, submitted, succeeded
+from tests.trees.store.test_damage import RECORDS, begun, damage, done, tree_of
+from tests.trees.store.test_migrations import execute
+from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from trees.command.store_client import StoreClient, StoreClientError
+from trees.host.task_removal import NotRemovableError
+from trees.store import Keep, record_reader
+from trees.store.batches import Batch, Change, ChangeKind
+from trees.store.database import Database
+from trees.store.schema import metadata, records, streams
+
+
+def rows_of(url: str, name: str) -> int:
+    """How many rows there are of a task."""
+    database = Database(url)
+    with closing(database), database.reading() as connection:
+        counts = [
+            connection.execute(select(func.count()).where(column == name)).scalar_one()
+            for column in (streams.c.id, records.c.stream)
+        ]
+        return sum(counts)
+
+
+# -- by the tree ---------------------------------------------------------------------------------------------
+
+
+def test_whatever_has_damaged_a_task_it_is_removed_and_its_id_may_be_used_again(store_url: str) -> None:
+    names = {f"d{n}": statement for n, statement in enumerate(RECORDS.values())}
+    with closing(opened(store_url)) as store:
+        for name in [*names, "good"]:
+            begun(store, name)
+        kept(store)
+    execute(store_url, "INSERT INTO regrow_large (root, hash, body, pieces) VALUES ('p', 'pieces', '', 2)")
+    for name, statement in names.items():
+        damage(store_url, name, statement)
+
+    with start(tree_of(), store=store_url) as tree:
+        tree.task("good").result(PATIENCE_S)
+        for name in names:
+            tree.remove_task(name)
+            assert rows_of(store_url, name) == 0
+            with pytest.raises(UnknownTaskError):
+                tree.task(name)
+        assert tree.run(Task("do it", id="d0"), PATIENCE_S).results == {"s": 1}
+        assert [handle.id for handle in tree.tasks()] == ["good", "d0"]
+    with start(tree_of(), store=store_url) as tree:
+        assert {handle.id for handle in tree.tasks("succeeded")} == {"good", "d0"}
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
+def test_what_has_ended_is_removed_and_what_goes_on_is_not(durable: bool, store_url: str) -> None:
+    gate = threading.Event()
+
+    def work(_: Any, context: Any) -> str:
+        if context.goal == "wait":
+            gate.wait(PATIENCE_S)
+        return "x" * 20_000
+
+    with start(tree_of(work), store=store_url if durable else None) as tree:
+        for name in ("a", "b"):
+            tree.run(Task("go", id=name), PATIENCE_S)
+        tree.submit(Task("wait", id="w"))
+        with pytest.raises(NotRemovableError, match=r"task w cannot be removed: it has not ended\. Cancel it first"):
+            tree.remove_task("w")
+        with pytest.raises(UnknownTaskError):
+            tree.remove_task("ghost")
+
+        tree.remove_task("a")
+
+        assert [handle.id for handle in tree.tasks()] == ["b", "w"]
+        gate.set()
+        tree.task("w").result(PATIENCE_S)
+        report = tree.task("b").report
+        assert report is not None  # what both had was kept once, and is still there
+        assert len(report.results["s"]) == 20_000
+        asyncio.run(tree.aremove_task("w"))
+        assert [handle.id for handle in tree.tasks()] == ["b"]
+
+
+def test_a_part_goes_with_the_whole_and_not_alone(store_url: str) -> None:
+    team = SupervisorSpec(
+        id="team",
+        tasks=Tasks(planner=StaticPlan([Subtask("x", worker="w")])),
+        children=[WorkerSpec(id="w", execute=lambda *_: 1)],
+    )
+    spec = SupervisorSpec(id=OWNER, tasks=Tasks(planner=StaticPlan([Subtask("t", worker="team")])), children=[team])
+    with start(spec, store=store_url) as tree:
+        tree.run(Task("go", id="whole"), PATIENCE_S)
+        (part,) = (each.id for each in tree.tasks() if each.id != "whole")
+        with pytest.raises(NotRemovableError, match="it is a part of task whole"):
+            tree.remove_task(part)
+
+        tree.remove_task("whole")
+
+        assert tree.tasks() == []
+        assert rows_of(store_url, part) == 0
+
+
+def test_what_is_written_before_and_after_a_removal_in_one_go_is_in_that_order() -> None:
+    engine = create_engine("sqlite://")
+    changes = [
+        Change(ChangeKind.CREATED, "t", number=1, owner=OWNER, record=submitted("t")),
+        Change(ChangeKind.ADDED, "t", number=1, record=succeeded("t", "old")),
+        Change(ChangeKind.CREATED, "other", number=2, owner=OWNER, record=submitted("other")),
+        Change(ChangeKind.FINISHED, "t", at=1.0),
+        Change(ChangeKind.REMOVED, "t"),
+        Change(ChangeKind.CREATED, "t", number=3, owner=OWNER, record=submitted("t")),
+    ]
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+        left, sizes = changes, []
+        while left:
+            batch = Batch("p", {"t"} if len(left) == 2 else ())  # a stream that takes no more can be removed, too
+            batch.fill(left)
+            batch.write(connection)
+            batch.write(connection)  # whoever does not know whether it was written writes it again
+            sizes.append(batch.size)
+            left = left[batch.size :]
+        found = {each.id: (each.seq, each.records) for each in record_reader.unfinished(connection, "p")}
+    engine.dispose()
+
+    assert sizes == [5, 1]
+    assert found == {"other": (2, [submitted("other")]), "t": (3, [submitted("t")])}
+
+
+# -- from outside --------------------------------------------------------------------------------------------
+
+
+def test_from_outside_a_task_is_removed_by_its_tree(store_url: str) -> None:
+    hold = threading.Event()
+    with closing(opened(store_url)) as store:
+        for name in ("lost", "gap", "ended"):
+            (done if name == "ended" else begun)(store, name)
+        kept(store)
+    damage(store_url, "lost", RECORDS["all lost"])
+    damage(store_url, "gap", RECORDS["a gap"])
+
+    with StoreClient(store_url) as outside:
+        assert outside.remove("lost", None, 0.0).startswith("task lost: no tree has taken this yet")
+        with start(tree_of(lambda *_: hold.wait(PATIENCE_S)), store=store_url) as tree:
+            eventually(lambda: rows_of(store_url, "lost") == 0)
+            assert outside.remove("gap", None, PATIENCE_S) == "task gap: removed"
+            assert outside.remove("ended", "p", PATIENCE_S) == "task ended: removed"
+            tree.submit(Task("go", id="going"))
+            with pytest.raises(StoreClientError, match="has not ended, and is not damaged"):
+                outside.remove("going", None, PATIENCE_S)
+            with pytest.raises(StoreClientError, match="is not in this store"):
+                outside.remove("gap", None, PATIENCE_S)
+            hold.set()
+            tree.task("going").result(PATIENCE_S)
+
+
+# -- what is found without the database ----------------------------------------------------------------------
+
+
+def test_a_task_is_found_without_a_query_and_awaited_without_one_on_the_loop(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start(tree_of(), store=store_url) as tree:
+        tree.run(Task("go", id="old"), PATIENCE_S)
+    readers: list[threading.Thread] = []
+    reading = Database.reading
+
+    def noted(self: Database) -> Any:
+        readers.append(threading.current_thread())
+        return reading(self)
+
+    with start(tree_of(), store=store_url) as tree:
+        monkeypatch.setattr(Database, "reading", noted)
+        session = [each for each in readers if each is threading.current_thread()]
+
+        async def look() -> Any:
+            handle = tree.task("old")
+            with pytest.raises(UnknownTaskError):
+                tree.task("ghost")
+            report = await handle
+            assert handle.report is report
+            return report
+
+        report = asyncio.run(look())
+        here = [each for each in readers if each is threading.current_thread()]
+
+    assert report.results == {"s": 1}
+    assert here == session == []
+
+
+def test_tasks_lists_what_the_store_has_and_a_name_like_another_makes_no_part(store_url: str) -> None:
+    with start(tree_of(), store=store_url, keep=Keep(age_s=None, count=3)) as tree:
+        names = ["acme", *(f"acme:{n}" for n in range(6))]
+        for name in names:
+            tree.run(Task("go", id=name), PATIENCE_S)
+
+        eventually(lambda: [handle.id for handle in tree.tasks()] == names[-3:])
+        with pytest.raises(UnknownTaskError):
+            tree.task("acme")
+        assert tree.submit(Task("go", id="acme")).result(PATIENCE_S).results == {"s": 1}

@@ -1,0 +1,229 @@
+"""Tasks in the dump of their tree, and what looking costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import threading
+from typing import Any
+
+from actors import Failed
+from actors.testing import Hang, settle
+from tests.support.crew import LONG_S, Record, meanwhile, running
+from tests.support.sizes import size
+from tests.support.task_crew import GOAL, done, holding, idle, submitted, team
+from tests.support.working import work_s
+from trees import (
+    Retry,
+    StaticPlan,
+    Subtask,
+    SubtaskQueued,
+    SupervisorSpec,
+    Tasks,
+    WorkerSpec,
+)
+from trees.views.snapshot import TreeSnapshot
+from trees.views.tree_text import render
+
+# -- in the dump of the tree -------------------------------------------------------------------------------
+
+
+def test_the_dump_of_a_tree_shows_its_tasks_under_their_supervisor_and_forgets_them_when_they_end() -> None:
+    subtasks = (
+        Subtask("a", worker="w"),
+        Subtask("b", worker="slow", depends_on=["a"]),
+        Subtask("c", worker="w", depends_on=["b"]),
+    )
+    with Hang() as hang, running(team(*subtasks, workers={"w": done, "slow": holding(hang)})) as tree:
+        settle(tree)
+        before = tree.dump()
+        task = submitted(tree)
+        hang.wait_until_entered()
+        idle(tree)
+        during, verbose = tree.dump(), tree.dump(verbose=True)
+        hang.release()
+        task.result(LONG_S)
+        settle(tree)
+        after = tree.dump()
+
+    assert during == (
+        "shop                one_for_one   running   restarts 0/3 in 5 s\n"
+        "│  ◦ task t1                      running   succeeded 1, running 1, pending 1\n"
+        "│    ◦ b            slow          running\n"
+        "├─ orchestrator     permanent     running   incarnation 1\n"
+        "├─ w                permanent     running   incarnation 1   parks after restarts 0/3 in 5 s\n"
+        "└─ slow             permanent     running   incarnation 1   parks after restarts 0/3 in 5 s"
+    )
+    assert re.search(r"◦ b +slow +running   40 % reading the \\x1b\[31mfile   for \d+\.\d s\n", verbose)
+    assert "task" not in before
+    assert after == before.replace("restarts 0/3 in 5 s\n", "restarts 0/3 in 5 s   tasks finished 1\n", 1)
+    assert GOAL not in during + verbose + after
+
+
+def test_a_dump_shows_five_tasks_and_ten_subtasks_and_counts_the_others() -> None:
+    subtasks = [Subtask(f"s{number}", worker="slow") for number in range(12)]
+    with Hang() as hang:
+        slow = WorkerSpec(id="slow", execute=holding(hang), pool=12)
+        with running(team(*subtasks, workers={"slow": slow}, max_parallel=12)) as tree:
+            record = Record(tree)
+            for number in range(1, 10):
+                submitted(tree, f"t{number}")
+            for _ in range(12):
+                hang.wait_until_entered()
+            record.wait_for(SubtaskQueued, count=9 * 12)
+            idle(tree)
+            lines, shown = tree.dump().splitlines(), tree.snapshot()
+            drawn = render(shown).splitlines()
+            hang.release()
+
+    assert [line.split()[3] for line in lines if "task t" in line] == ["t1", "t2", "t3", "t4", "t5"]
+    assert sum("◦ s" in line for line in lines) == 10
+    assert lines[12] == "│    ... and 2 more"
+    assert lines[17] == "│  ... and 4 more"
+    assert lines[13].split(" task ")[1].split() == ["t2", "running", "queued", "12"]
+    assert drawn == lines
+    assert len(shown.top.tasks or ()) == 9  # type: ignore[union-attr]
+
+
+def test_a_snapshot_has_every_task_and_survives_the_way_through_json_without_a_goal() -> None:
+    with Hang() as hang, running(team(Subtask("a", worker="w"), workers={"w": holding(hang)})) as tree:
+        submitted(tree)
+        hang.wait_until_entered()
+        snapshot = tree.snapshot()
+        text = tree.dump(format="json")
+        graph = tree.dump(format="mermaid")
+        hang.release()
+
+    assert TreeSnapshot.model_validate_json(snapshot.model_dump_json()) == snapshot
+    assert json.loads(text)["top"]["tasks"][0]["counts"] == {"running": 1}
+    assert json.loads(text)["top"]["tasks"][0]["subtasks"][0]["progress"] == 0.4
+    assert GOAL not in text + graph
+    assert "t1" not in graph
+
+
+def test_a_supervisor_without_tasks_knows_nothing_of_them() -> None:
+    with running(SupervisorSpec(id="shop", children=[])) as tree:
+        top = tree.snapshot().top
+
+    assert top.kind == "supervisor"
+    assert (top.tasks, top.tasks_unfinished, top.tasks_finished) == (None, None, None)
+
+
+def test_a_team_shows_its_part_of_the_task_under_its_own_line() -> None:
+    with Hang() as hang:
+        inner = SupervisorSpec(
+            id="team",
+            tasks=Tasks(planner=StaticPlan([Subtask("deep", worker="slow")])),
+            children=[WorkerSpec(id="slow", execute=holding(hang))],
+        )
+        with running(team(Subtask("part", worker="team"), workers={"team": inner})) as tree:
+            task = submitted(tree)
+            hang.wait_until_entered()
+            lines = tree.dump().splitlines()
+            hang.release()
+            task.result(LONG_S)
+            settle(tree)
+            after = tree.dump()
+
+    assert next(line.split()[1:3] for line in lines if "task" in line) == ["◦", "task"]
+    assert re.search(r"^│    ◦ part +team +running$", "\n".join(lines), re.MULTILINE)
+    assert re.search(r"^   │    ◦ deep +slow +running$", "\n".join(lines), re.MULTILINE)
+    assert after.count("tasks finished 1") == 2
+
+
+def test_an_orchestrator_that_is_down_or_comes_back_still_shows_its_tasks() -> None:
+    with Hang() as hang, running(team(Subtask("a", worker="w"), workers={"w": holding(hang)})) as tree:
+        task = submitted(tree)
+        hang.wait_until_entered()
+        tree.terminate_child("shop/orchestrator")
+        down, run = tree.dump(), task.dump()
+        tree.restart_child("shop/orchestrator")
+        hang.release()
+        report = task.result(LONG_S)
+
+    assert re.search(r"├─ orchestrator +permanent +stopped", down)
+    assert re.search(r"│    ◦ a +w +running", down)
+    assert re.search(r"└─ a +w +running", run)
+    assert report.status == "succeeded"
+
+
+def test_a_tree_that_is_down_still_shows_what_was_not_finished() -> None:
+    with Hang() as hang, running(team(Subtask("a", worker="w"), workers={"w": holding(hang)})) as tree:
+        task = submitted(tree)
+        hang.wait_until_entered()
+        tree.stop()
+        text, run = tree.dump(), task.dump()
+
+    assert "◦ task t1" in text
+    assert run.startswith("task t1 ")
+
+
+MANY = size(10_000, 2_000)
+
+# -- under load --------------------------------------------------------------------------------------------
+
+
+def test_thousands_of_finished_tasks_do_not_slow_a_dump() -> None:
+    with running(team(Subtask("a", worker="w"), workers={"w": done})) as tree:
+        report = submitted(tree).result(LONG_S)
+        before = work_s(tree.dump, times=7)
+        desk = tree._system.services["tasks"].desks["shop"]
+        for number in range(MANY):
+            desk.keep(dataclasses.replace(report, task_id=f"old{number}"))
+        after = work_s(tree.dump, times=7)
+        text = tree.dump()
+
+    assert f"tasks finished {MANY + 1}" in text
+    assert after < 3 * before + 0.002
+
+
+def test_thousands_of_unfinished_tasks_are_five_and_a_number() -> None:
+    with Hang() as hang, running(team(Subtask("a", worker="slow"), workers={"slow": holding(hang)})) as tree:
+        last = threading.Event()
+        tree.subscribe(
+            lambda event: last.set() if getattr(event, "subtask", None) and event.task == f"t{MANY - 1}" else None
+        )  # type: ignore[attr-defined]
+        for number in range(MANY):
+            submitted(tree, f"t{number}")
+        assert last.wait(LONG_S)
+        text = tree.dump()
+        took = work_s(tree.dump)
+        tree.stop()
+
+    assert f"│  ... and {MANY - 5:,} more\n" in text
+    assert len(text.splitlines()) == 10
+    assert took < 1.0
+
+
+def test_dumps_while_everything_changes_raise_nothing() -> None:
+    def run() -> None:
+        for number in range(60):
+            submitted(tree, f"t{number}").result(LONG_S)
+
+    async def asks(_: object, context: Any) -> Any:
+        return await context.ask("w", f"for {context.attempt}")
+
+    calls = iter(range(10_000))
+
+    def flaky(_: object, __: object) -> int:
+        if next(calls) % 3 == 0:
+            raise Failed("now and then")
+        return 1
+
+    subtasks = [Subtask(f"s{number}", worker=("asks", "w", "flaky")[number % 3]) for number in range(9)]
+    workers: dict[str, Any] = {"asks": asks, "w": done, "flaky": WorkerSpec(id="flaky", execute=flaky, breaker=None)}
+    with running(team(*subtasks, workers=workers, on_failure=[Retry(max_attempts=5, initial_s=0.0)])) as tree:
+        dumps = 0
+        with meanwhile(run) as done_with:
+            while not done_with.done():
+                for task in tree.tasks("running"):
+                    assert task.dump().startswith(f"task {task.id} ")
+                    assert task.dump("mermaid").startswith("graph TD")
+                    assert json.loads(task.dump("json"))["task_id"] == task.id
+                tree.dump(verbose=True)
+                tree.snapshot()
+                dumps += 1
+        done_with.result(LONG_S)
+
+    assert dumps > 1

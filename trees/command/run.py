@@ -1,0 +1,220 @@
+"""``regrow run``: a tree from its start to its end, in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TextIO
+
+from actors.concurrency.thread_state import in_background
+from actors.messaging.reply import Reply
+from actors.model.errors import ActorsError, RestartLimitError
+from actors.model.events import (
+    ChildAbandoned,
+    ChildExited,
+    ChildParked,
+    ChildRestarting,
+    ChildStopAbnormal,
+    Event,
+    SupervisorGaveUp,
+)
+from actors.runtime.event_log import ErrorsInLog
+from actors.tasks.model.store_events import JournalDamaged, StorePaused, StoreResumed, TaskStranded
+from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.task_events import (
+    BreakerOpened,
+    EscalationRaised,
+    Planned,
+    SubtaskFailed,
+    SubtaskRetrying,
+    TaskEvent,
+    TaskFinished,
+)
+from trees.command.live_view import LiveView
+from trees.command.resume import StoreChoice, announce, finish
+from trees.command.target import Program
+from trees.host.start import start
+from trees.host.tree import Tree
+
+OK, NOT_STARTED, GAVE_UP, MAIN_RAISED, STORE_LOST, KILLED = 0, 1, 3, 4, 5, 130
+FLUSH_S = 1.0
+"""How long the end waits for the last lines of the events."""
+
+
+class Runner:
+    """Runs one program once.
+
+    Args:
+        program: what.
+        keeping: where its tasks are kept.
+        resume: go on with what an earlier run has left, and submit nothing anew.
+        log_errors: as ``start``.
+    """
+
+    def __init__(
+        self, program: Program, keeping: StoreChoice, *, resume: bool = False, log_errors: ErrorsInLog = "text"
+    ) -> None:
+        self._program = program
+        self._keeping = keeping
+        self._resume = resume
+        self._log_errors = log_errors
+        self._interruptible = False
+
+    def run(self) -> int:
+        """Start it, show it, end it, print its dump; the exit code."""
+        # SIGTERM is what a service manager sends: the same clean end as Ctrl-C.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            tree = start(
+                self._program.spec,
+                console=hasattr(os, "getuid"),
+                store=self._keeping.url,
+                durability=self._keeping.durability,
+                log_errors=self._log_errors,
+            )
+        except ActorsError as error:
+            if error.__cause__ is not None and not isinstance(error, StoreError):
+                traceback.print_exception(error.__cause__)
+            _say(str(error), sys.stderr)
+            return NOT_STARTED
+        except KeyboardInterrupt:
+            _say(f"{self._program.spec.id}: interrupted while it started; what was up is stopped.")
+            return OK
+        try:
+            tree.dump_on_signal()
+            tree._system.ended.when_done(lambda: self._gave_up(tree))  # noqa: SLF001 - its own package
+            with _showing(tree, self._keeping.said):
+                if not self._resume:
+                    announce(tree, _say)
+                code = self._main(tree)
+        except KeyboardInterrupt:
+            code = OK
+        return self._end(tree, code)
+
+    def _end(self, tree: Tree, code: int) -> int:
+        """Stop what still runs, and print what there was."""
+        dump = tree.dump()
+        try:
+            if tree.is_alive:
+                _say(f"{tree.spec.id}: stopping")
+            # Not in this thread: Ctrl-C may interrupt it anywhere, so also half-way through waking a supervisor.
+            stopped = Reply()
+            in_background(f"{tree.spec.id}-stop", lambda: (tree.stop(), stopped.complete()))
+            stopped.wait(None)
+        except KeyboardInterrupt:
+            tree.stop(timeout=0.0)
+            code = KILLED
+        _say(f"\n{dump}")
+        cause = tree._system.cause  # noqa: SLF001
+        return code if cause is None else GAVE_UP if isinstance(cause, RestartLimitError) else STORE_LOST
+
+    def _main(self, tree: Tree) -> int:
+        """Do what is to be done with the tree, or wait for its end."""
+        main = self._program.resume if self._resume else self._program.main
+        if main is None and not self._resume:
+            try:
+                tree.wait()
+            except ActorsError as error:
+                _say(str(error), sys.stderr)
+            return OK
+        self._interruptible = True
+        try:
+            if main is None:
+                return OK if finish(tree, _say) else MAIN_RAISED
+            outcome = main(tree)
+            if inspect.iscoroutine(outcome):
+                asyncio.run(outcome)
+        except KeyboardInterrupt:
+            raise
+        except SystemExit as error:
+            return error.code if isinstance(error.code, int) else OK if error.code is None else MAIN_RAISED
+        except BaseException:  # noqa: BLE001 - whatever it is, the tree is ended in order and its dump printed
+            traceback.print_exc()
+            return MAIN_RAISED
+        finally:
+            self._interruptible = False
+        return OK
+
+    def _gave_up(self, tree: Tree) -> None:
+        """A main that waits for something else would not notice that its tree is gone."""
+        if self._interruptible and tree._system.cause is not None:  # noqa: SLF001
+            _say(str(tree._system.cause), sys.stderr)  # noqa: SLF001
+            os.kill(os.getpid(), signal.SIGTERM)  # not SIGINT: a job in the background of a shell is deaf to it
+
+
+@contextmanager
+def _showing(tree: Tree, said: str) -> Iterator[None]:
+    """A live view on a terminal; plain lines anywhere else."""
+    children = len(tree._system.children) - 1  # noqa: SLF001
+    _say(f"{tree.spec.id}: up, {children} children. Ctrl-C ends it; 'regrow dump --pid {os.getpid()}' looks at it.")
+    if said:
+        _say(said)
+    live = sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    view: AbstractContextManager[object] = LiveView(tree) if live else nullcontext()
+    unsubscribe = tree.subscribe(_tell) if not live else None
+    try:
+        with view:
+            yield
+    finally:
+        if unsubscribe is not None:
+            tree._system.bus.flush(FLUSH_S)  # noqa: SLF001
+            unsubscribe()
+
+
+def _tell(event: Event) -> None:
+    """One line for what somebody should know."""
+    if isinstance(event, ChildExited) and not event.reason.clean:
+        how = type(event.error).__name__ if event.error is not None else event.detail
+        _say(f"{event.path}: {event.reason} {how}".rstrip())
+    elif isinstance(event, ChildRestarting):
+        delay = f" in {event.delay_s:.1f} s" if event.delay_s else ""
+        _say(f"{event.path}: restart {event.attempt} in a row{delay}")
+    elif isinstance(event, (ChildStopAbnormal, ChildParked, ChildAbandoned, SupervisorGaveUp)):
+        _say(f"{event.path}: {_WORDS[type(event)]}")
+    elif isinstance(event, StorePaused):
+        _say(f"{event.path}: paused, nothing new begins: {event.error}")
+    elif isinstance(event, StoreResumed):
+        _say(f"{event.path}: goes on, its store can be written again, after {event.after_s:.1f} s")
+    elif isinstance(event, TaskStranded):
+        _say(f"{event.path}: is not in this tree; task {event.task} waits until it is")
+    elif isinstance(event, JournalDamaged):
+        _say(f"{event.path}: the journal of task {event.task} cannot be read; nothing of it happens")
+    elif isinstance(event, BreakerOpened):
+        _say(f"{event.path}: its breaker has opened, it gets no work")
+    elif isinstance(event, TaskEvent) and (said := _said_of_task(event)):
+        _say(f"{event.path}: task {event.task}{said}")
+
+
+def _said_of_task(event: TaskEvent) -> str:
+    """Text of a line on it; none where no one need know. Ids only: the rest may be private."""
+    if isinstance(event, Planned):
+        return f": planned, subtasks {len(event.plan.subtasks)}"
+    if isinstance(event, SubtaskRetrying):
+        wait_s = max(0.0, event.due - event.at)
+        return f", subtask {event.subtask}: attempt {event.attempt}: {event.kind}, next in {wait_s:.1f} s"
+    if isinstance(event, SubtaskFailed):
+        return f", subtask {event.subtask}: failed ({event.kind})"
+    if isinstance(event, EscalationRaised):
+        return f", subtask {event.subtask}: asks a person, escalation {event.escalation}"
+    if isinstance(event, TaskFinished):
+        return f": {event.status}" + (", best effort" if event.best_effort else "")
+    return ""
+
+
+_WORDS: dict[type[Event], str] = {
+    ChildStopAbnormal: "did not stop as it should",
+    ChildParked: "parked",
+    ChildAbandoned: "abandoned: it did not stop in time",
+    SupervisorGaveUp: "gave up",
+}
+
+
+def _say(text: str, file: TextIO | None = None) -> None:
+    # In one piece, else what the program prints at the same time could come before the end of the line.
+    print(f"{text}\n", end="", file=file, flush=True)

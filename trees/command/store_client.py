@@ -1,0 +1,209 @@
+"""The tasks of a store, for somebody who is not the process of their tree: what ``regrow tasks`` does.
+
+Comes in: the URL of a store, and what is wanted. Goes out: what is there (read, and nothing else), and orders to the
+tree: these are put into the store, where a tree that runs finds them within a second, and one that is down when it is
+started again. Whether an order was carried out is read from the store as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from actors.messaging.reply import Reply
+from actors.model.clock import monotonic
+from actors.tasks.journal.subtask_state import Escalation
+from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired
+from actors.validation.validation_messages import PlacedError, nearest
+from trees.host.store_binding import CANCEL, REMOVE, RESPOND
+from trees.views.task_views import TaskView
+
+if TYPE_CHECKING:
+    from trees.store.reader import StoredTask
+
+LOOK_S: Final = 0.1
+"""How often somebody who waits for a tree looks."""
+
+
+class StoreClientError(PlacedError):
+    """Raised where there is no such task or question, or it cannot be done any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskListing:
+    """Contents of a store."""
+
+    tasks: list[TaskView]
+    """With the teams' parts of each."""
+    left_out: int
+    """Finished ones, older than those."""
+    damaged: list[str]
+    """Damage of the streams that cannot be read."""
+
+
+class StoreClient:
+    """One store, looked at from outside. Raises ``StoreError`` where it cannot be read."""
+
+    def __init__(self, url: str) -> None:
+        from trees.store import SqlStore  # noqa: PLC0415 - needs the extra, and says so
+
+        self._store = SqlStore.look(url)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def tasks(self, finished: int | None) -> TaskListing:
+        """All that is not finished, and of the rest the newest so many; None: all."""
+        rows = self._store.all_tasks()
+        ids = {(row.root, row.id) for row in rows}
+        ended = [row for row in rows if row.finished_at is not None and (row.root, row.whole) not in ids]
+        ended.sort(key=lambda row: row.finished_at or 0.0)
+        shown = ended if finished is None else ended[len(ended) - min(finished, len(ended)) :]
+        wanted = {(row.root, row.id) for row in [*shown, *(row for row in rows if row.finished_at is None)]}
+        tasks, damaged = [], []
+        for row, records in self._store.journals(row for row in rows if (row.root, row.id) in wanted):
+            if isinstance(records, StoreError):
+                damaged.append(f"task {row.id} of {row.root}: {records}")
+            else:
+                tasks.append(TaskView.of(row.root, row.id, records))
+        return TaskListing(tasks, len(ended) - len(shown), damaged)
+
+    def task(self, id_: str, root: str | None = None) -> tuple[TaskView, list[TaskView]]:
+        """A task, with the teams' parts of it.
+
+        Raises:
+            StoreClientError: there is none, or one in each of several trees.
+        """
+        rows = self._store.all_tasks(root)
+        found = _the_one(rows, id_)
+        parts = [row for row in rows if row.root == found.root and row.whole == id_]
+        return self._seen(found), [self._seen(row) for row in parts]
+
+    def question(self, id_: str, root: str | None = None) -> tuple[TaskView, Escalation]:
+        """An open question, and whose it is.
+
+        Raises:
+            StoreClientError: there is none, or it is not open any more.
+        """
+        rows = self._store.all_tasks(root)
+        # The id of a question begins with that of its task.
+        tasks = [self._seen(row) for row in rows if id_.startswith(f"{row.id}:")]
+        found = [(task, task.state.escalations[id_]) for task in tasks if id_ in task.state.escalations]
+        if len(found) > 1:
+            where = ", ".join(task.root for task, _ in found)
+            raise StoreClientError(f"escalation {id_}", f"is open in each of {where}", "Say which with --root.")
+        if found:
+            return found[0]
+        became = next((word for task in tasks if (word := _became(task, id_))), None)
+        if became is not None:
+            raise StoreClientError(
+                f"escalation {id_}", f"is not open any more: {became}", "There is nothing to be done."
+            )
+        raise StoreClientError(f"escalation {id_}", "is not in this store", "'regrow tasks' lists those that are open.")
+
+    def _seen(self, row: StoredTask) -> TaskView:
+        return self._read(row.root, row.id)
+
+    def _read(self, root: str, id_: str) -> TaskView:
+        """As it is now. Its tree may have forgotten it since it was found."""
+        records = self._store.read(id_, root=root)
+        if not records:
+            what = "is not in this store any more: it was finished, and its time there was over"
+            raise StoreClientError(f"task {id_}", what, "start(keep=...) says how long finished tasks stay.")
+        return TaskView.of(root, id_, records)
+
+    # -- orders --------------------------------------------------------------------------------------------
+
+    def cancel(self, task: TaskView, reason: str, wait_s: float) -> str:
+        """Have a task cancelled; what came of it.
+
+        Raises:
+            StoreClientError: it has ended.
+        """
+        if task.state.final is not None:
+            raise StoreClientError(f"task {task.id}", f"has ended: {task.state.final}", "There is nothing to cancel.")
+        if not self._carried_out(task, CANCEL, {"reason": reason}, wait_s):
+            return f"task {task.id}: {_waits(task)}"
+        now = self._again(task).state
+        return f"task {task.id}: {now.final or 'is being cancelled'}"
+
+    def respond(self, task: TaskView, asked: Escalation, word: str, value: Any, wait_s: float) -> str:
+        """Have a question answered; what came of it.
+
+        Raises:
+            StoreClientError: somebody else was faster, or its time was up.
+        """
+        body = {"escalation": asked.id, "answer": word, "value": value}
+        if not self._carried_out(task, RESPOND, body, wait_s):
+            return f"escalation {asked.id}: {_waits(task)}"
+        answered = _answer_to(self._again(task), asked.id)
+        if isinstance(answered, EscalationAnswered) and (answered.answer, answered.value or "") == (word, value or ""):
+            return f"escalation {asked.id}: answered: {word}"
+        became = _became(self._again(task), asked.id) or "its tree has refused this answer"
+        raise StoreClientError(f"escalation {asked.id}", became, "This answer changed nothing.")
+
+    def remove(self, id_: str, root: str | None, wait_s: float) -> str:
+        """Have a task deleted that has ended, or is damaged; what came of it. Its journal is not read.
+
+        Raises:
+            StoreClientError: there is none, or its tree has refused.
+        """
+        task = _the_one(self._store.all_tasks(root), id_)
+        if not self._carried_out(task, REMOVE, {}, wait_s):
+            return f"task {id_}: {_waits(task)}"
+        if any(row.id == id_ and row.number == task.number for row in self._store.all_tasks(task.root)):
+            raise StoreClientError(f"task {id_}", "has not ended, and is not damaged", "Cancel it first.")
+        return f"task {id_}: removed"
+
+    def _carried_out(self, task: TaskView | StoredTask, kind: str, body: dict[str, Any], wait_s: float) -> bool:
+        """Put an order down, and wait for a tree to take it; False where none did in time."""
+        order = self._store.post_command(task.root, task.id, kind, body)
+        end, nothing = monotonic() + wait_s, Reply()
+        while self._store.is_waiting(task.root, order):
+            if monotonic() >= end:
+                return False
+            nothing.wait(min(LOOK_S, max(0.0, end - monotonic())))  # nobody can wake us: the tree is elsewhere
+        return True
+
+    def _again(self, task: TaskView) -> TaskView:
+        return self._read(task.root, task.id)
+
+
+def _answer_to(task: TaskView, id_: str) -> EscalationAnswered | EscalationExpired | None:
+    """How a question was closed."""
+    closings = (EscalationAnswered, EscalationExpired)
+    return next((each for each in task.records if isinstance(each, closings) and each.escalation == id_), None)
+
+
+def _became(task: TaskView, id_: str) -> str | None:
+    """Outcome of a question; None: nothing is known of it."""
+    closed = _answer_to(task, id_)
+    if closed is not None:
+        return f"it was answered: {closed.answer}" if isinstance(closed, EscalationAnswered) else "its time was up"
+    return f"task {task.id} has ended: {task.state.final}" if task.state.final is not None else None
+
+
+def _the_one(rows: list[StoredTask], id_: str) -> StoredTask:
+    """The task of this id.
+
+    Raises:
+        StoreClientError: there is none, or one in each of several trees.
+    """
+    found = [row for row in rows if row.id == id_]
+    if not found:
+        known = nearest(id_, [row.id for row in rows])
+        raise StoreClientError(f"task {id_}", "is not in this store", f"{known}'regrow tasks' lists those that are.")
+    if len(found) > 1:
+        where = ", ".join(row.root for row in found)
+        raise StoreClientError(f"task {id_}", f"is in each of {where}", "Say which with --root.")
+    return found[0]
+
+
+def _waits(task: TaskView | StoredTask) -> str:
+    return f"no tree has taken this yet. It waits in the store, and is done when {task.root!r} runs"

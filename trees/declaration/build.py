@@ -1,0 +1,141 @@
+"""From what a user wrote to what a supervisor reads: specs in, ``ChildSpec`` out. Starts nothing, checks nothing.
+
+Comes in: specs that ``trees.declaration.check`` has found right. The specs of a whole tree are turned into one frozen
+``ChildSpec`` of its root; ``start_child`` turns one more spec into one more.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from actors.model import spec as core
+from actors.model.spec import (
+    UNBOUNDED,
+    AutoShutdown,
+    ChildSpec,
+    MailboxLimit,
+    Overflow,
+    RestartLimit,
+    Strategy,
+    SupervisorRecipe,
+    WorkerRecipe,
+)
+from actors.tasks.model.executable import Executable
+from actors.tasks.orchestration.registry_feed import RegistryFeed
+from actors.tasks.planning.task_settings import Tasks
+from trees.declaration import executables
+from trees.declaration.kind import Rules
+from trees.declaration.kinds import kind_of, parks, where
+from trees.declaration.specs import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
+
+
+def build(spec: Spec, *, under_tasks: bool = False) -> ChildSpec:
+    """The ``ChildSpec`` of a spec, with everything below it.
+
+    ``under_tasks`` says whether the supervisor that it is for has an orchestrator.
+    """
+    return _Builder().build(spec, under_tasks=under_tasks)
+
+
+class _Builder:
+    """One build. Workers that differ in their id only share a recipe: one look at their code, and little memory."""
+
+    def __init__(self) -> None:
+        self._recipes: dict[tuple[Any, ...], WorkerRecipe] = {}
+        self._schemas: dict[tuple[str, object], executables.Schemas | None] = {}
+        """Schemas of the code of a worker that can be given work; None: it cannot."""
+
+    def build(self, spec: Spec, *, under_tasks: bool = False) -> ChildSpec:
+        """The ``ChildSpec`` of a spec, with everything below it."""
+        common: dict[str, Any] = {
+            "id": spec.id,
+            "restart": core.Restart(spec.restart),
+            "shutdown_s": _seconds(spec.shutdown),
+            "brutal_kill": spec.shutdown == "brutal_kill",
+            "significant": spec.significant,
+            "backoff": _backoff(spec.backoff),
+            "park": parks(spec, under_tasks=under_tasks),
+            "description": spec.description,
+        }
+        if isinstance(spec, SupervisorSpec):
+            recipe = self._supervisor(spec)
+            team = None if spec.tasks is None else executables.of_team(spec, recipe.children)
+            return ChildSpec(recipe=recipe, registration=team, **common)
+        return ChildSpec(
+            recipe=self._worker(spec),
+            start_timeout_s=math.inf if spec.start_timeout_s is None else spec.start_timeout_s,
+            pool=spec.pool if spec.pool > 1 else None,
+            registration=self._executable(spec),
+            **common,
+        )
+
+    def _supervisor(self, spec: SupervisorSpec) -> SupervisorRecipe:
+        has_tasks = spec.tasks is not None
+        children = [self.build(child, under_tasks=has_tasks) for child in spec.children]
+        if spec.tasks is not None:
+            children.insert(0, _orchestrator(spec.tasks))
+        return SupervisorRecipe(
+            strategy=Strategy(spec.strategy),
+            limit=RestartLimit(spec.max_restarts, spec.period_s),
+            auto_shutdown=AutoShutdown(spec.auto_shutdown),
+            children=tuple(children),
+            max_children=spec.max_children,
+            parallel_stop=spec.parallel_stop,
+            observer=None if spec.tasks is None else RegistryFeed,
+            settings=spec.tasks,
+        )
+
+    def _executable(self, spec: WorkerSpec) -> Executable | None:
+        """Description for others, where it can be given work."""
+        kind, value = kind_of(spec)
+        if not kind.may_execute:
+            return None
+        key = (kind.field, value if isinstance(value, str) else id(value))
+        if key not in self._schemas:
+            found = kind.find(value)
+            self._schemas[key] = executables.schemas_of(found) if kind.can_execute(found) else None
+        schemas = self._schemas[key]
+        return None if schemas is None else executables.of_worker(spec, schemas)
+
+    def _worker(self, spec: WorkerSpec) -> WorkerRecipe:
+        if spec.args or spec.kwargs:
+            return _recipe(spec)
+        kind, value = kind_of(spec)
+        # By identity: the specs keep their functions and mailboxes alive while they are built.
+        key = (kind.field, id(value), spec.dispatch, id(spec.mailbox), spec.expected, spec.crash_on_ask_error)
+        recipe = self._recipes.get(key)
+        if recipe is None:
+            recipe = self._recipes[key] = _recipe(spec)
+        return recipe
+
+
+def _orchestrator(tasks: Tasks) -> ChildSpec:
+    from actors.tasks.orchestration.orchestrator_recipe import orchestrator_spec  # noqa: PLC0415
+
+    return orchestrator_spec(tasks)
+
+
+def _recipe(spec: WorkerSpec) -> WorkerRecipe:
+    kind, value = kind_of(spec)
+    rules = Rules(
+        where=where(spec),
+        bounds=_bounds(spec.mailbox),
+        expected=tuple(spec.expected),
+        crash_on_ask_error=spec.crash_on_ask_error,
+    )
+    return kind.recipe(kind.find(value), tuple(spec.args), dict(spec.kwargs), rules)
+
+
+def _seconds(shutdown: float | str) -> float:
+    if isinstance(shutdown, str):
+        return math.inf if shutdown == "infinity" else 0.0
+    return float(shutdown)
+
+
+def _backoff(backoff: Backoff | None) -> core.Backoff | None:
+    return None if backoff is None else core.Backoff(**backoff.model_dump())
+
+
+def _bounds(mailbox: Mailbox) -> MailboxLimit:
+    return UNBOUNDED if mailbox.capacity is None else MailboxLimit(mailbox.capacity, Overflow(mailbox.overflow))

@@ -1,0 +1,139 @@
+"""The rules that only the whole tree shows: everything that is wrong with it, at once, before anything runs.
+
+Comes in: a spec. Goes out: a ``Problem`` for each mistake, or one ``ConfigError`` with all of them. The user's
+modules are imported to look at what import strings name; nothing of theirs is called. This module must never import
+threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from actors.model.errors import ConfigError, DepthError, Problem
+from actors.validation.validation_messages import type_phrase as type_of
+from trees.declaration import check_tasks
+from trees.declaration.check_tasks import NO_SIBLINGS, SiblingInfo, Siblings
+from trees.declaration.kind import Target, WorkKind
+from trees.declaration.kinds import kind_of
+from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec, check_depth
+
+
+def check(
+    spec: Spec, path: str = "", level: int = 1, auto_shutdown: str | None = None, siblings: Siblings = NO_SIBLINGS
+) -> list[Problem]:
+    """Every problem of ``spec`` and of what is below it; an empty list means that it can be built.
+
+    ``path``, ``level``, ``auto_shutdown`` and ``siblings`` are for a child that is added to a running tree: its
+    parent's full path, the level it will stand on, its parent's word, and who is there; by default it is a root.
+    Whether its id is free there is not looked at. Starts nothing; imports what import strings name. Takes time in
+    proportion to the specs.
+    """
+    return check_depth(spec, level, path) + list(_Checker().of(spec, path, auto_shutdown, siblings))
+
+
+def require_valid(
+    spec: Spec, path: str = "", level: int = 1, auto_shutdown: str | None = None, siblings: Siblings = NO_SIBLINGS
+) -> None:
+    """Raise one ``ConfigError`` with every problem, a ``DepthError`` if depth is all that is wrong."""
+    problems = check(spec, path, level, auto_shutdown, siblings)
+    if problems:
+        raise (DepthError if len(problems) == len(check_depth(spec, level, path)) else ConfigError)(tuple(problems))
+
+
+def require_root(spec: object) -> SupervisorSpec:
+    """``require_valid`` for what a tree is started with, whatever it is: a supervisor."""
+    if not isinstance(spec, SupervisorSpec):
+        at = spec.id if isinstance(spec, WorkerSpec) else "start(...)"
+        hint = "The root of a tree is one: write SupervisorSpec(id=..., children=[...])."
+        raise ConfigError((Problem(at, f"{type_of(spec)} is no SupervisorSpec", hint),))
+    require_valid(spec)
+    return spec
+
+
+def require_spec(spec: object) -> None:
+    """Refuse what cannot be a child."""
+    if not isinstance(spec, Spec):
+        hint = "Write WorkerSpec(...) or SupervisorSpec(...)."
+        raise ConfigError((Problem("start_child(...)", f"{type_of(spec)} is no spec", hint),))
+
+
+class _Checker:
+    """One check. It remembers targets, so that a hundred thousand workers of one class cost one look at it."""
+
+    def __init__(self) -> None:
+        self._targets: dict[tuple[str, object], Target] = {}
+
+    def of(self, spec: Spec, above: str, auto_shutdown: str | None, siblings: Siblings) -> Iterator[Problem]:
+        """The problems of a spec and of everything below it, in the order of the declaration."""
+        at = f"{above}/{spec.id}" if above else spec.id
+        if spec.significant:
+            yield from _significance(spec, at, auto_shutdown)
+        yield from check_tasks.related(spec, at, siblings)
+        if isinstance(spec, WorkerSpec):
+            yield from self._worker(spec, at)
+            return
+        yield from check_tasks.placed(spec, at, can_execute=spec.tasks is not None)
+        yield from check_tasks.rules(spec, at)
+        yield from _siblings(spec, at)
+        below = Siblings(lambda: self._kin(spec), has_tasks=spec.tasks is not None)
+        for child in spec.children:
+            yield from self.of(child, at, spec.auto_shutdown, below)
+
+    def _kin(self, spec: SupervisorSpec) -> dict[str, SiblingInfo]:
+        return {
+            child.id: SiblingInfo(can_execute=self._can_execute(child), backup=child.backup) for child in spec.children
+        }
+
+    def _can_execute(self, spec: Spec) -> bool:
+        return spec.tasks is not None if isinstance(spec, SupervisorSpec) else self._target(*kind_of(spec)).can_execute
+
+    def _target(self, kind: WorkKind, value: Any) -> Target:
+        # By identity, since callables need not be hashable; the spec keeps them alive.
+        key = (kind.field, value if isinstance(value, str) else id(value))
+        target = self._targets.get(key)
+        if target is None:
+            target = self._targets[key] = kind.look(value)
+        return target
+
+    def _worker(self, spec: WorkerSpec, at: str) -> Iterator[Problem]:
+        kind, value = kind_of(spec)
+        target = self._target(kind, value)
+        yield from check_tasks.rules(spec, at)
+        if target.flaws:
+            for what, hint in target.flaws:
+                yield Problem(f"{at}.{kind.field}", what, hint)
+            return
+        yield from check_tasks.placed(spec, at, can_execute=target.can_execute)
+        yield from kind.problems(spec, at, target)
+
+
+# -- among siblings -----------------------------------------------------------------------------------------
+
+
+def _siblings(spec: SupervisorSpec, at: str) -> Iterator[Problem]:
+    for child_id, times in Counter(child.id for child in spec.children).items():
+        if times > 1:
+            hint = "Siblings need different ids; for several of the same worker use pool=."
+            yield Problem(f"{at}/{child_id}", f"{times} children of {at!r} have this id", hint)
+    declared = sum(child.pool if isinstance(child, WorkerSpec) else 1 for child in spec.children)
+    orchestrator = spec.tasks is not None
+    if spec.max_children is not None and declared + orchestrator > spec.max_children:
+        besides = " and the orchestrator" if orchestrator else ""
+        what = f"{spec.max_children} is less than the {declared} children declared{besides}"
+        yield Problem(f"{at}.max_children", what, "Raise it; each member of a pool counts.")
+
+
+def _significance(spec: Spec, at: str, auto_shutdown: str | None) -> Iterator[Problem]:
+    """Rule 20 of the semantics."""
+    at = f"{at}.significant"
+    if auto_shutdown is None:
+        yield Problem(at, "the root cannot be significant", "Leave it out: nobody stands above the root.")
+        return
+    if auto_shutdown == "never":
+        hint = "Give the supervisor auto_shutdown='any_significant' or 'all_significant', or leave significant out."
+        yield Problem(at, "its supervisor has auto_shutdown='never'", hint)
+    if spec.restart == "permanent":
+        hint = "Make it 'transient' or 'temporary': only a child that may end for good can be significant."
+        yield Problem(at, "a permanent child cannot be significant", hint)

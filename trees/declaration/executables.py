@@ -1,0 +1,122 @@
+"""Executables of a declaration: specs in, ``Executable`` out, for each worker or team that can be given work.
+
+Comes in: specs that ``trees.declaration.check`` has found right. Nothing of the user's is called; its annotations are
+read, and odd ones say nothing. This module must never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+from pydantic import TypeAdapter
+
+from actors.model.spec import ChildSpec
+from actors.tasks.execution.adapters import entry_of, is_unbound
+from actors.tasks.model.executable import Executable
+from actors.tasks.model.outcome import Done
+from actors.tasks.model.task import Subtask, Task
+from actors.validation.introspection import signature_of
+from trees.declaration.resolve import resolve
+from trees.declaration.specs import SupervisorSpec, WorkerSpec
+
+Schema: TypeAlias = dict[str, Any]
+Schemas: TypeAlias = tuple[Schema | None, Schema | None]
+"""Schemas of what it takes, and of what it gives."""
+
+_TELLS_NOTHING = (Done, Subtask, Task, str, Any, object, None, type(None), inspect.Parameter.empty)
+
+
+def of_worker(spec: WorkerSpec, schemas: Schemas) -> Executable:
+    """Describe an executable worker; ``schemas`` are those of its code."""
+    takes, gives = schemas
+    return Executable(
+        type="workflow" if spec.type == "skill" else spec.type,
+        output=spec.output,
+        input_schema=takes,
+        output_schema=gives if spec.output is None else schema_of(spec.output),
+        description=spec.description,
+        capabilities=frozenset(spec.capabilities),
+        expected=tuple(spec.expected),
+        **_rules(spec),
+    )
+
+
+def of_team(spec: SupervisorSpec, members: tuple[ChildSpec, ...]) -> Executable:
+    """Describe a nested supervisor with an orchestrator; without capabilities it has its members'."""
+    able = [member for member in members if member.registration is not None]
+    all_of_them = frozenset[str]().union(*(m.registration.capabilities for m in able if m.registration is not None))
+    names = ", ".join(member.id for member in able)
+    return Executable(
+        type="team",
+        description=spec.description or names,
+        capabilities=frozenset(spec.capabilities) or all_of_them,
+        **_rules(spec),
+    )
+
+
+def _rules(spec: WorkerSpec | SupervisorSpec) -> dict[str, Any]:
+    undo = spec.undo
+    return {
+        "timeout_s": spec.timeout_s,
+        "idle_timeout_s": spec.idle_timeout_s,
+        "on_failure": None if spec.on_failure is None else tuple(spec.on_failure),
+        "breaker": spec.breaker,
+        "backup": spec.backup,
+        # An id has no colon.
+        "undo": resolve(undo) if isinstance(undo, str) and ":" in undo else undo,
+        "estimate": spec.estimate,
+    }
+
+
+# -- schemas ------------------------------------------------------------------------------------------------
+
+
+def schemas_of(target: object) -> Schemas:
+    """JSON schemas of what its code says that it takes and gives; None where it says nothing, or what has none."""
+    entry = entry_of(target)
+    if entry is None or entry.method:
+        return None, None
+    return schema_of(_first(entry.code, target)), schema_of(_hints(entry.code).get("return"))
+
+
+def schema_of(annotation: Any) -> Schema | None:
+    """The JSON schema of a type, or None where there is none. Never raises."""
+    try:
+        if annotation in _TELLS_NOTHING:
+            return None
+        return TypeAdapter(annotation).json_schema()
+    except Exception:  # noqa: BLE001 - pydantic, and whatever an odd annotation does, may raise anything
+        return None
+
+
+def _first(code: Callable[..., Any], target: object) -> Any:
+    """The annotation of its first parameter; of a class's method, that after ``self``."""
+    signature = signature_of(code)
+    if signature is None:
+        return None
+    parameters = list(signature.parameters.values())[is_unbound(target) :]
+    if not parameters or parameters[0].kind >= inspect.Parameter.VAR_POSITIONAL:
+        return None
+    return _hints(code).get(parameters[0].name)
+
+
+def _hints(code: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations, evaluated one by one: a name that only a type checker knows spoils no other one."""
+    while isinstance(code, functools.partial):
+        code = code.func
+    if not inspect.isroutine(code):
+        code = type(code).__call__
+    code = inspect.unwrap(code)
+    names = getattr(code, "__globals__", {})
+    found: dict[str, Any] = {}
+    for name, annotation in getattr(code, "__annotations__", {}).items():
+        alone = SimpleNamespace(__annotations__={name: annotation})
+        with contextlib.suppress(Exception):  # an annotation may do anything when it is evaluated
+            found |= typing.get_type_hints(alone, names, include_extras=True)
+    return found

@@ -1,0 +1,72 @@
+"""Workers with state: ``actor=`` names a class, of which each incarnation is a new object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from actors.model.errors import Problem
+from actors.model.spec import DispatcherKind, WorkerRecipe
+from actors.validation.introspection import signature_of
+from actors.validation.validation_messages import listed
+from actors.validation.validation_messages import type_phrase as type_of
+from actors.worker import Worker, actor_recipe, is_actor_class, is_stock, overrides
+from trees.declaration.kind import Flaw, Rules, Target, WorkKind
+from trees.declaration.resolve import async_names, sync_handlers
+from trees.declaration.specs import WorkerSpec
+
+
+class ActorKind(WorkKind):
+    """A ``Worker``, or a stock Pykka actor."""
+
+    field = "actor"
+    may_execute = True
+
+    def flaw(self, found: Any) -> Flaw | None:
+        """Judge the class by itself."""
+        if not is_actor_class(found):
+            hint = "Name a subclass of actors.Worker or pykka.ThreadingActor; a function goes to run= or handle=."
+            return f"{type_of(found)} is no actor class", hint
+        abstract: frozenset[str] = getattr(found, "__abstractmethods__", frozenset())
+        missing = sorted(abstract - getattr(Worker, "__abstractmethods__", frozenset()))
+        if missing:
+            hint = f"Define {listed(missing, last='and')}, or name a subclass that does."
+            return f"{type_of(found)} is abstract", hint
+        return None
+
+    def described(self, found: Any) -> Target:
+        """Describe the class: args and kwargs go to its constructor."""
+        init = signature_of(found.__init__)
+        return Target(found, (), f"{found.__name__}.__init__", init, tuple(async_names(found)), self.can_execute(found))
+
+    def can_execute(self, found: Any) -> bool:
+        """True where the class has an ``execute`` of its own."""
+        return is_actor_class(found) and not is_stock(found) and overrides(found, "execute")
+
+    def dispatch(self, spec: WorkerSpec, at: str, target: Target) -> Iterator[Problem]:
+        """Check if its methods can run where the spec wants it."""
+        coroutines = ", ".join(target.coroutines)
+        if is_stock(target.found):
+            if coroutines:
+                what = f"a stock Pykka actor never awaits its async {coroutines}"
+                yield Problem(f"{at}.actor", what, "Subclass actors.Worker instead.")
+            elif spec.dispatch == "loop":
+                hint = "Leave dispatch out, or subclass actors.Worker with async methods."
+                yield Problem(f"{at}.dispatch", "a stock Pykka actor would hold up the event loop", hint)
+            return
+        yield from super().dispatch(spec, at, target)
+        if coroutines and spec.dispatch == "auto":
+            for name in sync_handlers(target.found):
+                hint = f"Make {name} async, or write dispatch='loop' if it never waits for anything."
+                what = f"a sync {name} beside async {coroutines} would run on the event loop"
+                yield Problem(f"{at}.dispatch", what, hint)
+
+    def place(self, found: Any) -> DispatcherKind:
+        """Give a stock actor a thread of its own; a worker runs on the loop where it has an async method."""
+        if is_stock(found):
+            return DispatcherKind.THREAD
+        return DispatcherKind.LOOP if async_names(found) else DispatcherKind.POOL
+
+    def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
+        """Make a new object of the class for each incarnation."""
+        return actor_recipe(found, args, kwargs, **rules)

@@ -1,0 +1,23 @@
+"""Workers without state: ``handle=`` names a function that takes one message at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.model.spec import WorkerRecipe
+from actors.worker import handle_recipe
+from trees.declaration.kind import Rules, WorkKind
+
+
+class HandleKind(WorkKind):
+    """A function of a message, shared by all incarnations."""
+
+    field = "handle"
+
+    def called(self) -> str:
+        """Begin a sentence that goes on with the parameters."""
+        return "It is called with the message first and"
+
+    def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
+        """Call the function with each message."""
+        return handle_recipe(found, args, kwargs, **rules)

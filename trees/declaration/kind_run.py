@@ -1,0 +1,53 @@
+"""Workers that are one call: ``run=`` names a function that is the worker's whole life."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from actors.model.errors import Problem
+from actors.model.spec import DispatcherKind, WorkerRecipe
+from actors.validation.introspection import is_async
+from actors.worker import body_recipe
+from trees.declaration.kind import Flaw, Rules, Target, WorkKind
+from trees.declaration.specs import WorkerSpec
+
+
+class RunKind(WorkKind):
+    """A body: it takes no messages, and returning is a normal exit."""
+
+    field = "run"
+
+    def flaw(self, found: Any) -> Flaw | None:
+        """Judge the function by itself."""
+        flaw = super().flaw(found)
+        if flaw is None and (inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found)):
+            return "a generator function, so that calling it runs nothing", "Take the yield out of the body."
+        return flaw
+
+    def first(self) -> tuple[object, ...]:
+        """Nothing comes before args."""
+        return ()
+
+    def problems(self, spec: WorkerSpec, at: str, target: Target) -> Iterator[Problem]:
+        """Yield what is wrong with this worker."""
+        yield from super().problems(spec, at, target)
+        if spec.mailbox.capacity is not None:
+            hint = "Leave mailbox out, or use handle= for a worker that takes messages."
+            yield Problem(f"{at}.mailbox", f"a {self.field}= body has no mailbox to bound", hint)
+
+    def dispatch(self, spec: WorkerSpec, at: str, target: Target) -> Iterator[Problem]:
+        """Check if the body can run where the spec wants it."""
+        yield from super().dispatch(spec, at, target)
+        if not target.coroutines and spec.dispatch in {"pool", "loop"}:
+            what = f"{spec.dispatch!r} cannot run a sync body, which needs a thread of its own"
+            yield Problem(f"{at}.dispatch", what, "Leave dispatch out, or write 'thread'.")
+
+    def place(self, found: Any) -> DispatcherKind:
+        """Give a sync body a thread of its own."""
+        return DispatcherKind.LOOP if is_async(found) else DispatcherKind.THREAD
+
+    def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
+        """Call the function once in each incarnation."""
+        return body_recipe(found, args, kwargs, where=rules["where"])

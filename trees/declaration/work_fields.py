@@ -1,0 +1,117 @@
+"""Types of the fields of a declaration that say what a worker offers: its code, and the rules of its attempts.
+
+Comes in: whatever a user wrote. Goes out: the value in the form in which a spec keeps it, or a refusal in our words.
+Nothing here runs, imports or inspects the user's code. This module must never import the specs themselves, threads, a
+clock or Pykka.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, InstanceOf, PlainValidator
+
+from actors.model.errors import ConfigError
+from actors.tasks.execution.adapters import is_executable
+from actors.tasks.model.policy import Breaker
+from actors.tasks.model.task import Budget
+from actors.tasks.planning.task_settings import LadderField
+from actors.validation import field_types
+from actors.validation.validation_messages import type_phrase, validation_error, validation_errors, value_phrase
+
+TEAM_FIELDS = ("capabilities", "timeout_s", "idle_timeout_s", "on_failure", "breaker", "backup", "undo", "estimate")
+"""Fields that only have a meaning for a supervisor with an orchestrator."""
+
+TASK_FIELDS = ("type", "output", *TEAM_FIELDS)
+"""Fields that only have a meaning for a worker that can be given work."""
+
+
+def execute_flaw(value: object) -> tuple[str, str] | None:
+    """Why a value is nothing for ``execute=``, as (what, hint); None if it may be."""
+    if is_executable(value):
+        return None
+    if isinstance(value, type):
+        return f"{type_phrase(value)} has no method execute", "Add execute(self, task, context), or give a function."
+    hint = "Give a function of (task, context), an object with a method execute, or an agent with invoke or run."
+    if inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value):
+        hint = "Give the function itself, without calling it."
+    return f"{type_phrase(value)} can neither be called nor has it a method execute, invoke or run", hint
+
+
+def _execute(value: object) -> object:
+    flaw = None if value is None or isinstance(value, str) else execute_flaw(value)
+    if flaw is not None:
+        raise validation_error(*flaw)
+    return value
+
+
+def _capabilities(value: object) -> frozenset[str]:
+    hint = "Write {'search', 'summarize'}."
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise validation_error(f"{value_phrase(value)} is no set of words", hint)
+    words = list(value)
+    wrong = next((word for word in words if not isinstance(word, str) or not word.strip()), None)
+    if wrong is not None:
+        raise validation_error(f"{value_phrase(wrong)} is no capability", hint)
+    return frozenset(words)
+
+
+def _output(value: object) -> object:
+    if isinstance(value, str):
+        raise validation_error(
+            "a str is no type", "Give the type itself, such as a pydantic model, dict[str, int] or bool."
+        )
+    return value
+
+
+def _undo(value: object) -> object:
+    if value is None or isinstance(value, str) or callable(value):
+        return value
+    hint = "Give a function of (task, result, context), 'module:attr', or the id of a sibling."
+    raise validation_error(f"{type_phrase(value)} cannot be called", hint)
+
+
+def _estimate(value: object) -> object:
+    if value is None or isinstance(value, Budget) or callable(value):
+        return value
+    hint = "Give tokens as a number, Budget(tokens=, cost=, seconds=), a dict of these, or a function of the subtask."
+    if isinstance(value, Mapping):
+        return _budget(value, hint)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise validation_error(f"{type_phrase(value)} is no estimate", hint)
+    if not (value >= 0 and math.isfinite(value)):
+        raise validation_error(f"{value_phrase(value)} is out of range", hint)
+    return value
+
+
+def _budget(value: Mapping[Any, Any], hint: str) -> Budget:
+    if not all(isinstance(key, str) for key in value):
+        raise validation_error("its keys are no words", hint)
+    found: list[tuple[str, str, str]] = []
+    try:
+        return Budget(**value)
+    except ConfigError as error:
+        found = [(each.path.removeprefix("Budget"), each.what, each.hint) for each in error.problems]
+    raise validation_errors(found)
+
+
+def _type(value: str) -> str:
+    return "workflow" if value == "skill" else value
+
+
+ExecuteTarget: TypeAlias = Annotated[Any, PlainValidator(_execute), field_types.WORK]
+TypeWord: TypeAlias = Annotated[Literal["tool", "workflow", "skill", "agent"], AfterValidator(_type)]
+"""Skill is another word for workflow, and is kept as that."""
+Capabilities: TypeAlias = Annotated[Collection[str], PlainValidator(_capabilities)]
+"""Any iterable of words, kept as a frozenset."""
+Output: TypeAlias = Annotated[Any, PlainValidator(_output)]
+OnFailure: TypeAlias = LadderField | None
+BreakerField: TypeAlias = InstanceOf[Breaker] | None
+Backup: TypeAlias = field_types.Id | None
+Undo: TypeAlias = Annotated[Callable[..., Any] | str | None, PlainValidator(_undo)]
+Estimate: TypeAlias = Annotated[
+    float | Budget | Mapping[str, float] | Callable[..., Any] | None, PlainValidator(_estimate)
+]

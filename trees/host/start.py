@@ -1,0 +1,246 @@
+"""``start`` and ``start_async``: from a declaration to a running tree.
+
+Comes in: a ``SupervisorSpec``. The whole declaration is checked, its store opened, the tree built and started; out goes
+a ``Tree`` when every ``on_start`` has succeeded, or an exception, and then nothing is left running or open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from types import TracebackType
+from typing import Any, Final, get_args
+
+from actors.concurrency.thread_state import in_background
+from actors.messaging.reply import Reply, require_thread
+from actors.model.clock import Clock
+from actors.model.errors import ActorsError
+from actors.runtime.event_log import ErrorsInLog
+from actors.runtime.system import System
+from actors.tasks.journal.store import Store
+from actors.tasks.model.task_errors import StoreError
+from actors.tasks.orchestration.task_runtime import attach
+from trees.declaration.build import build
+from trees.declaration.check import require_root
+from trees.declaration.specs import SupervisorSpec
+from trees.ha.assembly import candidate, require_shared
+from trees.ha.ha_settings import HA
+from trees.host.console import Console
+from trees.host.start_options import Options
+from trees.host.store_binding import StoreListener, bind, close_store
+from trees.host.tree import Tree
+from trees.store import Keep, MemoryStore, open_store
+from trees.store.retention import Durability
+
+DURABILITIES: Final[tuple[Durability, ...]] = get_args(Durability)
+
+
+def start(
+    spec: SupervisorSpec,
+    *,
+    clock: Clock | None = None,
+    seed: int | None = None,
+    max_threads: int = 4096,
+    max_hops: int = 64,
+    console: bool = False,
+    store: str | Store | None = None,
+    durability: Durability = "process",
+    keep: Keep | None = None,
+    ha: HA | None = None,
+    log_errors: ErrorsInLog = "text",
+) -> Tree:
+    """Start a tree; returns when all of it is up.
+
+    Args:
+        spec: the root.
+        clock: the source of time; a ``ManualClock`` in tests. ``None``: the system's.
+        seed: seed of everything that is random (jitter). ``None``: a new one.
+        max_threads: threads of the pool for sync handlers, at most.
+        max_hops: tells that may follow from one another. One more is a dead letter.
+        console: ``True`` opens a socket, for the owner of the process only, by which ``regrow dump`` shows the tree.
+        store: where the journals of its tasks are: ``"sqlite:///tasks.db"`` (relative; four slashes before an absolute
+            path), ``"postgresql://user@host/database"``, or a store of your own, which is never closed. ``None``: in
+            memory. Unfinished tasks of the store go on. One process at a time may start a root on a store.
+        durability: ``"process"``: an accepted task survives the death of this process. ``"power"``: that of the
+            machine, too, at the cost of a sync to disk for each group of writes.
+        keep: how long finished tasks stay in the store. ``None``: ``Keep()``.
+        ha: an ``HA``: several processes start this tree on this store, and one leads.
+        log_errors: ``"text"``: log lines show the texts of errors. ``"type"``: only their types and where they were
+            raised, because a text may hold private data. Of the command: ``regrow run --log-errors type``.
+
+    Raises:
+        ConfigError: the declaration is wrong; ``.problems`` has every mistake, and nothing has run.
+        ConsoleError: its console could not be opened; nothing has run.
+        StoreError: its store could not be opened, or another process has it; nothing has run.
+        StartError: a child did not start; its cause chain names each level. Nothing is left running.
+    """
+    require_thread("start(...)", "async with start_async(...) as tree")
+    options = Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha)
+    return _Launch(spec, options).run()
+
+
+def start_async(
+    spec: SupervisorSpec,
+    *,
+    clock: Clock | None = None,
+    seed: int | None = None,
+    max_threads: int = 4096,
+    max_hops: int = 64,
+    console: bool = False,
+    store: str | Store | None = None,
+    durability: Durability = "process",
+    keep: Keep | None = None,
+    ha: HA | None = None,
+    log_errors: ErrorsInLog = "text",
+) -> Starting:
+    """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``."""
+    return Starting(spec, Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha))
+
+
+class _Launch:
+    """A tree on its way up, and what is to be closed where it does not get there.
+
+    Its console is open from the beginning: it shows what a start waits for.
+    """
+
+    def __init__(self, spec: SupervisorSpec, options: Options) -> None:
+        spec = require_root(spec)
+        if options.ha is not None:
+            require_shared(spec, options.ha, options.store)
+        self._spec = spec
+        self._options = options
+        self._store: Store | None = None
+        self._console = Console(spec.id) if options.console else None
+
+    def run(self) -> Tree:
+        """Start it, and wait until it is up."""
+        tree = self.tree(self.open())
+        try:
+            self.begin(tree).get()
+        except ActorsError:
+            tree._shut_console()  # noqa: SLF001
+            raise
+        except BaseException:  # Ctrl-C while it starts
+            tree.stop()
+            raise
+        return tree
+
+    @property
+    def waits(self) -> bool:
+        """True if opening its store may take a while."""
+        return isinstance(self._options.store, str)
+
+    def open(self) -> Store:
+        """Open its store."""
+        options = self._options
+        if options.store is None:
+            return MemoryStore()
+        try:
+            self._store = open_store(
+                options.store,
+                root=self._spec.id,
+                durability=options.durability,
+                keep=options.keep,
+                opened=options.ha is None,
+            )
+        except BaseException:
+            self.close()
+            raise
+        return self._store
+
+    def tree(self, store: Store) -> Tree:
+        """Build it on an open store; from here on its end closes what is open."""
+        options = self._options
+        try:
+            system = System(
+                build(self._spec),
+                clock=options.clock,
+                seed=options.seed,
+                max_threads=options.max_threads,
+                max_hops=options.max_hops,
+                log_errors=options.log_errors,
+            )
+            attach(system, store)
+            keeper = None
+            if options.ha is None:
+                bind(system, store, self._spec, close=self.waits)
+            else:
+
+                def connect(lost: Callable[[StoreError], None]) -> None:
+                    bind(system, store, self._spec, close=False, listener=StoreListener(system, store, lost))
+
+                keeper = candidate(options.ha, self._spec, system, store, str(options.store), connect)
+            tree = Tree(self._spec, system, keeper)
+            if self._console is not None:
+                tree._open(self._console)  # noqa: SLF001 - its own package
+        except BaseException:
+            self.close()
+            raise
+        return tree
+
+    @staticmethod
+    def begin(tree: Tree) -> Reply:
+        """Start it, or its keeper; completed when it is up, or is a standby. Failed when nothing is left of it."""
+        keeper, system = tree._keeper, tree._system  # noqa: SLF001 - its own package
+        return system.start() if keeper is None else keeper.start()
+
+    def close(self) -> None:
+        """Let go of everything: there will be no tree."""
+        if self._console is not None:
+            self._console.close()
+        if self._store is not None and self.waits:
+            close_store(self._store)
+
+
+class Starting:
+    """A tree that is being started: await it for the ``Tree``, or enter it with ``async with``."""
+
+    def __init__(self, spec: SupervisorSpec, options: Options) -> None:
+        self._spec = spec
+        self._options = options
+        self._tree: Tree | None = None
+
+    def __await__(self) -> Generator[Any, None, Tree]:
+        return self._start().__await__()
+
+    async def __aenter__(self) -> Tree:
+        self._tree = await self._start()
+        return self._tree
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        if self._tree is not None:
+            await self._tree.__aexit__(kind, error, frames)
+
+    async def _start(self) -> Tree:
+        launch = _Launch(self._spec, self._options)
+        store = await _elsewhere(f"{self._spec.id}-store", launch) if launch.waits else launch.open()
+        tree = launch.tree(store)
+        try:
+            await launch.begin(tree)
+        except ActorsError:
+            tree._shut_console()  # noqa: SLF001
+            raise
+        except BaseException:  # cancelled while it starts
+            tree._system.stop()  # noqa: SLF001
+            raise
+        return tree
+
+
+async def _elsewhere(name: str, launch: _Launch) -> Store:
+    """Open the store on a thread of its own."""
+    opened = Reply()
+    in_background(name, lambda: _answer(opened, launch.open))
+    try:
+        store: Store = await opened
+    except BaseException:  # cancelled: what is opened nevertheless is closed again
+        opened.when_done(launch.close)
+        raise
+    return store
+
+
+def _answer(reply: Reply, function: Callable[[], object]) -> None:
+    try:
+        reply.complete(function())
+    except BaseException as error:  # noqa: BLE001 - it is raised to who waits
+        reply.fail(error)

@@ -1,0 +1,57 @@
+"""How a tree is started: the arguments of ``start`` and ``start_async``, right by themselves.
+
+Comes in: what a host wrote. Goes out: a frozen record, or one ``ConfigError`` with every mistake, before anything runs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, InstanceOf, PlainValidator
+
+from actors.model.clock import Clock
+from actors.runtime.event_log import ErrorsInLog
+from actors.tasks.journal.store import Store
+from actors.validation import field_types
+from actors.validation.spec_model import SpecModel
+from actors.validation.validation_messages import type_phrase, validation_error
+from trees.store import Keep
+from trees.store.retention import Durability
+
+
+def _methods(protocol: type) -> tuple[str, ...]:
+    return tuple(sorted(name for name in vars(protocol) if not name.startswith("_")))
+
+
+_CLOCK, _STORE = _methods(Clock), _methods(Store)
+
+
+def _a_clock(value: object) -> object:
+    if value is not None and not all(hasattr(value, name) for name in _CLOCK):
+        raise validation_error(f"{type_phrase(value)} is no clock", "Leave it out, or give a ManualClock() in a test.")
+    return value
+
+
+def _a_store(value: object) -> object:
+    if value is None or isinstance(value, str) or all(hasattr(value, name) for name in _STORE):
+        return value
+    hint = "Write 'sqlite:///tasks.db' or 'postgresql://user@host/database', or leave it out for memory."
+    raise validation_error(f"{type_phrase(value)} is no store", hint)
+
+
+class Options(SpecModel, frozen=True, kw_only=False):
+    """Options of ``start`` beside the spec; each is explained there."""
+
+    _called: ClassVar[str] = "start(...)"
+
+    clock: Annotated[Any, PlainValidator(_a_clock)]
+    seed: int | None
+    max_threads: Annotated[int, Field(ge=1)]
+    max_hops: field_types.Count
+    console: bool
+    store: Annotated[Any, PlainValidator(_a_store)]
+    durability: Durability
+    keep: InstanceOf[Keep] | None
+    log_errors: ErrorsInLog
+    ha: Any
+    """Looked at by ``trees.ha``, together with the store."""

@@ -1,0 +1,198 @@
+"""Between a tree and the store that its journals are in: what was there before, what the store says, and its end.
+
+Comes in: a store that is open, and the system that is to work with it, before that is started. Goes out:
+
+* what the store tells (``StoreListener`` is its listener): events go to the tree's bus; a store that is lost to another
+  process ends the tree; an order from another process reaches the orchestrator that it concerns.
+* which tasks were unfinished when it was opened, and how much of each was recorded by then (``Ground.before``).
+* the time: journals are told that of the store, which other processes read them by.
+* the end: the store is closed when nothing of the tree runs any more, and before anybody hears of that.
+
+An order stays in the store until what follows from it is kept there, so one that comes twice must change nothing: a
+task that has ended is not cancelled, a question that was answered is not asked any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from actors.model.errors import ConfigError
+from actors.model.events import Event
+from actors.tasks.journal.store import Store
+from actors.tasks.model.policy import Answer, Approve, Edit, Reject, Respond
+from actors.tasks.model.task_errors import EscalationError, StoreError, TaskError
+from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
+from actors.tasks.orchestration.messages import Cancel, RunOnLoop, RunWhenDurable
+from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
+from trees.declaration.specs import SupervisorSpec
+from trees.host.task_handle import respond
+from trees.host.task_removal import remove
+
+if TYPE_CHECKING:
+    from actors.runtime.system import System
+
+CANCEL: Final = "cancel"
+RESPOND: Final = "respond"
+REMOVE: Final = "remove"
+ANSWERS: Final[dict[str, Callable[[Any], Answer]]] = {
+    "approve": lambda _: Approve(),
+    "edit": Edit,
+    "respond": Respond,
+    "reject": lambda value: Reject(value or ""),
+}
+"""Answers of a person, by the words that they are recorded with."""
+
+
+class CommandRecord(Protocol):
+    """Order of another process about a task."""
+
+    @property
+    def task(self) -> str:
+        """Id."""
+
+    @property
+    def kind(self) -> str:
+        """One of ``CANCEL``, ``RESPOND`` and ``REMOVE``."""
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """Arguments: of a cancel ``reason``; of a respond ``escalation``, ``answer`` and ``value``."""
+
+    @property
+    def at(self) -> float:
+        """Seconds since 1970, by the store's clock."""
+
+
+class StoreListener:
+    """Listener of the store of one tree. Its methods are called by the store's own thread, and never wait."""
+
+    def __init__(self, system: System, store: Store, lost: Callable[[StoreError], None] | None = None) -> None:
+        self._system = system
+        self._store = store
+        self.lost = lost if lost is not None else system.fail
+        """Called when the store belongs to another process, or its writer has died; by default the tree ends then."""
+
+    def publish(self, event: Event) -> None:
+        """Something happened to the store."""
+        self._system.publish(event)
+
+    def order(self, order: CommandRecord) -> None:
+        """Take an order of another process. One that can be carried out is forgotten once it is."""
+        started = self._system.started
+        started.when_done(lambda: self._place(order) if started.succeeded else None)
+
+    def _place(self, order: CommandRecord) -> None:
+        """Have the orchestrator that has the task do it; one that is not there now finds it at the next start."""
+        if order.kind == REMOVE:
+            self._remove(order)
+            return
+        last = self._store.last(order.task)
+        if last is None or isinstance(last, TaskFinished):
+            self._forget(order)
+            return
+        desk = task_runtime_of(self._system).desks.get(last.path)
+        if desk is not None:
+            desk.tell(RunOnLoop(lambda: self._do(desk, order)))
+
+    def _remove(self, order: CommandRecord) -> None:
+        """No matter of an orchestrator: it has nothing to do with what has ended, or is damaged."""
+        try:
+            remove(task_runtime_of(self._system), order.task)
+        except TaskError as error:  # whoever sent it finds the task still there
+            self._system.request_failed(self._system.root_path, error, asked=False)
+        self._forget(order)
+
+    def _do(self, desk: OrchestratorPort, order: CommandRecord) -> None:
+        """On the loop, where the orchestrator knows its tasks: tell it, and then that it is to be forgotten."""
+        try:
+            _tell(desk, order)
+        except (EscalationError, ConfigError, KeyError, TypeError, ValueError) as error:
+            # It comes too late, or from another version: whoever sent it finds in the journal that nothing followed.
+            self._system.request_failed(desk.path, error, asked=False)
+        desk.tell(RunWhenDurable(lambda: self._forget(order)))
+
+    def _forget(self, order: CommandRecord) -> None:
+        done: Callable[[CommandRecord], object] | None = getattr(self._store, "order_done", None)
+        if done is not None:
+            done(order)
+
+
+def _tell(desk: OrchestratorPort, order: CommandRecord) -> None:
+    body = order.body
+    if order.kind == CANCEL:
+        desk.tell(Cancel(order.task, str(body["reason"])))
+    elif order.kind == RESPOND:
+        given = None if desk.system.clock.manual else order.at  # that clock is nobody's outside
+        respond(desk, body["escalation"], ANSWERS[body["answer"]](body["value"]), given)
+    else:
+        raise KeyError(order.kind)
+
+
+def bind(
+    system: System, store: Store, spec: SupervisorSpec, *, close: bool, listener: StoreListener | None = None
+) -> None:
+    """Bring a store that is open and a system that is yet to start together.
+
+    Args:
+        system: that is to be started.
+        store: where its journals are.
+        spec: its declaration.
+        close: the store is ours: it is closed when the tree has ended.
+        listener: what the store is to talk to; None: a ``StoreListener``.
+    """
+    if hasattr(store, "listener"):
+        heard = store.listener = listener if listener is not None else StoreListener(system, store)
+        _hear_of_loss(heard, store)
+    time: Callable[[], float] | None = getattr(store, "time", None)
+    if time is not None and not system.clock.manual:
+        task_runtime_of(system).epoch = time() - system.now()
+        task_runtime_of(system).opened_at = task_runtime_of(system).time()
+    task_runtime_of(system).before = {
+        stream: len(records)
+        for path in task_paths(spec)
+        for stream in store.streams(path)
+        if (records := _readable(store, stream)) and isinstance(records[0], TaskSubmitted)
+    }
+    if close:
+        system.before_end(lambda: close_store(store))
+
+
+def _readable(store: Store, stream: str) -> Sequence[Event]:
+    """The records of a stream; nothing of one that is damaged, which its orchestrator will say."""
+    try:
+        return store.read(stream)
+    except StoreError:
+        return ()
+
+
+def _hear_of_loss(listener: StoreListener, store: Store) -> None:
+    """Look if the store was lost before there was a listener to be told."""
+    kept = store.flush()
+    if kept is not None and kept.done and not kept.succeeded:
+        try:
+            kept.get()
+        except StoreError as error:
+            listener.lost(error)
+
+
+def close_store(store: Store) -> None:
+    """Let go of a store, where there is something to let go of."""
+    close: Callable[[], object] | None = getattr(store, "close", None)
+    if close is not None:
+        close()
+
+
+def task_paths(spec: SupervisorSpec, above: str = "") -> Iterator[str]:
+    """The path of every supervisor of a declaration that has an orchestrator."""
+    path = f"{above}{spec.id}"
+    if spec.tasks is not None:
+        yield path
+    for child in spec.children:
+        if isinstance(child, SupervisorSpec):
+            yield from task_paths(child, f"{path}/")
+
+
+def name_of(store: Store) -> str:
+    """Return the name of a store in errors."""
+    return str(getattr(getattr(store, "database", store), "name", type(store).__name__))

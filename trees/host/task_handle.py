@@ -1,0 +1,294 @@
+"""``TaskHandle``: what a host holds of one task, from its submission to its report and beyond.
+
+It reads what the orchestrator shows (``actors.tasks.orchestration.orchestrator_port.OrchestratorPort``) and what is in
+the journal, so it never waits for the orchestrator, and works while that is being restarted. May be used from any
+thread; ``await handle`` from any event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Literal
+
+from actors.messaging.envelope import CURRENT
+from actors.messaging.reply import Reply, require_thread
+from actors.model.errors import RecursionDetectedError
+from actors.tasks.journal.fold import fold
+from actors.tasks.journal.report import Report
+from actors.tasks.journal.subtask_state import Escalation, stand_still
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.policy import Answer, Approve, Edit, Reject, Respond
+from actors.tasks.model.task import SubtaskStatus, Task, TaskStatus
+from actors.tasks.model.task_errors import EscalationError, TaskTimeoutError
+from actors.tasks.model.task_events import TaskFinished
+from actors.tasks.model.task_ids import is_part_of
+from actors.tasks.orchestration.messages import Cancel, EscalationResponse, WaiterJoined
+from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
+from actors.tasks.results.synthesis import json_form
+from actors.tasks.scheduling.selection import lane_of, put_off
+from actors.validation.validation_messages import require_seconds
+from trees.host.event_follower import TaskEvents
+from trees.views.run_text import render
+from trees.views.task_parts import done_of, part_of
+
+_ANSWERS: dict[type[Any], tuple[str, str | None]] = {
+    Approve: ("approve", None),
+    Edit: ("edit", "value"),
+    Respond: ("respond", "text"),
+    Reject: ("reject", "reason"),
+}
+
+
+class TaskHandle:
+    """One task of a tree."""
+
+    def __init__(self, desk: OrchestratorPort, id_: str, *, found: bool = False) -> None:
+        self.id = id_
+        self._desk = desk
+        # One that was found in the store reads nothing before somebody asks: it may be on a loop, or one of ten
+        # thousand in a list. Any other one hears of the end in any case.
+        self._waits = None if found else desk.waiting(id_)
+
+    def __repr__(self) -> str:
+        return f"<TaskHandle {self.id} {self.status}>"
+
+    @property
+    def _done(self) -> Reply:
+        if self._waits is None:
+            self._waits = self._desk.waiting(self.id)
+        return self._waits
+
+    @property
+    def status(self) -> TaskStatus:
+        """Where it stands now."""
+        desk = self._desk
+        report = desk.reports.get(self.id)
+        if report is not None:
+            return report.status
+        if self.id not in desk.states:
+            last = desk.ground.store.last(self.id)
+            if isinstance(last, TaskFinished):
+                return last.status
+        if self._waits is not None and self._waits.succeeded:
+            ended: Report = self._waits.get()  # the store may have forgotten it by now
+            return ended.status
+        state = self._state()
+        if state.status is TaskStatus.RUNNING and _waits(desk.ground, state):
+            return TaskStatus.WAITING
+        return TaskStatus.RUNNING if state.status.is_final else state.status  # it has ended: that is yet to be kept
+
+    @property
+    def report(self) -> Report | None:
+        """Report of the task; None as long as it has not ended.
+
+        Where it ended long ago it is read from the store: on an event loop, ``await`` the handle first.
+        """
+        report: Report | None = self._desk.reports.get(self.id)
+        if report is None and self._waits is not None and self._waits.succeeded:
+            report = self._waits.get()
+        return report if report is not None else self._desk.report(self.id)
+
+    @property
+    def kept(self) -> list[str]:
+        """The subtasks that were done when this process began: their results are kept, and they do not run again.
+
+        Those of a team's part as ``team/subtask``, where the team was not done. Empty for a task of this process. A
+        reviewer may still send them back.
+        """
+        ground = self._desk.ground
+        mine = done_of(self._before())
+        states = [_before(ground, id_) for id_ in ground.before if id_.startswith(self.id) and id_ != self.id]
+        parts = [state for state in states if is_part_of(state.id, state.parent, self.id)]
+        of = {state.id: part_of(state) for state in parts}
+        open_parts = [state for state in parts if of[state.id] not in mine]
+        return [*mine, *(f"{of[state.id]}/{id_}" for state in open_parts for id_ in done_of(state))]
+
+    def _before(self) -> TaskState:
+        """Where it stood when this process began."""
+        return _before(self._desk.ground, self.id)
+
+    @property
+    def task(self) -> Task:
+        """Task that was submitted."""
+        return self._state().task
+
+    def _state(self) -> TaskState:
+        state = self._desk.states.get(self.id)
+        if state is None:
+            records = self._desk.ground.store.read(self.id)
+            state = fold(self.id, records) if records else TaskState(self.id)
+            if len(records) == 1:
+                state.phase = "new"  # its orchestrator has not looked at it yet
+        return state
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    def result(self, timeout: float | None = None) -> Report:
+        """Wait for its end.
+
+        Args:
+            timeout: seconds; None: as long as it takes. The task goes on when it is over.
+
+        Raises:
+            TaskFailedError: it has failed (``PlanError``, ``BudgetExceededError`` ...); ``.report`` has what was done.
+            TaskCancelledError: it was cancelled; ``.report`` has what was done.
+            TaskTimeoutError: it has not ended within ``timeout`` seconds.
+            TreeDownError: the tree is down; the task stays unfinished in its store.
+            RecursionDetectedError: called by a worker that the task's own supervisor waits for.
+            ValueError: ``timeout`` is no number of seconds.
+            BlockingAskError: called on the event loop that the task needs; await the handle there.
+        """
+        require_seconds(f"task {self.id}: result", timeout)
+        if not self._done.done:
+            require_thread(self._desk.path, "await handle")
+            self._join()
+            if not self._done.wait(timeout):
+                raise self._desk.noted(TaskTimeoutError(self.id, timeout or 0.0))
+        return self._outcome()
+
+    def __await__(self) -> Generator[Any, None, Report]:
+        """Wait for its end on an event loop; raises as ``result`` does."""
+        if self._waits is None:
+            self._waits = self._desk.fetched(self.id)
+        if not self._waits.done:
+            self._join()
+        yield from self._waits.__await__()
+        return self._outcome()
+
+    def _outcome(self) -> Report:
+        report: Report = self._done.get()
+        if report.error is not None:
+            raise self._desk.noted(report.error.with_traceback(None))
+        return report
+
+    def _join(self) -> None:
+        """A worker that waits for a task stands in the task's ancestry from now on."""
+        chain, lineage = waiting_chain(self._desk)
+        if chain:
+            self._desk.tell(WaiterJoined(self.id, chain, lineage))
+
+    # -- changing ------------------------------------------------------------------------------------------
+
+    def cancel(self, reason: str = "") -> None:
+        """End it: what waits does not start, what runs is ended, what was done is undone where that is declared.
+
+        Where its orchestrator is down that happens as soon as it is up again.
+        """
+        if self.report is None:
+            self._desk.tell(Cancel(self.id, reason))
+
+    @property
+    def escalations(self) -> list[Escalation]:
+        """Open questions to people, those of its teams too, the oldest first."""
+        found = [each for desk in self._desks() for each in desk.escalations() if self._is_mine(desk, each.task)]
+        return sorted(found, key=lambda each: each.raised_at)
+
+    def _desks(self) -> list[OrchestratorPort]:
+        return list(self._desk.ground.desks.values())
+
+    def _is_mine(self, desk: OrchestratorPort, task: str) -> bool:
+        """True if a task is this one, or a team's part of it."""
+        state = desk.states.get(task)
+        return task == self.id or is_part_of(task, state.parent if state is not None else None, self.id)
+
+    def respond(self, id: str, answer: Answer) -> None:
+        """Answer one of them: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.
+
+        Raises:
+            EscalationError: it has no such open question, it was answered already, or this is no answer.
+        """
+        asked = ((desk, question) for desk in self._desks() if (question := desk.question(id)) is not None)
+        desk, question = next(asked, (self._desk, None))
+        if question is None or not self._is_mine(desk, question.task):
+            raise EscalationError(id, f"task {self.id} has no such open question. Look at handle.escalations")
+        respond(desk, id, answer)
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def events(self, *, new: bool = False, deep: bool = True) -> TaskEvents:
+        """Everything that has happened and happens to it, in order, up to its end; ``for`` and ``async for``.
+
+        What happens inside its teams is among it: those events have the path of the team, and the id of its part for
+        ``task``. The last event is its own ``TaskFinished``.
+
+        Args:
+            new: only what happens in this process, and not what earlier ones have recorded.
+            deep: False: nothing of what happens inside its teams.
+        """
+        start = self._desk.ground.before.get(self.id, 0) if new else 0
+        return TaskEvents(self._desk, self.id, start, deep=deep)
+
+    def dump(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
+        """The run as it stands now: a line for each subtask, the graph, or all there is to know.
+
+        Raises:
+            DumpFormatError: no such format.
+        """
+        report, now = self.report, self._desk.time()
+        if report is not None:
+            return render(report, format, now)
+        state = self._state()
+        live = {node.id: node.live for node in list(state.nodes.values())}
+        progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
+        queued = [node for node in list(state.nodes.values()) if node.status is SubtaskStatus.QUEUED]
+        waits = {node.id: put_off(self._desk.staff, lane_of(state, node, self._desk.path), now) for node in queued}
+        return render(state, format, now, progress, waits, reviews=self._desk.settings.reviewer is not None)
+
+
+def _waits(ground: TaskRuntime, state: TaskState) -> bool:
+    """True if nothing of a task goes on before a person answers, here or in its teams."""
+    nodes = list(state.nodes.values())
+    parts = []
+    for node in nodes:
+        attempt = node.live
+        desk = ground.desks.get(attempt.path) if attempt is not None and attempt.nested else None
+        part = desk.states.get(attempt.nested) if desk is not None and attempt is not None else None
+        if part is not None and (part.status is TaskStatus.WAITING or _waits(ground, part)):
+            parts.append(node.id)
+    return bool(parts) and stand_still(nodes, parts)
+
+
+def _before(ground: TaskRuntime, id_: str) -> TaskState:
+    """Where a task stood when its store was opened."""
+    records = ground.store.read(id_)[: ground.before.get(id_, 0)]
+    return fold(id_, records) if records else TaskState(id_)
+
+
+def respond(desk: OrchestratorPort, id_: str, answer: Answer, given: float | None = None) -> None:
+    """Answer an open question of a desk; ``given`` is when, by the store's clock, where that was not just now.
+
+    Raises:
+        EscalationError: there is none, or this is no answer.
+    """
+    kind = _ANSWERS.get(type(answer))
+    if kind is None:
+        what = f"a {type(answer).__name__} is no answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
+        raise EscalationError(id_, what)
+    found = desk.question(id_)
+    if found is None or desk.answered.setdefault(id_, answer) is not answer:
+        raise EscalationError(id_, "no such question is open. It was answered, its time is up, or its task has ended")
+    word, field = kind
+    value = getattr(answer, field) if field is not None else None
+    try:
+        value = json_form(value)
+    except Exception:  # noqa: BLE001 - a serializer of the user's, or an iterator within it, may raise anything
+        desk.answered.pop(id_, None)
+        what = f"a {type(value).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
+        raise EscalationError(id_, what) from None
+    desk.tell(EscalationResponse(found.task, id_, word, value, given))
+
+
+def waiting_chain(desk: OrchestratorPort) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return who waits if the present code waits for a task of this desk; nothing where it is no worker's code.
+
+    Raises:
+        RecursionDetectedError: the desk's own supervisor waits for it.
+    """
+    current = CURRENT.get()
+    if current is None or current.life.system is not desk.system:
+        return (), ()
+    chain = tuple(address.path for address in current.waiting())
+    if desk.path in chain:
+        desk.system.recursion_refused(desk.path, desk.addresses(chain))
+        raise desk.noted(RecursionDetectedError((*chain, desk.path)))
+    return chain, current.lineage

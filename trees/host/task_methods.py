@@ -1,0 +1,226 @@
+"""Task methods of a ``Tree``: submit tasks, wait for them, find them again, answer their questions."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from actors.messaging.reply import Reply, require_thread
+from actors.tasks.journal.report import Report
+from actors.tasks.journal.subtask_state import Escalation
+from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.model.policy import Answer
+from actors.tasks.model.task import Task, TaskStatus
+from actors.tasks.model.task_errors import EscalationError, StoreError, TaskError, UnknownTaskError
+from actors.tasks.model.task_events import TaskSubmitted
+from actors.tasks.model.task_ids import NEW_IDS, require_own
+from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
+from actors.validation.validation_messages import listed, require_seconds, value_phrase
+from trees.ha.roles import RoleMethods
+from trees.host.store_binding import name_of
+from trees.host.submission import STORE_WAIT_S, Submission, came
+from trees.host.task_handle import TaskHandle, respond, waiting_chain
+from trees.host.task_removal import remove
+
+
+class TaskMethods(RoleMethods):
+    """The part of a ``Tree`` that has to do with tasks."""
+
+    def submit(self, task: Task | str, path: str | None = None) -> TaskHandle:
+        """Give a task to the supervisor at ``path`` (None: the root); returns when it is in the journal, and kept.
+
+        Never waits for the orchestrator, so workers may call it; waits for the store, which takes milliseconds, at most
+        10 seconds. On an event loop of yours write ``await tree.asubmit(...)``. An id that is known gives its handle,
+        and starts nothing.
+
+        Raises:
+            ConfigError: the task is wrong.
+            UnknownPathError: no supervisor of this path is listed now.
+            TaskError: it has no ``tasks=``.
+            StoreError: the store could not keep it. It was not taken and never runs, unless ``may_be_taken`` is True.
+            NotLeaderError: this process is a standby.
+            TreeDownError: the whole tree is down.
+        """
+        submission, handle = self._submission(task, path, joined=False)
+        return handle(new=submission.run())
+
+    async def asubmit(self, task: Task | str, path: str | None = None) -> TaskHandle:
+        """Do this on an event loop, without holding it up."""
+        submission, handle = self._submission(task, path, joined=False)
+        return handle(new=await submission.arun())
+
+    def run(self, task: Task | str, timeout: float | None = None, path: str | None = None) -> Report:
+        """Submit a task and wait for its report; raises what ``TaskHandle.result`` raises.
+
+        Args:
+            task: or only its goal.
+            timeout: seconds to wait; the task goes on when they are over. None: as long as it takes.
+            path: of the supervisor; None: the root.
+        """
+        require_thread(path or self._up.root_path, "await tree.arun(...)")
+        require_seconds("run", timeout)  # before anything of it is begun
+        submission, handle = self._submission(task, path, joined=True)
+        return handle(new=submission.run()).result(timeout)
+
+    async def arun(self, task: Task | str, path: str | None = None) -> Report:
+        """Do this on an event loop, without holding it up."""
+        submission, handle = self._submission(task, path, joined=True)
+        return await handle(new=await submission.arun())
+
+    def task(self, id: str) -> TaskHandle:
+        """The handle of a task that was submitted before. Never waits, and reads nothing.
+
+        Raises:
+            UnknownTaskError: the store has no task of this id.
+            StoreError: its journal is damaged.
+        """
+        ground = task_runtime_of(self._up)
+        standing = ground.store.standing(id)
+        if standing is None or id in ground.submitting:  # that may yet be refused
+            raise UnknownTaskError(id)
+        if standing.is_ == "damaged":
+            ground.store.read(id)  # says what is wrong, which is at hand
+        return TaskHandle(ground.desk_at(standing.owner), id, found=standing.is_ == "finished")
+
+    def remove_task(self, id: str) -> None:
+        """Delete a task that has ended, or whose journal is damaged; returns when the store has forgotten it.
+
+        Its id may be used again then, and starts a new task. On an event loop of yours write
+        ``await tree.aremove_task(id)``.
+
+        Raises:
+            UnknownTaskError: the store has no task of this id.
+            TaskError: it goes on, or it is a team's part of another one.
+            StoreError: that could not be written within 10 seconds.
+            NotLeaderError: this process is a standby.
+        """
+        require_thread(self._up.root_path, "await tree.aremove_task(...)")
+        self._removed(id, (kept := remove(task_runtime_of(self._up), id)) is None or kept.wait(STORE_WAIT_S), kept)
+
+    async def aremove_task(self, id: str) -> None:
+        """Do this on an event loop, without holding it up."""
+        kept = remove(task_runtime_of(self._up), id)
+        self._removed(id, kept is None or await came(kept, STORE_WAIT_S), kept)
+
+    def tasks(self, status: TaskStatus | str | None = None) -> list[TaskHandle]:
+        """The tasks that the store has, of all supervisors, those of earlier processes too.
+
+        First those that have ended and are still kept, the oldest first, then the others; for each supervisor.
+
+        Raises:
+            ValueError: there is no such status.
+        """
+        wanted = None if status is None else _status(status)
+        found: list[TaskHandle] = []
+        for desk in task_runtime_of(self._up).all_desks():
+            store = desk.ground.store
+            known = dict.fromkeys([*store.finished(desk.path), *store.streams(desk.path), *list(desk.states)])
+            found += [TaskHandle(desk, id_, found=True) for id_ in known]
+        return found if wanted is None else [handle for handle in found if _stands_at(handle, wanted)]
+
+    def resumed(self) -> list[TaskHandle]:
+        """The tasks that earlier processes had left unfinished and that go on in this one, also where they have ended.
+
+        A team's part of a task is not listed for itself. ``handle.kept`` tells what need not be done again.
+        """
+        ground = task_runtime_of(self._up)
+        handles = []
+        for id_ in list(ground.before):
+            first = next(iter(ground.store.read(id_)), None)
+            desk = ground.desks.get(first.path) if isinstance(first, TaskSubmitted) and first.parent is None else None
+            if desk is not None:
+                handles.append(TaskHandle(desk, id_))
+        return handles
+
+    def registry(self, path: str | None = None) -> list[ExecutableInfo]:
+        """List the workers that the supervisor at ``path`` (None: the root) can give work to, as they stand now.
+
+        Raises:
+            UnknownPathError: no supervisor of this path is listed now.
+            TaskError: it has no ``tasks=``.
+        """
+        return self._desk(path).registry()
+
+    def escalations(self) -> list[Escalation]:
+        """All open questions to people, the oldest first."""
+        found = [each for desk in list(task_runtime_of(self._up).desks.values()) for each in desk.escalations()]
+        return sorted(found, key=lambda each: each.raised_at)
+
+    def respond(self, id: str, answer: Answer) -> None:
+        """Answer one: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.
+
+        Raises:
+            EscalationError: there is no such open question, it was answered already, or this is no answer.
+        """
+        for desk in list(task_runtime_of(self._up).desks.values()):
+            if desk.question(id) is not None:
+                respond(desk, id, answer)
+                return
+        raise EscalationError(id, "no such question is open. It was answered, its time is up, or its task has ended")
+
+    # -- within --------------------------------------------------------------------------------------------
+
+    def _removed(self, id_: str, in_time: bool, kept: Reply | None) -> None:
+        if not in_time:
+            what = f"task {id_} is not deleted after {STORE_WAIT_S:g} s. It will be when the store can be written"
+            raise StoreError(name_of(task_runtime_of(self._up).store), what)
+        if kept is not None:
+            kept.get()
+
+    def _desk(self, path: str | None) -> OrchestratorPort:
+        system = self._up
+        at = system.root_path if path is None else path
+        desk = task_runtime_of(system).desks.get(at)
+        if desk is not None:
+            return desk
+        if at not in system.supervisors:
+            raise system.no_supervisor(at)
+        raise NoOrchestratorError(at)
+
+    def _submission(
+        self, task: Task | str, path: str | None, *, joined: bool
+    ) -> tuple[Submission, Callable[..., TaskHandle]]:
+        """Return what brings a task into the journal, and what makes its handle then."""
+        if not isinstance(task, Task):
+            task = Task(goal=task)  # whatever else it is, this says what is wrong with it
+        require_own(task.id)
+        desk, system = self._desk(path), self._up
+        if system.is_down:
+            raise system.down_error(desk.path)
+        chain, lineage = waiting_chain(desk) if joined else ((), ())
+        id_ = task.id or uuid.uuid4().hex[:12]
+        now = desk.time()
+        deadline = None if task.deadline_s is None else now + task.deadline_s
+        hops = system.hops_of_here()
+        event = TaskSubmitted(desk.path, id_, now, task, deadline, chain, lineage, None, hops, NEW_IDS)
+
+        def handle(*, new: bool) -> TaskHandle:
+            return TaskHandle(desk, id_) if new else self.task(id_)  # it may be a task of another supervisor
+
+        return Submission(desk, event), handle
+
+
+def _status(word: TaskStatus | str) -> TaskStatus:
+    try:
+        return TaskStatus(word)
+    except ValueError:
+        known = [str(each) for each in TaskStatus]
+        raise ValueError(f"tasks: {value_phrase(word)} is no status of a task. Use {listed(known)}") from None
+
+
+def _stands_at(handle: TaskHandle, wanted: TaskStatus) -> bool:
+    try:
+        return handle.status is wanted
+    except StoreError:  # its journal is damaged: nobody can tell
+        return False
+
+
+class NoOrchestratorError(TaskError):
+    """The supervisor was declared without ``tasks=``."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: has no orchestrator, so it takes no tasks. Declare it with tasks=Tasks()."

@@ -1,0 +1,51 @@
+"""A task is taken out of its store: one that has ended, or one that nobody can go on with.
+
+Comes in: the id. Goes out: what is to be waited for, until the store has forgotten it. A task that goes on is refused:
+it is cancelled first, so that what it did is undone where that is declared. Damaged is a task whose journal cannot be
+read, or that was put aside because its orchestrator has died of it. A part of a task goes with the whole only: alone it
+would be begun anew, and what it did would be done twice.
+"""
+
+from __future__ import annotations
+
+from actors.messaging.reply import Reply
+from actors.tasks.model.task_errors import TaskError, UnknownTaskError
+from actors.tasks.model.task_ids import whole_of
+from actors.tasks.orchestration.task_runtime import TaskRuntime
+
+
+class NotRemovableError(TaskError):
+    """The task goes on, or is a part of another one."""
+
+    def __init__(self, task: str, why: str) -> None:
+        super().__init__(task, why)
+        self.task = task
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"task {self.task} cannot be removed: {self.why}"
+
+
+def remove(ground: TaskRuntime, id_: str) -> Reply | None:
+    """Have a task forgotten. None: it is; else it is being written.
+
+    Raises:
+        UnknownTaskError: the store has no task of this id.
+        NotRemovableError: it goes on, or is a part of another one.
+    """
+    store = ground.store
+    standing = store.standing(id_)
+    if standing is None or id_ in ground.submitting:
+        raise UnknownTaskError(id_)
+    whole = whole_of(id_)
+    if whole is not None and store.standing(whole) is not None:
+        raise NotRemovableError(id_, f"it is a part of task {whole}. Remove that one")
+    desks = ground.all_desks()
+    aside = any(id_ in desk.guard.aside for desk in desks)
+    if not aside and (standing.is_ == "unfinished" or any(id_ in desk.states for desk in desks)):
+        raise NotRemovableError(id_, "it has not ended. Cancel it first")
+    store.remove(id_)
+    for desk in desks:
+        desk.guard.aside.discard(id_)
+        desk.reports.forget(id_)
+    return store.flush()

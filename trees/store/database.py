@@ -1,0 +1,367 @@
+"""A database: how it is reached, and what its errors mean to whoever reads them.
+
+Comes in: the URL of a store. Goes out: connections, set up for what they are for, and ``StoreError``s that say what to
+do. A file of SQLite is made with mode 0600, and so are the two beside it. No password is ever shown.
+
+Two kinds of connections: ``writing`` (a transaction takes SQLite's write lock when it begins) and ``reading`` (waits
+for nobody). What came out of one process is never used in another: see ``forked``.
+
+Two kinds of errors: what may go well the next time (``StoreError``), and what never will (``UnwritableError``).
+
+SQLite writes its log (``FILE-wal``) back, and begins it anew, only while nobody reads what is older. A reader that
+holds one transaction open for minutes (a backup by ``.dump``, a shell that has forgotten a ``BEGIN``) makes it grow for
+as long, by all that is written meanwhile. Our own readers are over within one query.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, func, make_url, select
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from actors.model.clock import SystemClock
+from actors.tasks.model.task_errors import StoreError
+from trees.store.retention import Durability
+
+T = TypeVar("T")
+BUSY_S: Final = 1.0
+"""How long a transaction waits for the lock of another process."""
+HANGS_S: Final = 10.0
+CONNECT_S: Final = 5
+_WAL_BYTES: Final = 16 * 1024 * 1024
+"""The log beside a file of SQLite is cut to this after it was written back."""
+INSTALL: Final = 'Run: pip install "regrow[sql]"'
+_FORMS: Final = "Use sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
+_NO_PAYLOAD: Final = frozenset({"OperationalError", "InterfaceError"})
+"""Types of errors whose text is shown; the text of others may hold what was to be written."""
+
+_ODD: Final = (OverflowError, UnicodeError)
+"""Errors that a driver raises, instead of its own, for a value that it cannot send."""
+_NEVER_SQLITE: Final = frozenset({18, 19, 20, 25})
+"""Too big, against a constraint, of a wrong type, out of range."""
+_NEVER_POSTGRES: Final = ("22", "23", "54000")
+"""SQLSTATEs, or classes of them: wrong data, against a constraint, too large."""
+
+_SQLITE: Final = {
+    5: "is locked by another process. End that one, or wait: it goes on by itself",
+    6: "is locked by another process. End that one, or wait: it goes on by itself",
+    8: "cannot be written. Check the permissions of the file and of its directory",
+    10: "cannot be read or written. Look at the disk, its quota and the limits of this process",
+    11: "is damaged. Restore it from a copy, or try the .recover command of sqlite3",
+    13: "has no room: the disk is full. Make room; it goes on by itself",
+    14: "cannot be opened. Check that its directory exists, and who may read and write there",
+    26: "is no SQLite database. Give another file",
+}
+"""By primary result code."""
+_POSTGRES: Final = {
+    "08": "cannot be reached. Check that the server runs, and host and port",
+    "28": "refuses the connection. Check database, user and password",
+    "42501": "does not let this user do that. Grant it the rights to create and write tables",
+    "42P01": "lacks a table of ours. Somebody has dropped it: restore it from a copy",
+    "53100": "has no room: the disk is full. Make room; it goes on by itself",
+    "53300": "has no connection left. Allow more, or close some",
+    "55P03": "is locked by another session. End that one, or wait: it goes on by itself",
+    "57": "is stopping or starting. It goes on by itself",
+}
+"""By SQLSTATE, or the class of it."""
+
+
+class UnwritableError(StoreError):
+    """Raised where a write can never succeed, however often it is tried: a row that is too large, or no row at all."""
+
+
+class Database:
+    """The database of one store."""
+
+    def __init__(self, url: str, durability: Durability = "process", *, busy_s: float = BUSY_S) -> None:
+        self._url = _normal(url)
+        self._busy_s = busy_s
+        self.name = self._url.set(query={}).render_as_string(hide_password=True)  # a query may have a password, too
+        """For messages."""
+        self.is_sqlite = self._url.get_backend_name() == "sqlite"
+        self.file = Path(os.path.realpath(self._url.database)) if self.is_sqlite and self._url.database else None
+        """Path of a file of SQLite, absolute. One file has one name, whatever links to it:
+        its guard goes by that."""
+        if self.file is not None:
+            self._url = self._url.set(database=str(self.file))
+        self.hangs_s = HANGS_S
+        """How long PostgreSQL lets a transaction of ours hang: so long it may hold what others wait for."""
+        self.session: str | None = None
+        """Name of a session with PostgreSQL from now on; None: unchanged."""
+        self._durability: Durability = durability
+        self._writers = self._engine(writes=True)
+        self._readers = self._engine(writes=False)
+        driver = self._writers.dialect.loaded_dbapi
+        self._raised: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, MemoryError, *_ODD, driver.Error)
+        self._of_the_parent: list[Engine] = []
+
+    def __repr__(self) -> str:
+        return f"<Database {self.name}>"
+
+    # -- connections ---------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Make the file of SQLite, for its owner only. One that is there is made so, with the two beside it.
+
+        Raises:
+            StoreError: it cannot be made, or everybody may read or write it and that cannot be changed.
+        """
+        if self.file is None:
+            return
+        try:
+            # Only a new one: to close a file that SQLite has open in this process would take its locks away.
+            os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            for file in (self.file, *(self.file.with_name(f"{self.file.name}{end}") for end in ("-wal", "-shm"))):
+                self._tighten(file)
+        except OSError as error:
+            what = (
+                f"the file cannot be made ({error.strerror}). Check that its directory exists, and who may write there"
+            )
+            raise StoreError(self.name, what) from error
+
+    def _tighten(self, file: Path) -> None:
+        """Let only the owner read and write what is in there."""
+        mode = 0
+        try:
+            mode = stat.S_IMODE(file.stat().st_mode)
+            if mode & 0o077:
+                file.chmod(mode & ~0o077)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if mode & 0o007:
+                what = (
+                    f"is open to everybody (mode {mode:o}), and that cannot be changed ({error.strerror}). "
+                    f"Check who may read and write there; its owner may run: chmod 600 {file.name}"
+                )
+                raise StoreError(self.name, what) from error
+
+    def require(self) -> None:
+        """Require that the database exists: a reader makes none.
+
+        Raises:
+            StoreError: there is no such file.
+        """
+        if self.file is not None and not self.file.exists():
+            raise StoreError(self.name, "does not exist. Give the file that the tree was started with")
+
+    def writing(self) -> Connection:
+        """A connection that the caller keeps, and closes. Each of its transactions takes the right to write at once."""
+        return self._writers.connect()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection for a few queries; it sees what is committed, and waits for nobody.
+
+        Raises:
+            StoreError: they failed.
+        """
+        self.require()
+        with self.errors(), self._readers.connect() as connection:
+            yield connection
+
+    def read_much(self, read: Callable[[Connection], T]) -> T:
+        """Read what many rows are made of.
+
+        The driver of SQLite makes texts of what it reads faster than we do, but stumbles over one that is none. So
+        where that fails it is all read once more as ``reading`` does.
+
+        Raises:
+            StoreError: it failed.
+        """
+        if self.is_sqlite:
+            with suppress(StoreError), self.reading() as connection:
+                raw: Any = connection.connection.driver_connection
+                raw.text_factory = str
+                return read(connection)
+        with self.reading() as connection:
+            return read(connection)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A connection for one short transaction that writes.
+
+        Raises:
+            StoreError: it failed, and nothing is written (or the answer to its commit was lost).
+        """
+        self.require()
+        with self.errors(), self._writers.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Whatever the database says within is said as a ``StoreError``."""
+        try:
+            yield
+        except self._raised as error:
+            raise self.error(error) from error
+
+    def error(self, error: Exception) -> StoreError:
+        """Return what an error of the database means, and what to do."""
+        kind = UnwritableError if _is_for_good(error) else StoreError
+        return kind(self.name, _said(error))
+
+    def now(self, connection: Connection) -> float:
+        """Seconds since 1970 by the store's own clock; a file has none, so there it is this machine's."""
+        if self.is_sqlite:
+            return SystemClock().wall()
+        seconds: float = connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one()
+        return float(seconds)
+
+    def close(self) -> None:
+        """Close what is kept open. It may be read all the same: each query connects by itself from now on."""
+        readers, self._readers = self._readers, self._engine(writes=False, keeps=False)
+        readers.dispose()
+
+    def forked(self) -> None:
+        """In the child of a fork: let go of the parent's connections, without a word to the database."""
+        self._of_the_parent.append(self._readers)
+        self._readers = self._engine(writes=False, keeps=False)
+
+    # -- making them ---------------------------------------------------------------------------------------
+
+    def _engine(self, *, writes: bool, keeps: bool = True) -> Engine:
+        keeps = keeps and not writes and not self.is_sqlite  # to open a file is quick
+        options: dict[str, Any] = {"poolclass": QueuePool, "pool_size": 1, "pool_pre_ping": True} if keeps else {}
+        options = {"poolclass": NullPool, "hide_parameters": True} | options  # what is written has no place in a log
+        try:
+            engine = create_engine(self._url, **options, connect_args=self._arguments(writes))
+        except ImportError as error:  # also where psycopg is there, and what it needs is not
+            raise StoreError(self.name, f"needs {error.name or error}, which is not installed. {INSTALL}") from error
+        except (ArgumentError, SQLAlchemyError) as error:
+            raise StoreError(self.name, f"is no store. {_FORMS}") from error
+        if not self.is_sqlite:
+            event.listen(engine, "connect", self._set_up_postgres)
+            return engine
+        event.listen(engine, "connect", self._set_up_writer if writes else _set_up_reader)
+        if writes:
+            event.listen(engine, "begin", _begin_at_once)
+        return engine
+
+    def _arguments(self, writes: bool) -> dict[str, Any]:
+        if self.is_sqlite:
+            return {"timeout": self._busy_s, "check_same_thread": False}
+        given = {
+            "connect_timeout": CONNECT_S,
+            "application_name": "regrow" if writes else "regrow reads",
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 15_000,
+        }
+        return {name: value for name, value in given.items() if name not in self._url.query}
+
+    def _set_up_writer(self, connection: Any, _: object) -> None:
+        connection.isolation_level = None  # we say when a transaction begins
+        for setting in (
+            "auto_vacuum = INCREMENTAL",  # counts for a new file, before anything else is written to it
+            "journal_mode = WAL",
+            f"synchronous = {'FULL' if self._durability == 'power' else 'NORMAL'}",
+            f"journal_size_limit = {_WAL_BYTES}",
+        ):
+            connection.execute(f"PRAGMA {setting}").fetchall()
+
+    def _set_up_postgres(self, connection: Any, _: object) -> None:
+        """Limit a session: one that hangs in a transaction must not hold a lock for ever; nor must we wait for one."""
+        connection.autocommit = True
+        connection.execute(f"SET idle_in_transaction_session_timeout = {int(self.hangs_s * 1000)}")
+        connection.execute(f"SET lock_timeout = {int(self._busy_s * 1000)}")
+        connection.execute("SET default_transaction_isolation = 'read committed'")
+        if self._durability == "power":  # and where the server waits for more than its own disk, that stays
+            setting = "'synchronous_commit'"
+            connection.execute(f"SELECT set_config({setting}, 'on', false) WHERE current_setting({setting}) = 'off'")
+        if self.session is not None:
+            connection.execute("SELECT set_config('application_name', %s, false)", (self.session,))
+        connection.autocommit = False
+
+
+def _set_up_reader(connection: Any, _: object) -> None:
+    connection.isolation_level = None
+    connection.text_factory = _text  # a text that is none is damage to its row, and not the end of a query
+    connection.execute("PRAGMA query_only = ON")
+
+
+def _text(found: bytes) -> str:
+    return found.decode("utf-8", "surrogateescape")
+
+
+def _begin_at_once(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _normal(url: str) -> URL:
+    """The URL with the driver that we use.
+
+    Raises:
+        StoreError: it is none of ours. It is not shown: it may hold a password.
+    """
+    try:
+        if "\0" in url:
+            raise ValueError  # noqa: TRY301 - with the other ways in which it can be none
+        found = make_url(url)
+        backend, _, driver = found.drivername.partition("+")
+        wanted = {"sqlite": "pysqlite", "postgresql": "psycopg", "postgres": "psycopg"}[backend]
+    except (ArgumentError, KeyError, ValueError):
+        raise StoreError(url.partition(":")[0], f"is no store that is known. {_FORMS}") from None
+    if "@" in (found.host or ""):
+        what = "has more than one @ before its host. Write one that belongs to the user or the password as %40"
+        raise StoreError(backend, what)  # without the URL: a part of a password may stand anywhere in it
+    if driver not in {"", wanted}:
+        raise StoreError(found.drivername, f"is another driver than ours ({wanted}). {_FORMS}")
+    if backend == "sqlite" and (found.database in {None, "", ":memory:"} or found.query):
+        raise StoreError("sqlite", f"keeps nothing without a plain file. {_FORMS}, or no store for memory")
+    return found.set(drivername=f"{'sqlite' if backend == 'sqlite' else 'postgresql'}+{wanted}")
+
+
+def _said(error: Exception) -> str:
+    """An error in our words, with the database's own first line where no payload can be in it."""
+    cause = _cause_of(error)
+    if isinstance(cause, MemoryError):
+        return "has no memory for what is to be written or read. Give this process more; it goes on by itself"
+    if isinstance(cause, OSError):
+        return f"a file beside it cannot be used ({cause}). Check who may read and write there"
+    own = str(cause).strip().partition("\n")[0] if type(cause).__name__ in _NO_PAYLOAD else ""
+    detail = f" ({own or type(cause).__name__})"
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code is not None:
+        return _SQLITE.get(code & 0xFF, "fails") + detail
+    state = getattr(cause, "sqlstate", None) or ""
+    if not state and "FATAL" in own:  # while it connects psycopg does not say which state that is
+        state = "28"
+    elif not state and own:
+        state = "08"
+    return (_POSTGRES.get(state) or _POSTGRES.get(state[:2]) or "fails") + detail
+
+
+def _cause_of(error: Exception) -> Any:
+    return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+
+
+def _is_for_good(error: Exception) -> bool:
+    """True if it would fail again, however often it is tried."""
+    cause = _cause_of(error)
+    if isinstance(cause, _ODD):
+        return True
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code is not None:
+        return code & 0xFF in _NEVER_SQLITE
+    state = getattr(cause, "sqlstate", None)
+    if state:
+        return str(state).startswith(_NEVER_POSTGRES)
+    return type(cause).__name__ in {"DataError", "IntegrityError"}  # what the driver itself refuses to send
+
+
+def discard(connection: Connection | None) -> None:
+    """Close a connection that may be broken; nothing is raised."""
+    if connection is not None:
+        with suppress(SQLAlchemyError, OSError):
+            connection.invalidate()
+        with suppress(SQLAlchemyError, OSError):
+            connection.close()

@@ -1,0 +1,136 @@
+"""A store for whoever only looks, and for whoever has a wish: ``regrow tasks``, beside the process whose tree it is.
+
+It takes no guard and no token, reads what is committed, and writes nothing but orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, select
+
+from actors.model.events import Event
+from actors.tasks.model.task_errors import StoreError
+from trees.store import record_reader, remote_commands
+from trees.store.database import Database
+from trees.store.migrations import version_of
+from trees.store.schema import VERSION, streams
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTask:
+    """A task that is in a store."""
+
+    root: str
+    id: str
+    owner: str
+    """The path of its supervisor."""
+    number: int
+    """The later one of a root has the larger one."""
+    finished_at: float | None
+    """Seconds since 1970; None: it is not finished."""
+    whole: str | None = None
+    """The task that this is a team's part of."""
+
+
+_TASKS: Final = (
+    select(streams.c.root, streams.c.id, streams.c.owner, streams.c.seq, streams.c.finished_at, streams.c.whole)
+    .where(streams.c.seq > 0)
+    .order_by(streams.c.root, streams.c.seq)
+)
+
+
+def all_tasks(connection: Connection, root: str | None = None) -> list[StoredTask]:
+    """Every task of a root, or of all of them, oldest first."""
+    wanted = _TASKS if root is None else _TASKS.where(streams.c.root == root)
+    return [StoredTask(*row) for row in connection.execute(wanted)]
+
+
+def _records(connection: Connection, root: str, stream: str, start: int = 0) -> list[Event]:
+    """The records of a stream, none where there is none.
+
+    Its tree may forget it at any moment. So it is looked for after its records: a stream that is still there and has
+    none has lost them.
+    """
+    found = record_reader.read(connection, root, stream, start, is_there=False)
+    if not found and not start:
+        is_there = select(streams.c.id).where((streams.c.root == root) & (streams.c.id == stream))
+        found = record_reader.read(connection, root, stream, is_there=connection.execute(is_there).first() is not None)
+    return found
+
+
+class StoreReader:
+    """A database of stores, seen from outside of them."""
+
+    def __init__(self, url: str) -> None:
+        self._database = Database(url)
+        found = 0
+        try:
+            with self._database.reading() as connection:
+                found = version_of(connection, self._database.name)
+        finally:
+            if found != VERSION:
+                self._database.close()
+        if found != VERSION:
+            what = "is no store yet" if not found else f"is of schema version {found}, this one reads {VERSION}"
+            raise StoreError(self._database.name, f"{what}. Start a tree on it with this version first")
+
+    def __repr__(self) -> str:
+        return f"<StoreReader at {self._database.name}>"
+
+    def all_tasks(self, root: str | None = None) -> list[StoredTask]:
+        """Every task of a root, or of all, finished or not, oldest first."""
+        with self._database.reading() as connection:
+            return all_tasks(connection, root)
+
+    def read(self, stream: str, start: int = 0, *, root: str | None = None) -> Sequence[Event]:
+        """The records of a task from the ``start``-th on; none where there is no such task, or none any more.
+
+        Raises:
+            StoreError: they are damaged; or there is a task of this id in several roots, and none was named.
+        """
+        with self._database.reading() as connection:
+            found = connection.execute(select(streams.c.root).where(streams.c.id == stream)).scalars().all()
+            if root is None and len(found) > 1:
+                what = f"has a task {stream!r} in each of {', '.join(sorted(found))}. Say which root"
+                raise StoreError(self._database.name, what)
+            of = root if root is not None else next(iter(found), "")
+            return _records(connection, of, stream, start)
+
+    def journals(self, tasks: Iterable[StoredTask]) -> Iterator[tuple[StoredTask, Sequence[Event] | StoreError]]:
+        """The records of many tasks, through one connection; of one that is damaged, what is wrong with it.
+
+        Whoever listed them did so before: one that its tree has forgotten since is left out.
+        """
+        with self._database.reading() as connection:
+            for task in tasks:
+                try:
+                    if found := _records(connection, task.root, task.id):
+                        yield task, found
+                except StoreError as error:
+                    yield task, error
+
+    def post_command(self, root: str, task: str, kind: str, body: Mapping[str, Any]) -> int:
+        """Leave an order for the tree of this root: it is heard within a second, or when that tree comes up.
+
+        Returns its id, for ``is_waiting``.
+
+        Args:
+            root: the id of the tree's root.
+            task: whose it is.
+            kind: cancel or respond.
+            body: what there is to say beside that, as JSON can be made of it.
+        """
+        with self._database.transaction() as connection:
+            return remote_commands.post(connection, root, task, kind, body, self._database.now(connection))
+
+    def is_waiting(self, root: str, order: int) -> bool:
+        """True if an order is still to be done."""
+        with self._database.reading() as connection:
+            return any(each.id == order for each in remote_commands.waiting(connection, root))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()

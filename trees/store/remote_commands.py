@@ -1,0 +1,81 @@
+"""Orders from other processes: what ``regrow`` asks of a tree that runs elsewhere, by way of the store they share.
+
+An order lies in the store until the tree has done it: ``post`` puts it there, the tree's store finds it (``waiting``)
+within ``trees.store.writer.POLL_S``, and takes it away when that is done. A tree that is down finds it when it comes
+up. An order that nobody can read is told, and taken away: it says nothing to anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import Connection, bindparam, delete, insert, select
+
+from actors.tasks.journal.codec import from_json, to_json
+from actors.tasks.model.task_errors import StoreError
+from trees.store.schema import orders
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteCommand:
+    """Order about a task."""
+
+    id: int
+    """The later one has the larger one."""
+    task: str
+    kind: str
+    """cancel, respond, remove."""
+    body: dict[str, Any] = field(repr=False)
+    """Further arguments."""
+    at: float
+    """Seconds since 1970, by the store's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedCommand:
+    """A row that is no order: another tool wrote it, a newer version, or it is damaged."""
+
+    id: int
+    task: str
+    error: StoreError
+
+
+def post(connection: Connection, root: str, task: str, kind: str, body: Mapping[str, Any], at: float) -> int:
+    """Put an order down for the tree of this root, within the caller's transaction; its id."""
+    row = {"root": root, "task": task, "kind": kind, "body": to_json(body), "at": at}
+    posted: int = connection.execute(insert(orders).returning(orders.c.id), row).scalar_one()
+    return posted
+
+
+_WAITING: Final = (
+    select(orders.c.id, orders.c.task, orders.c.kind, orders.c.body, orders.c.at)
+    .where(orders.c.root == bindparam("root"))
+    .order_by(orders.c.id)
+)
+_DONE: Final = delete(orders).where(orders.c.root == bindparam("of_root"), orders.c.id == bindparam("of_id"))
+
+
+def waiting(connection: Connection, root: str, taken: Collection[int] = ()) -> list[RemoteCommand | DamagedCommand]:
+    """The orders of a root that are not done and were not taken yet, the oldest first."""
+    found = connection.execute(_WAITING, {"root": root})
+    return [_command(row) for row in found if row.id not in taken]
+
+
+def _command(row: Any) -> RemoteCommand | DamagedCommand:
+    try:
+        body, at = from_json(row.body), float(row.at)
+        if not isinstance(body, dict) or not all(isinstance(each, str) for each in (row.task, row.kind)):
+            raise TypeError  # noqa: TRY301 - with the other ways in which it can be none
+    except (TypeError, ValueError, RecursionError) as error:
+        # Without what it was: an order holds what is nobody's business.
+        what = f"holds an order that is none ({type(error).__name__}). It was damaged, or written by something else"
+        return DamagedCommand(row.id, str(row.task), StoreError("orders", what))
+    return RemoteCommand(row.id, row.task, row.kind, body, at)
+
+
+def done(connection: Connection, root: str, ids: Collection[int]) -> None:
+    """Mark orders as done, within the caller's transaction."""
+    rows: list[dict[str, Any]] = [{"of_root": root, "of_id": each} for each in ids]
+    connection.execute(_DONE, rows)

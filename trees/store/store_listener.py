@@ -1,0 +1,126 @@
+"""The side of ``SqlStore`` towards its listener: what it tells its tree, and what it hears from other processes.
+
+Comes in, on the writer's thread: what happens to the store, and what lies in the table of orders. Goes out: calls of
+the ``Listener``. Nothing that a row holds, and nothing that a listener raises, ends the writer: an order that cannot be
+read is told (``OrderDamaged``) and taken away, damage to a journal is told as soon as there is somebody to hear it.
+
+Locking: none. ``listener`` is set before anything is told. ``_looks`` is a list whose ``append`` is one step of C; only
+the writer's thread takes from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from actors.messaging.reply import Reply
+from actors.model.events import Event, InternalError
+from actors.tasks.model.store_events import JournalDamaged, OrderDamaged
+from actors.tasks.model.task_errors import StoreError
+from trees.store.batches import Change, ChangeKind
+from trees.store.journal_index import JournalIndex
+from trees.store.remote_commands import DamagedCommand, RemoteCommand
+from trees.store.writer import POLL_S, Writer
+
+if TYPE_CHECKING:
+    from trees.store.fenced_connection import FencedConnection
+
+
+class Listener(Protocol):
+    """Listener of a store: called by its writer's thread, and must not wait."""
+
+    def publish(self, event: Event) -> None:
+        """Something has happened."""
+
+    def lost(self, error: StoreError) -> None:
+        """Nothing more is ever written: another process has taken over (``LeaseLostError``), or the writer has died."""
+
+    def order(self, order: RemoteCommand) -> None:
+        """Another process wants this; call ``SqlStore.order_done`` when it is done."""
+
+
+class ListenerSide:
+    """The part of a ``SqlStore`` that has a listener."""
+
+    _session: FencedConnection
+    _mirror: JournalIndex
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self.listener: Listener | None = None
+        self._taken: set[int] = set()
+        """Orders that the listener was given, and that are not done."""
+        self._looks: list[Reply] = []
+        """Futures of those who wait until all orders of by now were heard."""
+        self._damaged: list[JournalDamaged] = []
+        """Orders that the listener has not heard yet."""
+        self._next_poll = 0.0
+
+    def _writes(self) -> Writer:
+        raise NotImplementedError
+
+    # -- orders --------------------------------------------------------------------------------------------
+
+    def heard_orders(self) -> Reply:
+        """Completed when the listener was given every order that had been posted before this call."""
+        reply = Reply()
+        writer = self._writes()
+        self._looks.append(reply)
+        writer.wake()
+        return reply
+
+    def order_done(self, order: RemoteCommand) -> None:
+        """Note that an order of another process is done, or cannot be done."""
+        self._writes().put(Change(ChangeKind.ORDER_DONE, number=order.id))
+
+    def _listen(self, now: float) -> None:
+        """Look for orders, where it is time, or somebody waits for that."""
+        if now < self._next_poll and not self._looks:
+            return
+        number = len(self._looks)
+        self._hear()
+        for look in self._looks[:number]:
+            look.complete()
+        del self._looks[:number]
+        self._next_poll = now + POLL_S / 2  # only then: what has failed is tried at once
+
+    def _hear(self) -> None:
+        if self.listener is not None:
+            damaged, self._damaged = self._damaged, []
+            for event in damaged:
+                self.publish(event)
+        for order in self._session.waiting(self._taken):
+            if isinstance(order, DamagedCommand):
+                self._taken.add(order.id)
+                self.publish(OrderDamaged(self._root, order.task, order.error))
+                self._writes().put(Change(ChangeKind.ORDER_DONE, number=order.id))
+            elif self.listener is not None:
+                self._taken.add(order.id)
+                try:
+                    self.listener.order(order)
+                except Exception as error:  # noqa: BLE001 - whoever hears it must not end the writer
+                    self.publish(InternalError(self._root, error))
+
+    def _done(self, orders: Iterable[int]) -> None:
+        self._taken.difference_update(orders)
+
+    # -- telling -------------------------------------------------------------------------------------------
+
+    def unwritable(self, change: Change, error: Exception) -> None:
+        """A record never can be written: its stream ends with the one before it. That can be read, and gone on with."""
+        what = f"cannot take its record {change.number} ({type(error).__name__}), and takes no more of them"
+        said = error if isinstance(error, StoreError) else None
+        why = StoreError(f"journal of {change.stream!r}", f"{what}. {said.what if said is not None else ''}".rstrip())
+        owner = change.owner or self._mirror.owners.get(change.stream) or self._root
+        self.publish(InternalError(self._root, error))
+        self.publish(JournalDamaged(owner, change.stream, why))
+
+    def publish(self, event: Event) -> None:
+        """Something has happened."""
+        if self.listener is not None:
+            self.listener.publish(event)
+
+    def lost(self, error: StoreError) -> None:
+        """Nothing more will be written."""
+        if self.listener is not None:
+            self.listener.lost(error)

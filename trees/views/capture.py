@@ -1,0 +1,297 @@
+"""Taking a snapshot of a tree.
+
+Comes in: a ``System`` that runs, or has run. Goes out: a ``TreeSnapshot``. It is taken in the caller's thread from
+single reads (see ``actors.supervision.child``): no supervisor is asked and no lock is waited for, so it works while the
+tree starts, hangs, stops or is down. Each child is shown as it was at one moment, all of them at slightly different
+ones. Whatever state the tree is in raises nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from actors.execution.incarnation import Incarnation, IncarnationPhase
+from actors.messaging.pool_address import PoolAddress
+from actors.model.child_state import State
+from actors.model.errors import UnknownPathError
+from actors.model.restart_window import RestartWindow
+from actors.model.spec import SupervisorRecipe, WorkerRecipe
+from actors.runtime.system import System
+from actors.supervision.child import Child, ChildState
+from actors.tasks.orchestration.task_runtime import task_runtime_of
+from trees.views.capture_tasks import capture_tasks
+from trees.views.snapshot import (
+    Doing,
+    ExitSnapshot,
+    LimitSnapshot,
+    MessageSnapshot,
+    PoolSnapshot,
+    SupervisorSnapshot,
+    TreeSnapshot,
+    WorkerSnapshot,
+)
+from trees.views.stacks import stack_of_life
+from trees.views.worst_case import crashes_to_give_up, share_of
+
+NO_FACTS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def capture(
+    system: System,
+    path: str | None = None,
+    *,
+    stacks: bool = False,
+    fold: bool = False,
+    leading: Mapping[str, Any] = NO_FACTS,
+) -> TreeSnapshot:
+    """Look at the tree, or at the child or pool at ``path`` and what is below it.
+
+    Args:
+        system: of the tree.
+        path: None: the root.
+        stacks: also where the code of busy and of abandoned workers stands.
+        fold: leave out the members of pools, but for a pool that is asked for by its path; and of tasks what no text
+            has a line for.
+        leading: what is to be said of who leads.
+
+    Raises:
+        UnknownPathError: nothing of this path is listed now. Whatever state the tree is in raises nothing.
+    """
+    look = _Capture(system, system.now(), stacks, fold)
+    path = system.root_path if path is None else path
+    return TreeSnapshot(
+        top=look.at(path),
+        taken_at=system.clock.wall(),
+        gave_up=None if system.cause is None else str(system.cause),
+        dead_letters=_by_name(system.dead_letters),
+        abandoned=_by_name(system.lives_abandoned),
+        threads=system.pool.size,
+        crashes_to_give_up=look.worst_of(system.root),
+        **leading,
+    )
+
+
+def _by_name(counter: Counter[str]) -> dict[str, int]:
+    return {str(name): count for name, count in sorted(dict(counter).items())}
+
+
+@dataclass(frozen=True, slots=True)
+class _Capture:
+    """One look at a tree."""
+
+    system: System
+    now: float
+    stacks: bool
+    fold: bool
+
+    def at(self, path: str) -> WorkerSnapshot | PoolSnapshot | SupervisorSnapshot:
+        """Return what stands at a path."""
+        child = self.system.children.get(path)
+        if child is not None:
+            return self.one(child)
+        box = self.system.boxes.get(path)
+        if not isinstance(box, PoolAddress):
+            raise UnknownPathError(path, self.system.near(path))
+        listed = self.system.children
+        members = [child for member in list(box.members) if (child := listed.get(member.path)) is not None]
+        if not members:  # forgotten since we looked
+            raise UnknownPathError(path, self.system.near(path))
+        return self.pool(path, sorted(members, key=lambda child: child.seq), fold=False)
+
+    def one(self, child: Child) -> WorkerSnapshot | SupervisorSnapshot:
+        """A child that is no pool."""
+        recipe = child.spec.recipe
+        return self.supervisor(child, recipe) if isinstance(recipe, SupervisorRecipe) else self.worker(child, recipe)
+
+    def worker(self, child: Child, recipe: WorkerRecipe) -> WorkerSnapshot:
+        """A worker."""
+        # Positional reads into locals: this runs a hundred thousand times for a tree of that size.
+        box, life, spec, state = child.mailbox, child.life, child.spec, child.state
+        retry_in_s = self.retry_in_s(child) if state == "restarting" else None
+        return WorkerSnapshot(
+            path=box.path,
+            id=child.id,
+            restart=spec.restart.value,
+            parks=spec.park,
+            restarts=child.restarts,
+            last_exit=self.last_exit(child),
+            dead_letters=box.dead,
+            abandoned=box.abandoned,
+            state=state,
+            doing=_doing(child, state, retry_in_s),
+            incarnation=box.incarnation,
+            up_s=self.up_s(child),
+            retry_in_s=retry_in_s,
+            own_limit=self.own_limit(child) if spec.park else None,
+            mailbox=None if recipe.is_body or recipe.never_waits else box.depth,
+            current=self.current(life) if life is not None else None,
+            stack=stack_of_life(life) if self.stacks and life is not None else None,
+            abandoned_stacks=self.abandoned_stacks(box.path) if self.stacks else None,
+        )
+
+    def supervisor(self, child: Child, recipe: SupervisorRecipe) -> SupervisorSnapshot:
+        """A supervisor with everything below it."""
+        spec, state = child.spec, child.state
+        retry_in_s = self.retry_in_s(child) if state == "restarting" else None
+        supervisor = self.system.supervisors.get(child.path)
+        ending = supervisor is not None and supervisor.shutdown is not None and child.standing is ChildState.UP
+        last = child.last_exit
+        seen = last.at if child.is_down and last is not None else self.now
+        return SupervisorSnapshot(
+            path=child.path,
+            id=child.id,
+            restart=spec.restart.value,
+            parks=spec.park,
+            restarts=child.restarts,
+            last_exit=self.last_exit(child),
+            dead_letters=child.mailbox.dead,
+            abandoned=child.mailbox.abandoned,
+            state=state,
+            doing="stopping" if ending else _doing(child, state, retry_in_s),
+            incarnation=child.mailbox.incarnation,
+            up_s=self.up_s(child),
+            retry_in_s=retry_in_s,
+            own_limit=self.own_limit(child) if spec.park else None,
+            strategy=recipe.strategy.value,
+            limit=LimitSnapshot(
+                restarts=supervisor.restarts.window.count(seen) if supervisor is not None else None,
+                max_restarts=recipe.limit.max_restarts,
+                period_s=recipe.limit.period_s,
+            ),
+            children=tuple(self.nodes(child)),
+            **capture_tasks(task_runtime_of(self.system).desks.get(child.path), fold=self.fold),
+        )
+
+    def nodes(self, child: Child) -> Iterator[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot]:
+        """The children of a supervisor, the members of a pool as one."""
+        pools: dict[str, list[Child]] = {}
+        children = self.children_of(child)
+        for below in children:
+            if below.spec.pool is not None:
+                pools.setdefault(below.spec.id, []).append(below)
+        for below in children:
+            if below.spec.pool is None:
+                yield self.one(below)
+            elif (members := pools.pop(below.spec.id, None)) is not None:
+                yield self.pool(f"{child.path}/{below.spec.id}", members, fold=self.fold)
+
+    def children_of(self, child: Child) -> list[Child]:
+        """The children that a supervisor has, or had when it ended."""
+        supervisor = self.system.supervisors.get(child.path)
+        return [] if supervisor is None else list(supervisor.table.children.values())
+
+    def pool(self, path: str, members: list[Child], *, fold: bool) -> PoolSnapshot:
+        """A pool; ``members`` is not empty."""
+        spec, recipe = members[0].spec, members[0].spec.recipe
+        states = [(child, child.state) for child in members]
+        words = [_doing(child, state, self.retry_in_s(child)) for child, state in states]
+        exits = [(last.reason.clean, last, child) for child in members if (last := child.last_exit) is not None]
+        bodies = isinstance(recipe, WorkerRecipe) and recipe.is_body
+        lives = [life for child in members if (life := child.life) is not None]
+        return PoolSnapshot(
+            path=path,
+            id=spec.id,
+            restart=spec.restart.value,
+            parks=spec.park,
+            restarts=sum(child.restarts for child in members),
+            last_exit=self.last_exit(min(exits, key=lambda each: (each[0], -each[1].at))[2]) if exits else None,
+            dead_letters=sum(child.mailbox.dead for child in members),
+            abandoned=sum(child.mailbox.abandoned for child in members),
+            size=len(members),
+            states=Counter(state for _, state in states),
+            doing=Counter(word for word in words if word is not None),
+            mailbox=None if bodies else self.waiting(path) + sum(child.mailbox.depth for child in members),
+            busy=sum(life.current is not None for life in lives),
+            members=None
+            if fold
+            else tuple(self.worker(child, recipe) for child in members if isinstance(recipe, WorkerRecipe)),
+        )
+
+    def waiting(self, path: str) -> int:
+        """Messages that wait for any member of a pool."""
+        box = self.system.boxes.get(path)
+        return box.depth if isinstance(box, PoolAddress) else 0
+
+    # -- one fact each -------------------------------------------------------------------------------------
+
+    def last_exit(self, child: Child) -> ExitSnapshot | None:
+        """How its last incarnation ended."""
+        last = child.last_exit
+        if last is None:
+            return None
+        return ExitSnapshot(reason=last.reason.value, detail=_plain(last.detail), age_s=max(0.0, self.now - last.at))
+
+    def current(self, life: Incarnation) -> MessageSnapshot | None:
+        """Return what it handles. The order of the reads matters: a life writes ``since`` before ``current``."""
+        current = life.current
+        if current is None:
+            return None
+        name = type(current[0]).__name__
+        return MessageSnapshot(type=_plain(name), age_s=max(0.0, self.now - life.since))
+
+    def up_s(self, child: Child) -> float | None:
+        """How long it has been up."""
+        since = child.up_since
+        up = child.is_up
+        return max(0.0, self.now - since) if up and since is not None else None
+
+    def retry_in_s(self, child: Child) -> float | None:
+        """How long its backoff, or that of its group, still takes."""
+        plan = child.plan
+        if plan is None or child.standing is not ChildState.DOWN:
+            return None
+        due = plan.due
+        return due - self.now if due is not None and due > self.now else None
+
+    def own_limit(self, child: Child) -> LimitSnapshot | None:
+        """The limit of a child that parks: the figures of its supervisor, counted for it alone."""
+        parent = self.system.supervisors.get(child.path.rpartition("/")[0])
+        if parent is None:
+            return None
+        limit, window = parent.recipe.limit, child.window
+        restarts = _count(window, self.now)
+        return LimitSnapshot(restarts=restarts, max_restarts=limit.max_restarts, period_s=limit.period_s)
+
+    def abandoned_stacks(self, path: str) -> tuple[str, ...]:
+        """Where the lives stand that were left to themselves."""
+        lives = [life for life in list(self.system.abandoned_lives) if life.mailbox.path == path]
+        return tuple(stack for life in lives if (stack := stack_of_life(life)) is not None)
+
+    def worst_of(self, child: Child) -> int | None:
+        """See ``TreeSnapshot.crashes_to_give_up``."""
+        recipe = child.spec.recipe
+        if not isinstance(recipe, SupervisorRecipe):
+            return 1
+        return crashes_to_give_up(recipe.limit.max_restarts, self._shares(self.children_of(child)))
+
+    def _shares(self, children: Iterable[Child]) -> Iterator[int | None]:
+        for child in children:
+            spec = child.spec
+            yield share_of(spec.restart.value, self.worst_of(child), parks=spec.park, supervisor=spec.is_supervisor)
+
+
+def _count(window: RestartWindow | None, now: float) -> int:
+    """Without a window it was never restarted: that is a 0 we know."""
+    return 0 if window is None else window.count(now)
+
+
+def _doing(child: Child, state: State, retry_in_s: float | None) -> Doing | None:
+    """Return the activity of a child that was in this state a moment ago, so that the two never contradict."""
+    standing, life = child.standing, child.life
+    if state == "running":
+        ends = life is not None and (life.must_stop or life.phase is IncarnationPhase.ENDING)
+        return "stopping" if ends or standing is ChildState.STOPPING else None
+    if state == "restarting":
+        if standing is ChildState.STARTING:
+            return "starting"
+        return "backoff" if retry_in_s is not None else "waiting"
+    return None
+
+
+def _plain(name: str) -> str:
+    """The name of a type, which may be any str: nothing that would break a line, a terminal or UTF-8."""
+    return name if name.isprintable() else ascii(name)[1:-1]

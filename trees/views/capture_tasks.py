@@ -1,0 +1,84 @@
+"""Looking at the tasks of a supervisor.
+
+Comes in: its desk. Goes out: what a snapshot says of its tasks. It is read in the caller's thread from single reads, as
+in ``trees.views.capture``: its orchestrator is not asked, so it may be busy, restarting or down. Tasks that no
+orchestrator has looked at yet are not among them; the order to do so waits on the desk.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from actors.tasks.journal.subtask_state import SubtaskState
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.orchestration.task_runtime import OrchestratorPort
+from trees.views.snapshot import NOTABLE, SHOWN_TASKS, SubtaskSnapshot, TaskPhase, TaskSnapshot
+
+MAX_CHARS = 200
+"""Length of what an attempt says that it is doing."""
+
+
+def capture_tasks(desk: OrchestratorPort | None, *, fold: bool) -> dict[str, Any]:
+    """Fields of a ``SupervisorSnapshot`` on tasks."""
+    if desk is None:
+        return {}
+    # Copied in one step each: its orchestrator changes them meanwhile.
+    unfinished = [state for state in list(desk.states.values()) if state.final is None]
+    now, reviews = desk.time(), desk.settings.reviewer is not None
+    shown = unfinished[:SHOWN_TASKS] if fold else unfinished
+    return {
+        "tasks": tuple(_task(state, now, fold=fold, reviews=reviews) for state in shown),
+        "tasks_unfinished": len(unfinished),
+        "tasks_finished": desk.finished,
+    }
+
+
+def phase_of(state: TaskState, *, reviews: bool) -> TaskPhase | None:
+    """Return the phase of an unfinished task beside its subtasks; ``reviews`` where it has a reviewer."""
+    if state.final is not None:
+        return None
+    if state.phase == "undoing":
+        return "undoing"
+    if state.ending is not None:
+        return "ending"
+    if state.paused:
+        return "paused"
+    if state.phase == "running" and not state.open:
+        return "reviewing" if reviews and not state.reviewed else "combining"
+    return None
+
+
+def _task(state: TaskState, now: float, *, fold: bool, reviews: bool) -> TaskSnapshot:
+    # Each status is read once, so that the counts and the lines never contradict.
+    nodes = [(node, node.status) for node in list(state.nodes.values())]
+    return TaskSnapshot(
+        id=state.id,
+        status=state.status,
+        phase=phase_of(state, reviews=reviews),
+        age_s=max(0.0, now - state.submitted_at),
+        counts=Counter(status for _, status in nodes),
+        subtasks=tuple(_subtask(node, status, now) for node, status in nodes if not fold or status in NOTABLE),
+    )
+
+
+def _subtask(node: SubtaskState, status: SubtaskStatus, now: float) -> SubtaskSnapshot:
+    runs = status is SubtaskStatus.RUNNING
+    live, escalation = node.live, node.escalation
+    fraction, words = (live.progress if runs and live is not None else None) or (None, "")
+    return SubtaskSnapshot(
+        id=node.id,
+        status=status,
+        worker=node.worker,
+        attempt=node.attempt,
+        running_s=max(0.0, now - node.started_at) if runs else None,
+        progress=fraction,
+        doing=_text(words),
+        escalation=escalation.id if escalation is not None else None,
+    )
+
+
+def _text(words: object) -> str:
+    """Return what a worker says of itself, which may be anything: as much as a line holds, and as UTF-8."""
+    return words[:MAX_CHARS].encode(errors="backslashreplace").decode() if isinstance(words, str) else ""

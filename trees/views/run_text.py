@@ -1,0 +1,233 @@
+"""A run of one task as text, as JSON, as mermaid.
+
+Comes in: a task's state, which its orchestrator may be changing, or its report. Goes out: text. This is about one run,
+and for whoever holds its handle: it tells times, and what the task is about. Texts of users, models and workers are cut
+and made harmless for a terminal, and for mermaid. This module must never import threads or a clock, nor ask anybody.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from actors.tasks.journal.report import Report, SubtaskReport
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage
+from trees.views.run_view import RunView, view_of
+from trees.views.table import TableRow, aligned, lines_before, one_line
+from trees.views.task_rows import progress_of
+from trees.views.tree_text import DumpFormatError, escaped
+
+FORMATS: Final = ("text", "mermaid", "json")
+_NOTE_CHARS: Final = 120
+_GOAL_CHARS: Final = 80
+_SAID_LINES: Final = 20
+"""Lines of the task's error that are shown."""
+
+
+def render(
+    run: TaskState | Report,
+    format: str,
+    now: float,
+    progress: Mapping[str, tuple[float, str]] | None = None,
+    waits: Mapping[str, str] | None = None,
+    *,
+    reviews: bool = False,
+) -> str:
+    """The run in one of the formats.
+
+    Args:
+        run: of which task.
+        format: ``"text"``, ``"mermaid"`` or ``"json"``.
+        now: in seconds since 1970, by the tree's clock.
+        progress: what running subtasks say of themselves, by their ids.
+        waits: why queued subtasks wait though nobody who could do them is busy, by their ids.
+        reviews: it has a reviewer.
+
+    Raises:
+        DumpFormatError: no such format.
+    """
+    view = view_of(run, now, progress or {}, waits or {}, reviews=reviews)
+    if format == "text":
+        return _to_text(view)
+    if format == "mermaid":
+        return _to_mermaid(view)
+    if format == "json":
+        return _to_json(view)
+    raise DumpFormatError(format)
+
+
+# -- text --------------------------------------------------------------------------------------------------
+
+
+def _to_text(view: RunView) -> str:
+    rows = [TableRow(f"task {view.id}", "", view.status, list(_of_task(view)))]
+    rows += _rows(view)
+    return "\n".join([aligned(rows), *_below(view)])
+
+
+def _of_task(view: RunView) -> Iterator[str]:
+    yield one_line(view.goal, _GOAL_CHARS)
+    if view.phase is not None:
+        yield view.phase
+    if view.iterations:
+        yield f"reviews {view.iterations}"
+    if view.best_effort:
+        yield "best effort"
+    used = _used(view.usage)
+    if used:
+        yield used
+    yield f"{view.elapsed_s:.1f} s"
+
+
+def _used(usage: Usage) -> str:
+    parts = [f"{name} {value:,g}" for name in ("tokens", "cost") if (value := getattr(usage, name))]
+    return ", ".join(parts)
+
+
+def _rows(view: RunView) -> Iterator[TableRow]:
+    """The subtasks of the plan, and under each those that it asked for, however deep that goes."""
+    children = view.children()
+
+    def under(parent: str | None, prefix: str) -> list[tuple[SubtaskReport, str, str]]:
+        found = children.get(parent, [])
+        return [(each, *lines_before(prefix, last=each is found[-1])) for each in reversed(found)]
+
+    left = under(None, "")
+    while left:
+        each, own, below = left.pop()
+        yield TableRow(own + each.id, view.who(each), each.status, list(_facts(view, each)))
+        left += under(each.id, below)
+
+
+def _facts(view: RunView, each: SubtaskReport) -> Iterator[str]:
+    """Facts about a subtask, times last."""
+    if each.depends_on:
+        yield "after " + ", ".join(each.depends_on)
+    if each.attempts > 1:
+        yield f"attempts {each.attempts}"
+    said = view.progress.get(each.id)
+    if said is not None:
+        yield progress_of(*said).rstrip()
+    if each.note:
+        note = one_line(each.note, _NOTE_CHARS)
+        yield note if each.status in _WHY else f"before: {note}"
+    used = _used(each.usage)
+    if used:
+        yield used
+    if view.waits.get(each.id):
+        yield view.waits[each.id]
+    if each.id in view.retry_in_s:
+        yield f"next attempt in {view.retry_in_s[each.id]:.1f} s"
+    times = _times(each)
+    if times:
+        yield times
+
+
+_WHY: Final = frozenset(
+    {
+        SubtaskStatus.FAILED,
+        SubtaskStatus.SKIPPED,
+        SubtaskStatus.CANCELLED,
+        SubtaskStatus.RETRYING,
+        SubtaskStatus.WAITING,
+    }
+)
+"""Where a note is about what is now; elsewhere it is of an attempt before."""
+
+
+def _times(each: SubtaskReport) -> str:
+    """``queued 0.0 s, ran 1.2 s``; nothing for one that never could run."""
+    if each.started_at:
+        return f"queued {each.queued_s:.1f} s, ran {each.running_s:.1f} s"
+    return f"queued {each.queued_s:.1f} s" if each.queued_s or each.status is SubtaskStatus.QUEUED else ""
+
+
+def _below(view: RunView) -> Iterator[str]:
+    """Questions to people, and facts about the task as a whole."""
+    for asked in view.escalations:
+        about = "the undo of " if asked.undoing else ""
+        yield f"asks {asked.id}, about {about}{asked.subtask}: {one_line(asked.question, _NOTE_CHARS)}"
+        if asked.error and asked.error != asked.question:
+            yield f"  because: {one_line(asked.error, _NOTE_CHARS)}"
+    yield from (f"not undone: {id_}: {one_line(why, _NOTE_CHARS)}" for id_, why in view.undo_errors.items())
+    yield from (f"note: {one_line(note, _NOTE_CHARS)}" for note in view.notes)
+    if view.status is not TaskStatus.SUCCEEDED:
+        said = view.error_text.splitlines()
+        yield from (one_line(line, 2 * _NOTE_CHARS) for line in said[:_SAID_LINES])
+        if len(said) > _SAID_LINES:
+            yield f"... and {len(said) - _SAID_LINES:,} more lines"
+
+
+# -- mermaid -----------------------------------------------------------------------------------------------
+
+_COLOURS: Final[dict[str, str]] = {
+    SubtaskStatus.PENDING: "fill:#f5f5f5,stroke:#999,color:#111",
+    SubtaskStatus.QUEUED: "fill:#e3eefc,stroke:#1a5fb4,color:#111",
+    SubtaskStatus.RUNNING: "fill:#d0e8ff,stroke:#0b4f9e,color:#111",
+    SubtaskStatus.RETRYING: "fill:#fff3c4,stroke:#b7791f,color:#111",
+    SubtaskStatus.WAITING: "fill:#ffe2b8,stroke:#c05600,color:#111",
+    SubtaskStatus.SUCCEEDED: "fill:#d8f0d8,stroke:#2e7d32,color:#111",
+    SubtaskStatus.FAILED: "fill:#f8d0d0,stroke:#b71c1c,color:#111",
+    SubtaskStatus.CANCELLED: "fill:#e6e6e6,stroke:#b71c1c,color:#111",
+    SubtaskStatus.SKIPPED: "fill:#e6e6e6,stroke:#666,color:#111",
+    SubtaskStatus.COMPENSATED: "fill:#eadcf5,stroke:#6a1b9a,color:#111",
+}
+
+
+def _to_mermaid(view: RunView) -> str:
+    """A ``graph TD`` of what ran: arrows from what was needed, dashed ones from who asked for more."""
+    # Names of our own: an id of the user's could be a word of mermaid's ("end").
+    names = {each.id: f"n{number}" for number, each in enumerate(view.subtasks)}
+    lines = ["graph TD"]
+    for each in view.subtasks:
+        label = "<br/>".join(escaped(text) for text in _label(view, each))
+        lines.append(f'  {names[each.id]}["{label}"]:::{each.status}')
+    for each in view.subtasks:
+        lines += [f"  {names[needed]} --> {names[each.id]}" for needed in each.depends_on if needed in names]
+        if each.parent in names:
+            lines.append(f"  {names[each.parent]} -.-> {names[each.id]}")
+    if not view.subtasks:  # not planned yet, or never
+        lines.append(f'  n0["{escaped(f"task {view.id}")}<br/>{view.status}"]')
+    used = {each.status for each in view.subtasks}
+    lines += [f"  classDef {status} {style}" for status, style in _COLOURS.items() if status in used]
+    return "\n".join(lines)
+
+
+def _label(view: RunView, each: SubtaskReport) -> Iterator[str]:
+    yield each.id
+    who = view.who(each)
+    if who:
+        yield who
+    yield each.status
+    times = _times(each)
+    if times:
+        yield times
+    if each.attempts > 1:
+        yield f"attempts {each.attempts}"
+
+
+# -- json --------------------------------------------------------------------------------------------------
+
+
+def _to_json(view: RunView) -> str:
+    """Everything; ASCII, so that it goes through whatever pipe there is. What is not a number there becomes null."""
+    data = view.everything()
+    try:
+        return _dumped(data, allow_nan=False)
+    except ValueError:
+        return _dumped(json.loads(_dumped(data, allow_nan=True), parse_constant=_nothing), allow_nan=False)
+
+
+def _dumped(data: dict[str, Any], *, allow_nan: bool) -> str:
+    return json.dumps(data, indent=2, allow_nan=allow_nan, default=_named)
+
+
+def _named(value: object) -> str:
+    """Stand-in for what cannot be JSON, which only a store in memory can hold: its kind and nothing of it."""
+    return f"<{type(value).__name__}>"
+
+
+def _nothing(_: str) -> None:
+    return None

@@ -1,0 +1,173 @@
+"""View of one run, alike for a task that runs and for the report of one that has ended.
+
+Comes in: a state, which its orchestrator may be changing, or a report. Goes out: a ``RunView``. Each fact is read once,
+so that no picture contradicts itself. This module must never import threads or a clock, and never ask anybody.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.tasks.journal.report import Report, SubtaskReport, graph_of
+from actors.tasks.journal.subtask_state import Escalation, SubtaskState
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage
+from actors.tasks.results.result_cache import Evicted
+from trees.views.capture_tasks import phase_of
+from trees.views.snapshot import TaskPhase
+
+Progress = Mapping[str, tuple[float, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One run, at one moment."""
+
+    id: str
+    path: str
+    goal: str
+    status: TaskStatus
+    elapsed_s: float
+    usage: Usage
+    iterations: int
+    best_effort: bool
+    subtasks: tuple[SubtaskReport, ...]
+    notes: tuple[str, ...]
+    undo_errors: dict[str, str]
+    compensated: list[str]
+    results: dict[str, Any]
+    """Results that are held; the journal has them all."""
+    output: Any
+    error_text: str
+    """Why it cannot succeed."""
+    phase: TaskPhase | None = None
+    escalations: tuple[Escalation, ...] = ()
+    progress: Progress = field(default_factory=dict)
+    wanted: Mapping[str, str] = field(default_factory=dict)
+    """Worker, or [capability], that is to do what has not begun yet."""
+    retry_in_s: Mapping[str, float] = field(default_factory=dict)
+    waits: Mapping[str, str] = field(default_factory=dict)
+    """Why queued subtasks wait though nobody who could do them is busy."""
+
+    def children(self) -> dict[str | None, list[SubtaskReport]]:
+        """Under None the subtasks of the plan, under an id those that this one asked for."""
+        found: dict[str | None, list[SubtaskReport]] = {}
+        for each in self.subtasks:
+            found.setdefault(each.parent, []).append(each)
+        return found
+
+    def who(self, subtask: SubtaskReport) -> str:
+        """The worker that has it, or is to have it; a [capability] where that is open."""
+        return subtask.worker or self.wanted.get(subtask.id, "")
+
+    def everything(self) -> dict[str, Any]:
+        """As plain values, by name."""
+        return {
+            "task_id": self.id,
+            "path": self.path,
+            "goal": self.goal,
+            "status": self.status,
+            "phase": self.phase,
+            "elapsed_s": self.elapsed_s,
+            "usage": self.usage.model_dump(),
+            "iterations": self.iterations,
+            "best_effort": self.best_effort,
+            "subtasks": [self._everything_of(each) for each in self.subtasks],
+            "escalations": [
+                {name: getattr(each, name) for name in ("id", "subtask", "question", "error", "undoing", "answers")}
+                for each in self.escalations
+            ],
+            "results": self.results,
+            "output": self.output,
+            "compensated": self.compensated,
+            "undo_errors": self.undo_errors,
+            "notes": self.notes,
+            "error": self.error_text or None,
+        }
+
+    def _everything_of(self, each: SubtaskReport) -> dict[str, Any]:
+        facts = {named.name: getattr(each, named.name) for named in dataclasses.fields(each)}
+        fraction, text = self.progress.get(each.id, (None, None))
+        return facts | {
+            "usage": each.usage.model_dump(),
+            "progress": fraction,
+            "progress_text": text,
+            "retry_in_s": self.retry_in_s.get(each.id),
+            "waits": self.waits.get(each.id) or None,
+        }
+
+
+def view_of(
+    run: TaskState | Report, now: float, progress: Progress, waits: Mapping[str, str], *, reviews: bool
+) -> RunView:
+    """Build the view of a task that runs, or has ended."""
+    return _of_report(run) if isinstance(run, Report) else _of_state(run, now, progress, waits, reviews=reviews)
+
+
+def _of_report(report: Report) -> RunView:
+    return RunView(
+        id=report.task_id,
+        path=report.path,
+        goal=report.goal,
+        status=report.status,
+        elapsed_s=report.timings["total"],
+        usage=report.usage,
+        iterations=report.iterations,
+        best_effort=report.best_effort,
+        subtasks=report.graph,
+        notes=report.notes,
+        undo_errors=report.undo_errors,
+        compensated=report.compensated,
+        results=report.results,
+        output=report.output,
+        error_text="" if report.error is None else str(report.error),
+    )
+
+
+def _of_state(state: TaskState, now: float, progress: Progress, waits: Mapping[str, str], *, reviews: bool) -> RunView:
+    graph = graph_of(state)
+    nodes = dict(state.nodes)  # after the graph, so that it has all of them
+    subtasks = tuple(_until(each, nodes[each.id], now) for each in graph)
+    runs = {each.id for each in subtasks if each.status is SubtaskStatus.RUNNING}
+    dues = {each.id: nodes[each.id].due for each in subtasks if each.status is SubtaskStatus.RETRYING}
+    refusal, ending = state.refusal, state.ending
+    refused = [str(problem) for problem in refusal.problems] if refusal is not None and state.plan is None else []
+    return RunView(
+        id=state.id,
+        path=state.path,
+        goal=state.task.goal,
+        status=state.status,
+        elapsed_s=max(0.0, (state.finished_at if state.final is not None else now) - state.submitted_at),
+        usage=state.usage,
+        iterations=state.iterations,
+        best_effort=state.best_effort,
+        subtasks=subtasks,
+        notes=(*state.notes, *state.warnings, *(f"plan refused: {text}" for text in refused)),
+        undo_errors=dict(state.undo_errors),
+        compensated=list(state.compensated),
+        results={
+            id_: node.value
+            for id_, node in nodes.items()
+            if node.status is SubtaskStatus.SUCCEEDED and node.parent is None and not isinstance(node.value, Evicted)
+        },
+        output=state.output,
+        error_text="" if ending is None else ending.error,
+        phase=phase_of(state, reviews=reviews),
+        escalations=tuple(state.escalations.values()),
+        progress={id_: said for id_, said in progress.items() if id_ in runs},
+        wanted={id_: node.spec.worker or f"[{node.spec.capability}]" for id_, node in nodes.items()},
+        retry_in_s={id_: max(0.0, due - now) for id_, due in dues.items() if due is not None},
+        waits=waits,
+    )
+
+
+def _until(each: SubtaskReport, node: SubtaskState, now: float) -> SubtaskReport:
+    """With the time that it waits or runs at this moment."""
+    if each.status is SubtaskStatus.RUNNING:
+        return dataclasses.replace(each, running_s=each.running_s + max(0.0, now - node.started_at))
+    if each.status is SubtaskStatus.QUEUED:
+        return dataclasses.replace(each, queued_s=each.queued_s + max(0.0, now - node.queued_at))
+    return each

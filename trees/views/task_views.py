@@ -1,0 +1,155 @@
+"""Output of ``regrow tasks``: the tasks of a store, one with its graph and its log.
+
+Comes in: tasks as a store has them (``TaskView``), and the time. Goes out: text. Pure: nothing is read or asked here.
+What a task is about, and what went wrong, is shown: who can read the store may see it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from actors.model.clock import local
+from actors.model.events import Event
+from actors.tasks.journal.fold import fold
+from actors.tasks.journal.report import report_of
+from actors.tasks.journal.subtask_state import Escalation
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.task_events import SubtaskEvent, TaskEvent
+from actors.tasks.model.task_ids import is_part_of
+from trees.views.run_text import render
+from trees.views.table import one_line
+from trees.views.task_parts import done_of, part_of
+
+_GOAL_CHARS: Final = 60
+_QUESTION_CHARS: Final = 100
+_GAP: Final = "   "
+_UNTOLD: Final = frozenset({"path", "task", "at", "subtask", "standing", "usage"})
+_TIMES: Final = frozenset({"due", "deadline"})
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task of a store, or a team's part of one."""
+
+    root: str
+    records: Sequence[Event] = field(repr=False)
+    state: TaskState
+
+    @classmethod
+    def of(cls, root: str, id_: str, records: Sequence[Event]) -> TaskView:
+        """As its records say."""
+        return cls(root, records, fold(id_, records))
+
+    @property
+    def id(self) -> str:
+        """Id."""
+        return self.state.id
+
+    def is_part_of(self, other: TaskView) -> bool:
+        """True for a team's part of another one."""
+        return self.root == other.root and is_part_of(self.id, self.state.parent, other.id)
+
+    def graph(self, format: str, now: float) -> str:
+        """Return the text of the run, as ``handle.dump`` has it."""
+        ended = self.state.final is not None
+        return render(report_of(self.state, lambda: self.records) if ended else self.state, format, now)
+
+
+def listing(tasks: Sequence[TaskView], now: float) -> str:
+    """One line for each task, and one below it for each open question; a team's part is not listed for itself."""
+    heads = ["task", "where", "status", "done", "age", "goal"]
+    whole = [task for task in tasks if task.state.parent is None]
+    asking = [task for task in tasks if task.state.escalations]
+    rows = [heads, *(_row(task, now) for task in whole)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(heads) - 1)]
+    lines = []
+    for row, task in zip(rows, [None, *whole], strict=True):
+        *cells, goal = row
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        lines.append(_GAP.join([*padded, goal]).rstrip())
+        if task is not None:
+            lines += [f"  asks {each.id}: {one_line(each.question, _QUESTION_CHARS)}" for each in asked(task, asking)]
+    return "\n".join(lines)
+
+
+def _row(task: TaskView, now: float) -> list[str]:
+    state = task.state
+    done = f"{len(done_of(state))}/{len(state.nodes)}" if state.nodes else "-"
+    path = state.path if state.path.partition("/")[0] == task.root else f"{task.root}: {state.path}"
+    return [task.id, path, state.status, done, age(now - state.submitted_at), one_line(state.task.goal, _GOAL_CHARS)]
+
+
+def asked(task: TaskView, tasks: Iterable[TaskView]) -> list[Escalation]:
+    """The open questions of a task and of the teams that have a part of it, the oldest first."""
+    found = [
+        escalation
+        for each in tasks
+        if each is task or each.is_part_of(task)
+        for escalation in each.state.escalations.values()
+    ]
+    return sorted(found, key=lambda each: each.raised_at)
+
+
+def age(seconds: float) -> str:
+    """``5 min``: in the largest unit of which there is one."""
+    whole = max(0, int(seconds))
+    size, unit = next(((size, unit) for size, unit in _UNITS if whole >= size), _UNITS[-1])
+    return f"{whole // size} {unit}"
+
+
+def shown(task: TaskView, parts: Sequence[TaskView], format: str, now: float) -> str:
+    """A task with the teams' parts of it: as text with the log of what happened, or its graph, or all there is as JSON.
+
+    Raises:
+        DumpFormatError: no such format.
+    """
+    if format == "json":
+        everything = json.loads(task.graph(format, now))
+        everything["root"] = task.root
+        everything["parts"] = [json.loads(part.graph(format, now)) for part in parts]
+        everything["events"] = [_facts_of(event) for event in _log(task, parts)]
+        return json.dumps(everything, indent=2)
+    if format == "mermaid":
+        return task.graph(format, now)
+    graphs = [task.graph(format, now)]
+    graphs += [f"{part_of(part.state)}:\n{part.graph(format, now)}" for part in parts]
+    return "\n\n".join([*graphs, "\n".join(_line(event, task) for event in _log(task, parts))])
+
+
+def _log(task: TaskView, parts: Sequence[TaskView]) -> list[TaskEvent]:
+    found = [event for each in (task, *parts) for event in each.records if isinstance(event, TaskEvent)]
+    return sorted(found, key=lambda event: event.at)
+
+
+def _line(event: TaskEvent, task: TaskView) -> str:
+    """``2031-05-06 07:08:09.123   SubtaskStarted search   worker=search attempt=1``."""
+    where = f"{event.path}: " if event.path != task.state.path else ""
+    what = " ".join([type(event).__name__, *_subtask_of(event)])
+    said = " ".join(f"{name}={_worded(name, value)}" for name, value in _told(event))
+    return _GAP.join([local(event.at), f"{where}{what}", said]).rstrip()
+
+
+def _worded(name: str, value: Any) -> str:
+    return local(value) if name in _TIMES else one_line(str(value), _QUESTION_CHARS)
+
+
+def _subtask_of(event: TaskEvent) -> list[str]:
+    return [event.subtask] if isinstance(event, SubtaskEvent) else []
+
+
+def _told(event: TaskEvent) -> Iterator[tuple[str, Any]]:
+    """Return the fields but those that all events have, and long ones, which stand in the graph."""
+    for each in fields(event):
+        value = getattr(event, each.name)
+        if each.repr and each.name not in _UNTOLD and value not in (None, "", (), False):
+            yield each.name, value
+
+
+def _facts_of(event: TaskEvent) -> dict[str, Any]:
+    subtask = {"subtask": event.subtask} if isinstance(event, SubtaskEvent) else {}
+    told = {name: value if isinstance(value, (int, float)) else str(value) for name, value in _told(event)}
+    return {"at": event.at, "event": type(event).__name__, "path": event.path, "task": event.task} | subtask | told
