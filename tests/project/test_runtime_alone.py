@@ -83,7 +83,10 @@ def _run(alone: Path, *arguments: str, timeout_s: float) -> subprocess.Completed
     return subprocess.run(
         [sys.executable, "-c", program, *arguments[1:]],
         cwd=alone,
-        env={**os.environ, "PYTHONPATH": str(alone)},
+        env={
+            **{name: value for name, value in os.environ.items() if name != "REGROW_TESTS"},  # all of it runs outside
+            "PYTHONPATH": str(alone),
+        },
         capture_output=True,
         text=True,
         check=False,
