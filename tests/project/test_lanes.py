@@ -31,7 +31,7 @@ import os, pathlib, subprocess, sys, threading, time, pytest
 import actors
 from trees import WorkerSpec, SupervisorSpec, start
 
-PLACE = pathlib.Path(__file__).parents[1]
+PLACE = pathlib.Path(__file__).parent
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
 

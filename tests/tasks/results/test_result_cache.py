@@ -163,7 +163,7 @@ def test_a_team_lets_go_by_its_own_settings_and_hands_over_everything() -> None:
 def test_a_report_is_whole_also_long_after() -> None:
     with shop(EIGHT, A, **SMALL) as it:
         handle = it.submit()
-        it.tree._system.services["tasks"].desks["shop"].reports.clear()
+        it.tree._system.services["tasks"].desks["shop"].reports.forget(handle.id)
         settle(it.tree)
 
         assert it.tree.task(handle.id).result(timeout=5).results == ALL
