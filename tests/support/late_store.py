@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from actors.messaging.reply import Reply
 from actors.model.events import Event
+from actors.tasks.journal.store import DurableStore
 from actors.tasks.model.task_errors import StoreError
 from trees.store import MemoryStore
 
 
-class LateStore(MemoryStore):
+class LateStore(MemoryStore, DurableStore):
     """From ``hold`` to ``keep`` nothing is kept; what is created meanwhile can be taken back until ``write``."""
 
     name = "late"
+    token = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,6 +75,14 @@ class LateStore(MemoryStore):
         for reply in self.waiting:
             reply.fail(error)
         self.listener.lost(error)
+
+    def time(self) -> float:
+        return time.time()
+
+    def heard_orders(self) -> Reply:
+        reply = Reply()
+        reply.complete()
+        return reply
 
     def order_done(self, order: Any) -> None:
         self.forgotten.append(order)

@@ -26,7 +26,7 @@ from trees.ha.assembly import candidate, require_shared
 from trees.ha.ha_settings import HA
 from trees.host.console import Console
 from trees.host.start_options import Options
-from trees.host.store_binding import StoreListener, bind, close_store
+from trees.host.store_binding import bind, close_store
 from trees.host.tree import Tree
 from trees.store import Keep, MemoryStore, open_store
 from trees.store.retention import Durability
@@ -166,7 +166,7 @@ class _Launch:
             else:
 
                 def connect(lost: Callable[[StoreError], None]) -> None:
-                    bind(system, store, self._spec, close=False, listener=StoreListener(system, store, lost))
+                    bind(system, store, self._spec, close=False, lost=lost)
 
                 keeper = candidate(options.ha, self._spec, system, store, str(options.store), connect)
             tree = Tree(self._spec, system, keeper)

@@ -15,11 +15,11 @@ task that has ended is not cancelled, a question that was answered is not asked 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.model.errors import ConfigError
 from actors.model.events import Event
-from actors.tasks.journal.store import Store
+from actors.tasks.journal.store import DurableStore, RemoteCommand, Store
 from actors.tasks.model.policy import Answer, Approve, Edit, Reject, Respond
 from actors.tasks.model.task_errors import EscalationError, StoreError, TaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
@@ -44,30 +44,10 @@ ANSWERS: Final[dict[str, Callable[[Any], Answer]]] = {
 """Answers of a person, by the words that they are recorded with."""
 
 
-class CommandRecord(Protocol):
-    """Order of another process about a task."""
-
-    @property
-    def task(self) -> str:
-        """Id."""
-
-    @property
-    def kind(self) -> str:
-        """One of ``CANCEL``, ``RESPOND`` and ``REMOVE``."""
-
-    @property
-    def body(self) -> dict[str, Any]:
-        """Arguments: of a cancel ``reason``; of a respond ``escalation``, ``answer`` and ``value``."""
-
-    @property
-    def at(self) -> float:
-        """Seconds since 1970, by the store's clock."""
-
-
 class StoreListener:
     """Listener of the store of one tree. Its methods are called by the store's own thread, and never wait."""
 
-    def __init__(self, system: System, store: Store, lost: Callable[[StoreError], None] | None = None) -> None:
+    def __init__(self, system: System, store: DurableStore, lost: Callable[[StoreError], None] | None = None) -> None:
         self._system = system
         self._store = store
         self.lost = lost if lost is not None else system.fail
@@ -77,12 +57,12 @@ class StoreListener:
         """Something happened to the store."""
         self._system.publish(event)
 
-    def order(self, order: CommandRecord) -> None:
+    def order(self, order: RemoteCommand) -> None:
         """Take an order of another process. One that can be carried out is forgotten once it is."""
         started = self._system.started
         started.when_done(lambda: self._place(order) if started.succeeded else None)
 
-    def _place(self, order: CommandRecord) -> None:
+    def _place(self, order: RemoteCommand) -> None:
         """Have the orchestrator that has the task do it; one that is not there now finds it at the next start."""
         if order.kind == REMOVE:
             self._remove(order)
@@ -95,7 +75,7 @@ class StoreListener:
         if desk is not None:
             desk.tell(RunOnLoop(lambda: self._do(desk, order)))
 
-    def _remove(self, order: CommandRecord) -> None:
+    def _remove(self, order: RemoteCommand) -> None:
         """No matter of an orchestrator: it has nothing to do with what has ended, or is damaged."""
         try:
             remove(task_runtime_of(self._system), order.task)
@@ -103,7 +83,7 @@ class StoreListener:
             self._system.request_failed(self._system.root_path, error, asked=False)
         self._forget(order)
 
-    def _do(self, desk: OrchestratorPort, order: CommandRecord) -> None:
+    def _do(self, desk: OrchestratorPort, order: RemoteCommand) -> None:
         """On the loop, where the orchestrator knows its tasks: tell it, and then that it is to be forgotten."""
         try:
             _tell(desk, order)
@@ -112,13 +92,11 @@ class StoreListener:
             self._system.request_failed(desk.path, error, asked=False)
         desk.tell(RunWhenDurable(lambda: self._forget(order)))
 
-    def _forget(self, order: CommandRecord) -> None:
-        done: Callable[[CommandRecord], object] | None = getattr(self._store, "order_done", None)
-        if done is not None:
-            done(order)
+    def _forget(self, order: RemoteCommand) -> None:
+        self._store.order_done(order)
 
 
-def _tell(desk: OrchestratorPort, order: CommandRecord) -> None:
+def _tell(desk: OrchestratorPort, order: RemoteCommand) -> None:
     body = order.body
     if order.kind == CANCEL:
         desk.tell(Cancel(order.task, str(body["reason"])))
@@ -130,7 +108,7 @@ def _tell(desk: OrchestratorPort, order: CommandRecord) -> None:
 
 
 def bind(
-    system: System, store: Store, spec: SupervisorSpec, *, close: bool, listener: StoreListener | None = None
+    system: System, store: Store, spec: SupervisorSpec, *, close: bool, lost: Callable[[StoreError], None] | None = None
 ) -> None:
     """Bring a store that is open and a system that is yet to start together.
 
@@ -139,16 +117,16 @@ def bind(
         store: where its journals are.
         spec: its declaration.
         close: the store is ours: it is closed when the tree has ended.
-        listener: what the store is to talk to; None: a ``StoreListener``.
+        lost: called when the store is lost; None: the tree ends then.
     """
-    if hasattr(store, "listener"):
-        heard = store.listener = listener if listener is not None else StoreListener(system, store)
+    ground = task_runtime_of(system)
+    if ground.durable is not None:
+        heard = ground.durable.listener = StoreListener(system, ground.durable, lost)
         _hear_of_loss(heard, store)
-    time: Callable[[], float] | None = getattr(store, "time", None)
-    if time is not None and not system.clock.manual:
-        task_runtime_of(system).epoch = time() - system.now()
-        task_runtime_of(system).opened_at = task_runtime_of(system).time()
-    task_runtime_of(system).before = {
+        if not system.clock.manual:
+            ground.epoch = ground.durable.time() - system.now()
+            ground.opened_at = ground.time()
+    ground.before = {
         stream: len(records)
         for path in task_paths(spec)
         for stream in store.streams(path)
@@ -178,9 +156,8 @@ def _hear_of_loss(listener: StoreListener, store: Store) -> None:
 
 def close_store(store: Store) -> None:
     """Let go of a store, where there is something to let go of."""
-    close: Callable[[], object] | None = getattr(store, "close", None)
-    if close is not None:
-        close()
+    if isinstance(store, DurableStore):
+        store.close()
 
 
 def task_paths(spec: SupervisorSpec, above: str = "") -> Iterator[str]:
@@ -191,8 +168,3 @@ def task_paths(spec: SupervisorSpec, above: str = "") -> Iterator[str]:
     for child in spec.children:
         if isinstance(child, SupervisorSpec):
             yield from task_paths(child, f"{path}/")
-
-
-def name_of(store: Store) -> str:
-    """Return the name of a store in errors."""
-    return str(getattr(getattr(store, "database", store), "name", type(store).__name__))

@@ -19,7 +19,6 @@ from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.orchestration.messages import TaskArrived
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from trees.host.store_binding import name_of
 
 STORE_WAIT_S = 10.0
 """How long a submission waits for the store."""
@@ -80,7 +79,7 @@ class Submission:
         try:
             new = self._store.create(id_, self._desk.path, self._event)
         except BaseException:
-            self._settle(StoreError(name_of(self._store), f"task {id_} was refused"))
+            self._settle(StoreError(self._desk.ground.store_name, f"task {id_} was refused"))
             raise
         if not new:
             self._settle()
@@ -143,7 +142,7 @@ class Submission:
             if maybe
             else "It was not taken and will not run: submit it again when the store can be written"
         )
-        error = StoreError(name_of(self._store), f"task {id_} {what}. {then}")
+        error = StoreError(self._desk.ground.store_name, f"task {id_} {what}. {then}")
         error.may_be_taken = maybe
         return error
 

@@ -17,7 +17,6 @@ from actors.tasks.model.task_ids import NEW_IDS, require_own
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from actors.validation.validation_messages import listed, require_seconds, value_phrase
 from trees.ha.roles import RoleMethods
-from trees.host.store_binding import name_of
 from trees.host.submission import STORE_WAIT_S, Submission, came
 from trees.host.task_handle import TaskHandle, respond, waiting_chain
 from trees.host.task_removal import remove
@@ -163,7 +162,7 @@ class TaskMethods(RoleMethods):
     def _removed(self, id_: str, in_time: bool, kept: Reply | None) -> None:
         if not in_time:
             what = f"task {id_} is not deleted after {STORE_WAIT_S:g} s. It will be when the store can be written"
-            raise StoreError(name_of(task_runtime_of(self._up).store), what)
+            raise StoreError(task_runtime_of(self._up).store_name, what)
         if kept is not None:
             kept.get()
 

@@ -12,14 +12,14 @@ import threading
 from collections.abc import Sequence
 
 from actors.model.events import Event, require_journalled
-from actors.tasks.journal.store import StreamState
+from actors.tasks.journal.store import Store, StreamState
 from actors.tasks.model.task_ids import whole_of
 
 KEEP = 10_000
 """Finished streams that are kept, the newest."""
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """Journals in memory."""
 
     def __init__(self, keep: int = KEEP) -> None:

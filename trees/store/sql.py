@@ -23,7 +23,7 @@ from actors.concurrency.thread_state import after_fork
 from actors.messaging.reply import Reply
 from actors.model.clock import Clock, SystemClock, monotonic
 from actors.model.events import Event, require_journalled
-from actors.tasks.journal.store import StreamState
+from actors.tasks.journal.store import DurableStore, StreamState
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_ids import whole_of
 from trees.store import record_reader
@@ -43,7 +43,7 @@ AGE_LOOK_S: Final = 30.0
 """How often it looks for what is too old."""
 
 
-class SqlStore(ListenerSide):
+class SqlStore(ListenerSide, DurableStore):
     """Journals in a database. Open it before anything else, and close it at the end."""
 
     def __init__(

@@ -1,8 +1,9 @@
 """The side of ``SqlStore`` towards its listener: what it tells its tree, and what it hears from other processes.
 
 Comes in, on the writer's thread: what happens to the store, and what lies in the table of orders. Goes out: calls of
-the ``Listener``. Nothing that a row holds, and nothing that a listener raises, ends the writer: an order that cannot be
-read is told (``OrderDamaged``) and taken away, damage to a journal is told as soon as there is somebody to hear it.
+the ``StoreListener``. Nothing that a row holds, and nothing that a listener raises, ends the writer: an order that
+cannot be read is told (``OrderDamaged``) and taken away, damage to a journal is told as soon as there is somebody to
+hear it.
 
 Locking: none. ``listener`` is set before anything is told. ``_looks`` is a list whose ``append`` is one step of C; only
 the writer's thread takes from it.
@@ -11,32 +12,20 @@ the writer's thread takes from it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from actors.messaging.reply import Reply
 from actors.model.events import Event, InternalError
+from actors.tasks.journal.store import RemoteCommand, StoreListener
 from actors.tasks.model.store_events import JournalDamaged, OrderDamaged
 from actors.tasks.model.task_errors import StoreError
 from trees.store.batches import Change, ChangeKind
 from trees.store.journal_index import JournalIndex
-from trees.store.remote_commands import DamagedCommand, RemoteCommand
+from trees.store.remote_commands import DamagedCommand
 from trees.store.writer import POLL_S, Writer
 
 if TYPE_CHECKING:
     from trees.store.fenced_connection import FencedConnection
-
-
-class Listener(Protocol):
-    """Listener of a store: called by its writer's thread, and must not wait."""
-
-    def publish(self, event: Event) -> None:
-        """Something has happened."""
-
-    def lost(self, error: StoreError) -> None:
-        """Nothing more is ever written: another process has taken over (``LeaseLostError``), or the writer has died."""
-
-    def order(self, order: RemoteCommand) -> None:
-        """Another process wants this; call ``SqlStore.order_done`` when it is done."""
 
 
 class ListenerSide:
@@ -47,7 +36,7 @@ class ListenerSide:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self.listener: Listener | None = None
+        self.listener: StoreListener | None = None
         self._taken: set[int] = set()
         """Orders that the listener was given, and that are not done."""
         self._looks: list[Reply] = []

@@ -4,19 +4,25 @@ The orchestrator keeps nothing that it could not fold again from here. A store k
 in *streams* (a task's id, or ``@breaker:PATH``), and which streams of which *owner* (the path of a supervisor) are not
 finished. ``trees.store`` has the stores; the one in memory lives as long as its tree.
 
+A store whose records outlive the process is a ``DurableStore``, and says so by being derived from it: it has a fencing
+token and a clock of its own, tells a listener what happens to it, and hands over the commands of other processes. What
+every store does is tested by one suite (``tests``: "store_conformance"), which a new store passes before it is used.
+
 How a record is written down is a matter of ``actors.tasks.journal.codec``.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.tasks.journal.codec import decode, encode
+from actors.tasks.model.task_errors import StoreError
 
-__all__ = ["Store", "StreamState", "decode", "encode"]
+__all__ = ["DurableStore", "RemoteCommand", "Store", "StoreListener", "StreamState", "decode", "encode"]
 
 
 class StreamState(NamedTuple):
@@ -34,44 +40,130 @@ class Store(Protocol):
     a stream that is finished, which may take one short query.
     """
 
+    @abstractmethod
     def create(self, stream: str, owner: str, record: Event) -> bool:
         """Begin a stream with its first record; False, and nothing is changed, where it exists already."""
 
+    @abstractmethod
     def withdraw(self, stream: str) -> bool:
         """Take back a stream that was created and has one record; False where that may be kept already."""
 
+    @abstractmethod
     def append(self, stream: str, record: Event) -> None:
         """Add a record to the end of a stream. It counts as kept only after ``flush``."""
 
+    @abstractmethod
     def flush(self) -> Reply | None:
         """None: all that was appended is kept. Else it is being written: completed when it is kept.
 
         A reply that fails says that it is not kept, and that this store will not keep it: nothing may follow from it.
         """
 
+    @abstractmethod
     def read(self, stream: str, start: int = 0) -> Sequence[Event]:
         """The records of a stream from the ``start``-th on, oldest first; empty where there is none."""
 
+    @abstractmethod
     def last(self, stream: str) -> Event | None:
         """The last record of a stream, also of one that is finished: at hand, without a query. None: there is none."""
 
+    @abstractmethod
     def replace(self, stream: str, owner: str, record: Event) -> None:
         """Have a stream hold this record only."""
 
+    @abstractmethod
     def streams(self, owner: str, prefix: str = "") -> list[str]:
         """The streams of an owner that are not finished, oldest first."""
 
+    @abstractmethod
     def owners(self) -> dict[str, str]:
         """The streams that are not finished, of all owners, each with its owner."""
 
+    @abstractmethod
     def finished(self, owner: str) -> list[str]:
         """Those that are, as far as they are still there; the first that finished first."""
 
+    @abstractmethod
     def standing(self, stream: str) -> StreamState | None:
         """How a task's stream stands: at hand, without a query. None: there is none."""
 
+    @abstractmethod
     def remove(self, stream: str) -> None:
         """Forget a stream, whatever is in it, and those that are parts of it. It counts as gone after ``flush``."""
 
+    @abstractmethod
     def finish(self, stream: str) -> None:
         """Nothing will be appended any more; the store may forget it in the end."""
+
+
+# -- stores that outlive the process -------------------------------------------------------------------------
+
+
+class RemoteCommand(Protocol):
+    """Command of another process about a task, which it has left in the store."""
+
+    @property
+    def id(self) -> int:
+        """Number; the later one has the larger one."""
+
+    @property
+    def task(self) -> str:
+        """Id of the task."""
+
+    @property
+    def kind(self) -> str:
+        """cancel, respond or remove."""
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """Arguments: of a cancel ``reason``; of a respond ``escalation``, ``answer`` and ``value``."""
+
+    @property
+    def at(self) -> float:
+        """Seconds since 1970, by the store's clock."""
+
+
+class StoreListener(Protocol):
+    """Listener of a durable store: called by a thread of the store, and must not wait."""
+
+    def publish(self, event: Event) -> None:
+        """Something has happened to the store."""
+
+    def lost(self, error: StoreError) -> None:
+        """Nothing more is ever written: another process has taken over (``LeaseLostError``), or the writer has died."""
+
+    def order(self, order: RemoteCommand) -> None:
+        """Another process wants this; call ``DurableStore.order_done`` when it is done."""
+
+
+class DurableStore(Store):
+    """Store whose records outlive the process. Derive from it: a store is durable if it says so."""
+
+    listener: StoreListener | None = None
+    """Set by the tree, before it is started."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name in errors, without a password."""
+
+    @property
+    @abstractmethod
+    def token(self) -> int:
+        """The fencing token: larger than that of every process that had this root open before."""
+
+    @abstractmethod
+    def time(self) -> float:
+        """Seconds since 1970, by the store's clock: it goes on evenly, and never says less than journals were told."""
+
+    @abstractmethod
+    def heard_orders(self) -> Reply:
+        """Completed when the listener was given every command that had been posted before this call."""
+
+    @abstractmethod
+    def order_done(self, order: RemoteCommand) -> None:
+        """Forget a command of another process: it is done, or cannot be done."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what is not written yet, and let go of what is open. Called where the tree has opened it."""

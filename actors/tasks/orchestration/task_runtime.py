@@ -9,10 +9,11 @@ by everybody, each attribute by itself (as in ``actors.supervision.child``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from actors.messaging.reply import Reply
+from actors.tasks.journal.store import DurableStore, Store
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.store_events import TaskStranded
 from actors.tasks.model.task_errors import StoreError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.journal.local_lease import LocalLease
-    from actors.tasks.journal.store import Store
 
 SERVICE: Final = "tasks"
 """What the tasks of a tree are called among its services."""
@@ -39,6 +39,8 @@ class TaskRuntime:
     def __init__(self, system: System, store: Store | None) -> None:
         self.system = system
         self._store = store
+        self.durable = store if isinstance(store, DurableStore) else None
+        """The store, where its records outlive the process."""
         self.epoch = system.clock.wall() - system.now()
         """What the tree's clock showed in 1970: journals tell the time since then, and never jump. With a durable store
         it follows the clock of that (``trees.host.store_binding``), because other processes read what is written
@@ -76,10 +78,14 @@ class TaskRuntime:
             raise StoreError("none", "this tree was started without a store")
         return self._store
 
+    @property
+    def store_name(self) -> str:
+        """Name of the store in errors."""
+        return self.durable.name if self.durable is not None else type(self._store).__name__
+
     def heard_orders(self) -> Reply | None:
         """Completed when what other processes had wanted by now was heard; None: no other process can want anything."""
-        look: Callable[[], Reply] | None = getattr(self._store, "heard_orders", None)
-        return look() if look is not None else None
+        return self.durable.heard_orders() if self.durable is not None else None
 
     def may_start(self) -> bool:
         """Whether something may be started now. Once it is False it stays so, and the tree is ended."""
@@ -88,7 +94,9 @@ class TaskRuntime:
     @property
     def token(self) -> int:
         """What effects outside should carry; see ``Context.token``."""
-        return getattr(self._store, "token", 0) if self.lease is None else self.lease.read()
+        if self.lease is not None:
+            return self.lease.read()
+        return self.durable.token if self.durable is not None else 0
 
     def desk(self, path: str, settings: Tasks) -> OrchestratorPort:
         """The desk of a supervisor; the same for every incarnation of its orchestrator."""
