@@ -14,7 +14,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
-from actors.tasks.recovery.follow import FOLLOWS, Command
+from actors.tasks.recovery.follow import FOLLOWS, FOLLOWS_OF_TASK, Command, TaskCommand
 
 if TYPE_CHECKING:
     from actors.tasks.orchestration.orchestrator import Orchestrator
@@ -38,6 +38,12 @@ class CommandHandlers:
             Command.GO_ON: to.escalations.go_on,
             Command.UNDO: lambda state, _: to.compensation.advance(state),
         }
+        of_task: dict[TaskCommand, Callable[[TaskState], object]] = {
+            TaskCommand.NEXT: to.lifecycle.go_on,
+            TaskCommand.END: to.lifecycle.ended,
+            TaskCommand.OVER: to.lifecycle.over,
+        }
+        self._of_task = {kind: of_task[command] for kind, command in FOLLOWS_OF_TASK.items()}
         self._follows: dict[type[Any], tuple[Callable[[TaskState, SubtaskState], object], ...]] = {
             kind: tuple(self._handlers[command] for command in commands) for kind, commands in FOLLOWS.items()
         }
@@ -45,7 +51,11 @@ class CommandHandlers:
     def follow(self, state: TaskState, event: task_events.TaskEvent) -> None:
         """Do what follows from a record that was just made."""
         handlers = self._follows.get(type(event))
-        if handlers is not None:
+        if handlers is None:
+            handle_task = self._of_task.get(type(event))
+            if handle_task is not None:
+                handle_task(state)
+        else:
             node = state.nodes[event.subtask]  # type: ignore[attr-defined]  # each of them is of a subtask
             for handle in handlers:
                 handle(state, node)

@@ -67,7 +67,7 @@ class TaskLifecycle:
             if node.counted is not None:
                 self._to.dispatcher.count_again(node)
         if state.final is not None:
-            self._over(state)
+            self.over(state)
             return
         if self._to.teams.hold_until_wanted(state):
             return
@@ -132,6 +132,11 @@ class TaskLifecycle:
         """The result of one that has succeeded, also where it is not held any more."""
         return self.holding.results(state, [node.id])[node.id]
 
+    def go_on(self, state: TaskState) -> None:
+        """A step has ended, and has used up something, perhaps too much."""
+        self.look_at_budget(state)
+        self.advance(state)
+
     def look_at_budget(self, state: TaskState) -> None:
         """Something was used up: where it was too much, the task ends with what is done."""
         unfinished = state.open or state.phase == "planning"  # where all is done there is nothing left to save
@@ -165,7 +170,6 @@ class TaskLifecycle:
             return
         to = self._to
         to.emit(state, task_events.TaskEnding, status, kind, error)
-        self.ended(state)
 
     def ended(self, state: TaskState) -> None:
         """What follows from that."""
@@ -216,9 +220,8 @@ class TaskLifecycle:
         if state.final is not None:
             return
         to.emit(state, task_events.TaskFinished, status, state.best_effort)
-        self._over(state)
 
-    def _over(self, state: TaskState) -> None:
+    def over(self, state: TaskState) -> None:
         """That is recorded: let go of it, and tell who waits once it is kept."""
         report = self.report_of(state)
         self.holding.forget(state)

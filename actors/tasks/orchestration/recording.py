@@ -20,9 +20,11 @@ How far this is built:
   Half done: ``people`` (the decision is a pure function, timers stand beside it). Still with the orchestrator in their
   hands: ``lifecycle``, ``steps``, ``delegating``, ``teams``. Each becomes functions that return drafts, one module at a
   time, behind the unchanged journal.
-* **Follow**: done for subtasks and undos: ``actors.tasks.recovery.follow`` has the table and ``pending(state)``,
-  ``command_handlers`` carries it out; live and resumed go the same way. Yet to come: the task as a whole
-  (``TaskLifecycle.advance``, which looks at the state, live and resumed) and ``Delegation.recheck_deadlocks``.
+* **Follow**: done: ``actors.tasks.recovery.follow`` has the tables and ``pending(state)``, ``command_handlers`` carries
+  it out, after a record and after a resume alike. What is next for a task as a whole is one look at where it stands
+  (``TaskLifecycle.advance``), which starts things itself: it is to become ``next_of(state) -> commands``. Of
+  ``TaskLifecycle.resume`` the breakers' counts, the hold of a team's part and ``Delegation.recheck_deadlocks`` are
+  left.
 * **Attempt**: still one object that many write. It is to become a frozen spec, an outcome, and the dispatcher's table.
 """
 

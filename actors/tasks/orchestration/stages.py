@@ -104,12 +104,6 @@ class TaskStages:
             self._refused(state, checked.problems, usage=usage)
             return
         to.emit(state, task_events.Planned, checked.plan, checked.warnings, usage)
-        self._continue_planning(state)
-
-    def _continue_planning(self, state: TaskState) -> None:
-        """A step has used up something, perhaps too much."""
-        self._course.look_at_budget(state)
-        self._course.advance(state)
 
     def _refuse(self, state: TaskState, error: BaseException, text: str, usage: Usage = NO_USAGE) -> None:
         if type(error) is NoCapableWorkerError:
@@ -131,7 +125,6 @@ class TaskStages:
         to, number = self._to, state.refusals + 1
         said = (problems, needed, known, usage, is_last)
         to.emit(state, task_events.PlanRefused, number, *said)
-        self._continue_planning(state)
 
     # -- reviewing -----------------------------------------------------------------------------------------
 
@@ -157,13 +150,11 @@ class TaskStages:
         again = {} if last or passed else rerun
         best_effort = not passed and not again
         to.emit(state, task_events.Reviewed, iteration, passed, again, best_effort, usage=usage)
-        self._continue_planning(state)
 
     def _review_failed(self, state: TaskState, text: str, usage: Usage) -> None:
         """That says nothing of the results: they are taken as they are. It is told apart from a negative verdict."""
         to, number = self._to, state.iterations + 1
         to.emit(state, task_events.Reviewed, number, False, {}, True, text, usage)  # noqa: FBT003
-        self._continue_planning(state)
 
     # -- combining -----------------------------------------------------------------------------------------
 
@@ -180,14 +171,12 @@ class TaskStages:
     def _combined(self, state: TaskState, output: Any, usage: Usage = NO_USAGE) -> None:
         to = self._to
         to.emit(state, task_events.Synthesized, output, usage=usage)
-        self._continue_planning(state)
 
     def _combine_failed(self, state: TaskState, text: str, usage: Usage) -> None:
         """Nothing is lost: the results as they are."""
         to = self._to
         results = self._course.results(state)
         to.emit(state, task_events.Synthesized, results, text, usage)
-        self._continue_planning(state)
 
     # -- running one ---------------------------------------------------------------------------------------
 

@@ -327,7 +327,6 @@ class Teams:
         cancelled = state.final is TaskStatus.CANCELLED  # it stays that
         status = TaskStatus.CANCELLED if cancelled else TaskStatus.FAILED
         to.emit(state, task_events.TaskEnding, status, "team", why, attempt.key)
-        to.lifecycle.ended(state)
 
 
 def _used_by_undoing(state: TaskState) -> Usage:

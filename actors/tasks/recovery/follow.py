@@ -5,8 +5,8 @@ Comes in: a record, or the folded state of a task. Goes out: commands, in the or
 orchestrator that dies anywhere between a record and what follows from it loses nothing, and nothing is written twice
 for the living and for the resumed. Pure.
 
-Not in the table yet: what follows from records of the task as a whole (planning, review, its end). That is still found
-by ``TaskLifecycle.advance``, which looks at where the task stands; of an undo it is the same look, live and resumed.
+What follows from a step of the task, or from the end of an undo, is found by looking at where the task stands
+(``TaskLifecycle.advance``, ``UndoDispatch.advance``): the same look after a record and after a resume.
 """
 
 from __future__ import annotations
@@ -54,6 +54,25 @@ FOLLOWS: Final[dict[type[task_events.TaskEvent], tuple[Command, ...]]] = {
     task_events.Compensated: (Command.UNDO,),
 }
 """By the kind of a record: what follows from it for its subtask."""
+
+
+class TaskCommand(Enum):
+    """What is to be done about a task as a whole."""
+
+    NEXT = "look whether its budget is used up, and do what is next"
+    END = "end what runs of it and what waits"
+    OVER = "let go of it, and tell who waits for it"
+
+
+FOLLOWS_OF_TASK: Final[dict[type[task_events.TaskEvent], TaskCommand]] = {
+    task_events.PlanRefused: TaskCommand.NEXT,
+    task_events.Planned: TaskCommand.NEXT,
+    task_events.Reviewed: TaskCommand.NEXT,
+    task_events.Synthesized: TaskCommand.NEXT,
+    task_events.TaskEnding: TaskCommand.END,
+    task_events.TaskFinished: TaskCommand.OVER,
+}
+"""By the kind of a record: what follows from it for its task."""
 
 
 def pending(state: TaskState) -> Iterator[tuple[Command, SubtaskState]]:
