@@ -15,11 +15,11 @@ most one live attempt; an idempotency key stays what it was.
 How far this is built:
 
 * **Record**: done. Every event of a task is made and recorded by ``emit``, which fills in path, task and time.
-* **Decide**: ``classify`` (what an end means), ``ladder`` (which rung is next), ``trying`` (the record that follows
-  from the end of an attempt) and ``undoing`` (the same of an undo) are pure; ``deciding`` collects the facts for them.
-  Half done: ``people`` (the decision is a pure function, timers stand beside it). Still with the orchestrator in their
-  hands: ``lifecycle``, ``steps``, ``delegating``, ``teams``. Each becomes functions that return drafts, one module at a
-  time, behind the unchanged journal.
+* **Decide**: ``classify`` (what an end means), ``ladder`` (which rung is next), ``retries`` (the record that follows
+  from the end of an attempt) and ``compensation`` (the same of an undo) are pure; ``deciding`` collects the facts for
+  them. Half done: ``escalations`` (the decision is a pure function, timers stand beside it). Still with the
+  orchestrator in their hands: ``lifecycle``, ``stages``, ``delegation``, ``teams``. Each becomes functions that return
+  drafts, one module at a time, behind the unchanged journal.
 * **Follow**: done: ``actors.tasks.recovery.follow`` has the tables and ``pending(state)``, ``command_handlers`` carries
   it out, after a record and after a resume alike. What is next for a task as a whole is one look at where it stands
   (``TaskLifecycle.advance``), which starts things itself: it is to become ``next_of(state) -> commands``. Of
