@@ -6,32 +6,32 @@ through writes it once more. A record that is there already under the number of 
 one process writes for a root), and is replaced.
 
 The one field of a record that may be large is kept apart, once for each content. One that is longer than
-``schema.PIECE`` is in no batch: its pieces are written before, each in a transaction of its own (``Batch.pieces``), so
-that neither the file's lock nor that of the token is held for long. Nobody reads them before their record is there. Nor
-is it ever one text here: to make that, or to look at it, would be one call of C that stops every other thread.
+``schema.PIECE`` is in no batch: the change that has it is put off (``Batch.put_off``), with all that comes after it in
+its lane, until its pieces are written (``trees.store.large_values``). Nobody reads them before their record is there.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection
 
+from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.tasks.journal.codec import encode_apart, joined
 from actors.tasks.model.task_errors import StoreError
 from trees.store import statements
+from trees.store.large_values import ValueText
 from trees.store.pruning import prune
-from trees.store.schema import PIECE, inserting, pieces
 from trees.store.statements import Statement
 
 LARGE: Final = 8 * 1024
 """Characters of JSON from which on a field is kept apart."""
 BATCH_CHARACTERS: Final = 8 * 1024 * 1024
-_TRIES: Final = 3
+TRIES: Final = 3
+"""How often a value is made text that somebody changes meanwhile."""
 
 RecordRow = dict[str, Any]
 
@@ -55,14 +55,18 @@ class LargePart(NamedTuple):
 
     digest: str
     """By its content."""
-    pieces: list[str]
-    """Pieces of the JSON, each ``schema.PIECE`` long but the last."""
+    body: str
+    """The JSON; empty where that is kept in pieces."""
+    pieces: int | None = None
+    """How many of them there are."""
 
 
 class Change:
     """One change of a store that is to be written."""
 
-    __slots__ = ("at", "number", "owner", "record", "stream", "text", "what", "whole")
+    __slots__ = (
+        "at", "lane", "number", "owner", "place", "record", "stream", "text", "tries", "value", "waits", "what", "whole"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -74,9 +78,16 @@ class Change:
         whole: str | None = None,
         record: Event | None = None,
         at: float = 0.0,
+        lane: str = "",
     ) -> None:
         self.what = what
         self.stream = stream
+        self.lane = lane
+        """Changes of one lane are written in their order (``trees.store.lanes``)."""
+        self.place = 0
+        """Number of it among all changes."""
+        self.waits: list[Wait] = []
+        """Those who wait until this one is kept."""
         self.number = number
         """Number of a stream that is created, or of a record that is added; id of an order."""
         self.owner = owner
@@ -88,8 +99,14 @@ class Change:
         self.text: tuple[str, str, LargePart | None] | None = None
         """The record as it is written: kind, body, and what is kept apart."""
 
-    def write_down(self) -> int:
+        self.value: ValueText | None = None
+        """The text of a value that is too large for a batch, as far as it is made."""
+        self.tries = 0
+
+    def write_down(self) -> int | None:
         """Make the text of its record, if it has one; returns how long it is.
+
+        None: its value is too large for a batch. The begin of it is in ``value``.
 
         Raises:
             StoreError: not now: there is no memory for it.
@@ -97,60 +114,87 @@ class Change:
         """
         if self.record is None:
             return 0
+        if self.text is None and self.value is None:
+            self._guarded(self._make)
         if self.text is None:
+            return None
+        _, body, apart = self.text
+        return len(body) + (len(apart.body) if apart is not None else 0)
+
+    def make_more(self) -> bool:
+        """Make one more piece of a value that is too large for a batch; False where that was all.
+
+        Raises:
+            StoreError: not now: there is no memory for it.
+            Exception: there is none: a bug.
+        """
+        self._guarded(self._make if self.value is None else self._go_on)
+        return self.text is None
+
+    def _guarded(self, make: Callable[[], None]) -> None:
+        """Make text of a value that may change meanwhile: a subscriber was shown it."""
+        while True:
             try:
-                kind, body, apart = _encoded(self.record)
+                make()
+            except RuntimeError:
+                self.tries, self.value = self.tries + 1, None
+                if self.tries >= TRIES:
+                    raise
+                make = self._make
             except MemoryError as error:
+                self.value = None
                 what = "has no memory for what is to be written. Give this process more; it goes on by itself"
                 raise StoreError(f"journal of {self.stream!r}", what) from error
-            self.text = kind, body, apart
-        _, body, apart = self.text
-        return len(body) + (sum(map(len, apart.pieces)) if apart is not None else 0)
+            else:
+                return
+
+    def _make(self) -> None:
+        record = self.record
+        assert record is not None  # noqa: S101 - one without has no text
+        kind, body, texts = encode_apart(record)
+        if texts is None:
+            self.text = kind, body, None
+            return
+        value = ValueText(kind, body, texts)
+        if not value.is_large:
+            (text,) = value.pieces
+            is_short = len(text) <= LARGE
+            self.text = (
+                (kind, joined(record, body, text), None) if is_short else (kind, body, LargePart(value.digest(), text))
+            )
+        elif self.what is ChangeKind.FINISHED:
+            self.text = kind, body, LargePart("", "")  # the end only names it: it has been written as a record
+        else:
+            self.value = value
+
+    def _go_on(self) -> None:
+        value = self.value
+        if value is not None and not value.make_more():
+            self.text = value.kind, value.body, LargePart(value.digest(), "", len(value.pieces))
 
 
-def _encoded(record: Event) -> tuple[str, str, LargePart | None]:
-    for _ in range(_TRIES - 1):
-        try:
-            return _texts_of(record)
-        except RuntimeError:  # a subscriber has just changed the value that it was shown
-            continue
-    return _texts_of(record)
+class Wait:
+    """A caller's wait for changes of one lane, or of several."""
 
+    __slots__ = ("left", "reply")
 
-def _texts_of(record: Event) -> tuple[str, str, LargePart | None]:
-    kind, body, texts = encode_apart(record)
-    if texts is None:
-        return kind, body, None
-    pieces = list(_cut(texts))
-    if len(pieces) == 1 and len(pieces[0]) <= LARGE:
-        return kind, joined(record, body, pieces[0]), None
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(piece.encode("ascii"))
-    return kind, body, LargePart(digest.hexdigest(), pieces)
-
-
-def _cut(texts: Iterable[str]) -> Iterator[str]:
-    """Cut a text into pieces of one length; at least one."""
-    gathered, length = list[str](), 0
-    for text in texts:
-        at = 0
-        while length + len(text) - at > PIECE:
-            end = at + PIECE - length
-            yield "".join([*gathered, text[at:end]])
-            gathered, length, at = [], 0, end
-        gathered.append(text[at:])
-        length += len(text) - at
-    yield "".join(gathered)
+    def __init__(self, left: int) -> None:
+        self.left = left
+        """How many changes it waits for."""
+        self.reply = Reply()
 
 
 class Batch:
     """Batch: what one transaction writes."""
 
-    def __init__(self, root: str, broken: Container[str] = ()) -> None:
+    def __init__(self, root: str, broken: Container[str] = (), held: Mapping[str, int] | None = None) -> None:
         self.root = root
         self.size = 0
-        """How many changes are in it."""
+        """How many changes it has taken, with those that it puts off."""
+        self.put_off: list[Change] = []
+        """Those that wait for a large value, their own or one before them in their lane; in their order."""
+        self._held = dict(held or {})
+        """Lanes that wait for a large value, with the place of the first change there."""
         self.ends: dict[str, Change] = {}
         """The last of each stream that was finished or reopened."""
         self.refused: list[tuple[Change, Exception]] = []
@@ -178,6 +222,9 @@ class Batch:
         """
         for change in changes:
             self.size += 1
+            if self._must_wait(change):
+                self.put_off.append(change)
+                continue
             if change.what is ChangeKind.REMOVED:
                 self._remove(change.stream)
                 break
@@ -185,15 +232,26 @@ class Batch:
                 continue
             self._reuse_text(change)
             try:
-                self.characters += change.write_down()
+                length = change.write_down()
             except StoreError:
                 raise
             except Exception as error:  # noqa: BLE001 - it is the end of this journal, and of nothing else
                 self.refused.append((change, error))
                 break
+            if length is None:
+                self._held[change.lane] = change.place
+                self.put_off.append(change)
+                continue
+            self.characters += length
             self._add(change)
             if self.characters > BATCH_CHARACTERS:
                 break
+
+    def _must_wait(self, change: Change) -> bool:
+        """Whether something before it is put off that it must not overtake; without a lane it overtakes nothing."""
+        if not self._held:
+            return False
+        return change.lane in self._held if change.lane else min(self._held.values()) < change.place
 
     def _reuse_text(self, change: Change) -> None:
         """The end of a stream names its last record, whose text was made a moment ago."""
@@ -242,11 +300,15 @@ class Batch:
         row = {"root": self.root, "stream": change.stream, "n": number, "kind": kind, "body": body, "large": digest}
         self._records[change.stream, number] = row
 
-    def pieces(self) -> Iterator[RecordRow]:
-        """The rows that are written before it, each by itself."""
-        for digest, bodies in self._large.values():
-            for n, body in enumerate(bodies if len(bodies) > 1 else ()):
-                yield {"root": self.root, "hash": digest, "n": n, "body": body}
+    @property
+    def digests(self) -> Iterable[str]:
+        """The values in it that are kept apart."""
+        return self._large.keys()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing in it to be written."""
+        return self.size == len(self.put_off)
 
     def parts(self) -> dict[Statement, list[RecordRow]]:
         """Return the rows, by what writes them, in that order; but for what is to be removed."""
@@ -263,10 +325,10 @@ class Batch:
         }
         return {statement: rows for statement, rows in found.items() if rows}
 
-    def write(self, connection: Connection) -> None:
-        """All of it, row by row, within the caller's transaction."""
+    def write(self, connection: Connection, reserved: Collection[str] = ()) -> None:
+        """All of it, row by row, within the caller's transaction; pieces that are reserved are not deleted."""
         if self.removed is not None:
-            prune(connection, self.root, [self.removed])
+            prune(connection, self.root, [self.removed], reserved)
         by_name = connection.dialect.name == "postgresql"
         cursor = connection.connection.cursor()
         for statement, rows in self.parts().items():
@@ -274,17 +336,10 @@ class Batch:
         cursor.close()
 
     def _sealed(self, apart: LargePart) -> RecordRow:
-        count = len(apart.pieces)
-        body = apart.pieces[0] if count == 1 else ""
-        return {"root": self.root, "hash": apart.digest, "body": body, "pieces": count if count > 1 else None}
+        return {"root": self.root, "hash": apart.digest, "body": apart.body, "pieces": apart.pieces}
 
     def _end(self, stream: str, change: Change) -> RecordRow:
         over = change.what is ChangeKind.FINISHED
         kind, body, apart = change.text if change.text is not None else ("", "", None)
         last = f"{kind} {body}" if over and kind and apart is None else None
         return {"root": self.root, "id": stream, "finished_at": change.at if over else None, "last": last}
-
-
-def write_piece(connection: Connection, piece: RecordRow) -> None:
-    """One of ``Batch.pieces``, within the caller's transaction."""
-    connection.execute(inserting(connection, pieces).on_conflict_do_nothing(), piece)

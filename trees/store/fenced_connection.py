@@ -9,8 +9,8 @@ or large (a removal, pruning, pieces, more than ``AT_ONCE`` characters) goes by 
 statements.
 
 A value that is kept in pieces is written before the batch that has it, each piece in a transaction of its own; between
-two of them the session waits for a moment, so that others get at the file (the renewal of a lease, orders). Pieces of a
-process that died before their record was written are deleted when the root is opened.
+two of them there is time (``trees.store.large_values``), so that others get at the file (the renewal of a lease,
+orders). Pieces of a process that died before their record was written are deleted when the root is opened.
 
 Used by one thread at a time: by the one that opens a store, then by its writer.
 """
@@ -20,23 +20,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NoReturn
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Executable
 from sqlalchemy.exc import SQLAlchemyError
 
-from actors.messaging.reply import Reply
-from actors.model.clock import monotonic
 from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, StoreError
 from trees.store import remote_commands
-from trees.store.batches import Batch, write_piece
+from trees.store.batches import Batch
 from trees.store.database import Database, discard
 from trees.store.fenced_transaction import commit_at_once, commit_rows, was_refused
 from trees.store.migrations import prepare
 from trees.store.process_lock import FileLock, end_session, lock_in_session, session_id, this_process
 from trees.store.pruning import drop_loose_pieces, give_back, prune
-from trees.store.schema import holder_of, leases, present_token, take_token
+from trees.store.schema import holder_of, inserting, leases, pieces, present_token, take_token
 
-GAP_S: Final = 0.01
-"""Between two pieces, at least."""
 AT_ONCE: Final = 1024 * 1024
 """Characters of a batch that go to PostgreSQL in one statement; one that has more goes row by row."""
 
@@ -55,6 +51,8 @@ class FencedConnection:
         self.token = 0
         self.in_doubt = False
         """A commit was under way when something failed: what it was to write may be written."""
+        self.reserved: set[str] = set()
+        """Values whose pieces are being written: pruning leaves those that are there already."""
 
     # -- opening -------------------------------------------------------------------------------------------
 
@@ -133,18 +131,19 @@ class FencedConnection:
             UnwritableError: something in it never can be written; nothing of it is.
             StoreError: it is not written now; where ``in_doubt`` is true it may be.
         """
-        for piece in batch.pieces():
-            began = monotonic()
-            self._transact(lambda connection, piece=piece: write_piece(connection, piece))  # type: ignore[misc]
-            Reply().wait(max(GAP_S, monotonic() - began))  # so others have the file for half of the time
         if batch.removed is not None or (self._file_guard is None and batch.characters > AT_ONCE):
-            self._transact(batch.write)
+            self._transact(lambda connection: batch.write(connection, self.reserved))
         else:
             self._commit(batch)
 
+    def write_piece(self, digest: str, number: int, body: str) -> None:
+        """Write one piece of a large value, unless it is there; raises what ``write`` raises."""
+        row = {"root": self._root, "hash": digest, "n": number, "body": body}
+        self._transact(lambda connection: connection.execute(_piece_of(connection), row))
+
     def prune(self, names: Sequence[str]) -> None:
         """Delete these streams; raises what ``write`` raises."""
-        self._transact(lambda connection: prune(connection, self._root, names))
+        self._transact(lambda connection: prune(connection, self._root, names, self.reserved))
         with self._database.errors():
             give_back(self._connected())
 
@@ -232,3 +231,8 @@ class FencedConnection:
         """In the child of a fork: none of it is ours. The connection stays as it is: to close it is the parent's."""
         if self._file_guard is not None:
             self._file_guard.release()
+
+
+def _piece_of(connection: Connection) -> Executable:
+    statement: Executable = inserting(connection, pieces).on_conflict_do_nothing()
+    return statement

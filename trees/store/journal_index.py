@@ -51,12 +51,23 @@ class JournalIndex:
         """By part: what it is a part of."""
         self._parts: dict[str, list[str]] = {}
         """Parts, by what they are a part of."""
+        self._lanes: dict[str, str] = {}
+        """By part whose name does not say what it is a part of: that. It stays that as long as there is the part."""
         self._tops: dict[str, None] = {}
         """Streams that are finished and no part of anything known: those that are counted, first finished first."""
 
     def knows(self, stream: str) -> bool:
         """True if there is such a stream, at hand or not."""
         return any(stream in each for each in (self.owners, self.ends, self.journals, self.unreadable))
+
+    def lane(self, stream: str) -> str:
+        """The streams whose changes must not overtake each other: the task of a user and all its parts, by its id.
+
+        Nothing: such a stream belongs to no task.
+        """
+        if MARK in stream:
+            return whole_of(stream) or ""
+        return self._lanes.get(stream, stream)
 
     def standing(self, stream: str) -> StreamState | None:
         """How a task's stream stands; None: there is none."""
@@ -93,6 +104,7 @@ class JournalIndex:
     def withdraw(self, stream: str) -> None:
         """Forget a stream that was never there."""
         del self.journals[stream], self.owners[stream]
+        self._lanes.pop(stream, None)
         self._part(stream)
 
     def finish(self, stream: str, end: FinishedStream) -> None:
@@ -179,6 +191,7 @@ class JournalIndex:
             self.ends.pop(stream, None)
             self._tops.pop(stream, None)
             self.journals.pop(stream, None)
+            self._lanes.pop(stream, None)
             self._part(stream)
             for part in self._parts.pop(stream, ()):
                 self._wholes.pop(part, None)
@@ -201,6 +214,8 @@ class JournalIndex:
         whole = whole if whole is not None else whole_of(stream)
         if whole is not None and self.knows(whole):
             self._wholes[stream] = whole
+            if MARK not in stream:
+                self._lanes[stream] = whole
             self._parts.setdefault(whole, []).append(stream)
 
     def _part(self, stream: str) -> None:

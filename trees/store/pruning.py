@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from sqlalchemy import BindParameter, Connection, bindparam, delete, exists, select
@@ -39,8 +39,11 @@ _ANY_LOOSE: Final = select(pieces.c.n).where(*_IS_LOOSE).limit(1)
 _LOOSE_PIECES: Final = delete(pieces).where(*_IS_LOOSE)
 
 
-def prune(connection: Connection, root: str, names: Sequence[str]) -> None:
-    """Delete these streams, their records, and what was kept apart for no others; within the caller's transaction."""
+def prune(connection: Connection, root: str, names: Sequence[str], reserved: Collection[str] = ()) -> None:
+    """Delete these streams, their records, and what was kept apart for no others; within the caller's transaction.
+
+    Pieces of the values that are ``reserved`` stay: a record that will have them is yet to be written.
+    """
     apart: set[str] = set()
     for part in _parts(names):
         values = {"of_root": root, "names": part}
@@ -49,6 +52,7 @@ def prune(connection: Connection, root: str, names: Sequence[str]) -> None:
         connection.execute(_STREAMS, values)
     for part in _parts(sorted(apart)):
         connection.execute(_UNUSED, {"of_root": root, "names": part})
+    for part in _parts(sorted(apart.difference(reserved))):
         connection.execute(_UNUSED_PIECES, {"of_root": root, "names": part})
 
 

@@ -13,7 +13,7 @@ only the writer's own lock is taken, in ``Writer.put`` and ``withdraw``; nothing
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from sqlalchemy import Connection
@@ -180,8 +180,9 @@ class SqlStore(ListenerSide, DurableStore):
             self._numbers += 1
             whole = whole_of(stream, getattr(record, "parent", None), self._mirror.knows)
             self._mirror.create(stream, owner, [record], whole)
+            lane, number = self._mirror.lane(stream), self._numbers
             writer.put(
-                Change(ChangeKind.CREATED, stream, number=self._numbers, owner=owner, whole=whole, record=record)
+                Change(ChangeKind.CREATED, stream, number=number, owner=owner, whole=whole, record=record, lane=lane)
             )
         return True
 
@@ -213,7 +214,7 @@ class SqlStore(ListenerSide, DurableStore):
 
     def _append(self, writer: Writer, stream: str, record: Event) -> None:
         records = self._mirror.journals[stream]
-        writer.put(Change(ChangeKind.ADDED, stream, number=len(records), record=record))
+        writer.put(Change(ChangeKind.ADDED, stream, number=len(records), record=record, lane=self._mirror.lane(stream)))
         records.append(record)
 
     def _reopen(self, writer: Writer, stream: str) -> None:
@@ -225,11 +226,12 @@ class SqlStore(ListenerSide, DurableStore):
             if end is None or self._mirror.ends.get(stream) is not end or stream in self._leaving:
                 raise KeyError(stream)
             self._mirror.reopen(stream, self._mirror.journals.get(stream, found))
-            writer.put(Change(ChangeKind.REOPENED, stream))
+            writer.put(Change(ChangeKind.REOPENED, stream, lane=self._mirror.lane(stream)))
 
-    def flush(self) -> Reply | None:
-        """None: everything is kept. Else it is being written."""
-        return self._writes().flush()
+    def flush(self, streams: Collection[str] | None = None) -> Reply | None:
+        """None: everything is kept, or what these streams have by now. Else it is being written."""
+        writer = self._writes()
+        return writer.flush(None if streams is None else {self._mirror.lane(stream) for stream in streams})
 
     def read(self, stream: str, start: int = 0) -> Sequence[Event]:
         """The records from the ``start``-th on, oldest first.
@@ -268,8 +270,9 @@ class SqlStore(ListenerSide, DurableStore):
         """Delete a stream, whatever is in it, and its parts that do not go on by themselves."""
         writer = self._writes()
         with self._lock:
+            lane = self._mirror.lane(stream)
             for name in self._mirror.remove(stream):
-                writer.put(Change(ChangeKind.REMOVED, name))
+                writer.put(Change(ChangeKind.REMOVED, name, lane=lane))
 
     def replace(self, stream: str, owner: str, record: Event) -> None:
         """Have a stream hold this record only."""
@@ -277,7 +280,7 @@ class SqlStore(ListenerSide, DurableStore):
         writer = self._writes()
         with self._lock:
             self._mirror.journals[stream] = [record]
-            writer.put(Change(ChangeKind.REPLACED, stream, owner=owner, record=record))
+            writer.put(Change(ChangeKind.REPLACED, stream, owner=owner, record=record, lane=self._mirror.lane(stream)))
 
     def streams(self, owner: str, prefix: str = "") -> list[str]:
         """The streams of an owner that are not finished, oldest first."""
@@ -304,7 +307,8 @@ class SqlStore(ListenerSide, DurableStore):
             owner = self._mirror.owners.get(stream)
             if owner is None:
                 return
-            change = Change(ChangeKind.FINISHED, stream, record=self._mirror.last(stream), at=self.time())
+            last, lane = self._mirror.last(stream), self._mirror.lane(stream)
+            change = Change(ChangeKind.FINISHED, stream, record=last, at=self.time(), lane=lane)
             self._mirror.finish(stream, FinishedStream(owner, change.at, change.record, change))
             writer.put(change)
 

@@ -60,7 +60,7 @@ class ListenerSide:
 
     def order_done(self, order: RemoteCommand) -> None:
         """Note that an order of another process is done, or cannot be done."""
-        self._writes().put(Change(ChangeKind.ORDER_DONE, number=order.id))
+        self._writes().put(Change(ChangeKind.ORDER_DONE, number=order.id, lane=self._mirror.lane(order.task)))
 
     def _listen(self, now: float) -> None:
         """Look for orders, where it is time, or somebody waits for that."""

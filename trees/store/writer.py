@@ -1,8 +1,11 @@
 """Thread that writes for a store: it takes what has gathered, and writes it in one transaction.
 
-Comes in: ``put`` and ``flush``, from any thread, which never wait. Goes out: what was put, written in order; a
-``Reply`` for each ``flush``, completed in order, in this thread and under no lock, after the commit of all that was put
-before it.
+Comes in: ``put`` and ``flush``, from any thread, which never wait. Goes out: what was put, written in the order of
+``trees.store.lanes``; a ``Reply`` for each ``flush``, completed in this thread and under no lock, after the commit of
+all that it waits for.
+
+A value that is too large for a transaction is written between those of all others, one step after each
+(``trees.store.large_values``): while it is under way, small tasks go on.
 
 How it can fail, and what follows::
 
@@ -16,17 +19,15 @@ How it can fail, and what follows::
 The end of the thread, however it comes, is told to the owner (``lost``), unless somebody closed the writer; and all
 replies fail. So nobody is left waiting for a thread that is not there. ``_main`` is the one place where that is done.
 
-Locking: ``_changed`` (a condition with its own lock) guards the queue, the replies and the state of this writer. It is
+Locking: ``_changed`` (a condition with its own lock) guards the lanes, the replies and the state of this writer. It is
 taken under the store's lock by whoever puts something; nothing is called while it is held, but ``monotonic``.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from typing import Final, Protocol
 
 from actors.messaging.reply import Reply
@@ -37,6 +38,8 @@ from actors.tasks.model.task_errors import LeaseLostError, StoreError
 from trees.store.batches import Batch, Change, ChangeKind
 from trees.store.database import UnwritableError
 from trees.store.fenced_connection import FencedConnection
+from trees.store.lanes import Lanes
+from trees.store.large_values import LargeValue
 
 MOST_CHANGES: Final = 5_000
 """In one transaction."""
@@ -76,16 +79,10 @@ class Writer:
         self._name = name
         self._owner = owner
         self._changed = threading.Condition(threading.Lock())
-        self._queue: deque[Change] = deque()
-        """Changes that are not kept yet, the oldest first."""
-        self._taken = 0
-        """How many of them are being written, or may be written already."""
-        self._put = self._kept = 0
-        """How many there were so far; how many of them are kept."""
-        self._replies: deque[tuple[int, Reply]] = deque()
-        """By how many must be kept for it."""
-        self._telling = False
-        """A reply is being completed: a flush must not overtake it."""
+        self._lanes = Lanes()
+        """What is not kept yet."""
+        self._large: LargeValue | None = None
+        """The one that is being written. Only the thread touches it."""
         self._wanted = False
         """True while a caller waits."""
         self._closing = False
@@ -115,21 +112,16 @@ class Writer:
         """Have something written, soon."""
         with self._changed:
             if self._refusal is None:
-                self._queue.append(change)
-                self._put += 1
+                self._lanes.put(change)
 
-    def flush(self) -> Reply | None:
-        """None: all is kept, and whoever waited for it has heard. Else: what says when it is."""
+    def flush(self, lanes: Collection[str] | None = None) -> Reply | None:
+        """None: all (of these lanes) is kept, and whoever waited for it has heard. Else: what says when it is."""
         with self._changed:
             if self._refusal is None:
-                if not self._queue and not self._replies and not self._telling:
-                    return None
-                if self._replies and self._replies[-1][0] == self._put:
-                    return self._replies[-1][1]
-                reply = Reply()
-                self._replies.append((self._put, reply))
-                self._wanted = True
-                self._changed.notify()
+                reply = self._lanes.flush(lanes)
+                if reply is not None and not self._wanted:
+                    self._wanted = True
+                    self._changed.notify()
                 return reply
         reply = Reply()
         reply.fail(self._refusal)
@@ -144,12 +136,7 @@ class Writer:
     def withdraw(self, stream: str) -> bool:
         """Take back a stream that was created; False where it is being written, or may be."""
         with self._changed:
-            for change in islice(self._queue, self._taken, None):
-                if change.what is ChangeKind.CREATED and change.stream == stream:
-                    change.what = ChangeKind.NOTHING
-                    change.record = None
-                    return True
-        return False
+            return self._lanes.withdraw(stream)
 
     def close(self, within_s: float = CLOSE_S) -> None:
         """Write what is there, if that can be done at once, and end. Waits for it, but not in its own thread.
@@ -197,28 +184,32 @@ class Writer:
     def _wait(self) -> bool:
         """Wait for something to do; False: there is nothing more, and there will be nothing."""
         with self._changed:
-            if not self._wanted and not self._closing:
-                self._changed.wait(POLL_S)
-            return not self._closing or bool(self._queue)
+            if not self._wanted:
+                left_s = POLL_S if self._large is None else self._large.next_at - monotonic()
+                if left_s > 0 and not (self._closing and self._large is None):
+                    self._changed.wait(left_s)
+            return not self._closing or bool(self._lanes)
 
     def _work(self) -> None:
         """Write what has gathered, and tell those who wait for it."""
         with self._changed:
             self._wanted = False
-            if not (self._taken and self._session.in_doubt):
-                self._taken = min(len(self._queue), MOST_CHANGES)
-            changes = list(islice(self._queue, self._taken))
+            changes = self._lanes.take(MOST_CHANGES, again=self._session.in_doubt)
         self._writing = True
         if changes:
             self._write(changes)
+        self._go_on()
         self._writing = False
-        self._owner.spare_time(idle=not changes)
+        self._owner.spare_time(idle=not changes and self._large is None)
 
     def _write(self, changes: Sequence[Change]) -> None:
-        batch = Batch(self._root, self._broken)
+        with self._changed:
+            held = self._lanes.held()
+        batch = Batch(self._root, self._broken, held)
         batch.fill(changes)
         try:
-            self._session.write(batch)
+            if not batch.is_empty:
+                self._session.write(batch)
         except UnwritableError as error:
             if batch.size > 1:
                 self._write(changes[: batch.size // 2])
@@ -229,24 +220,26 @@ class Writer:
         except StoreError:
             if not self._session.in_doubt:
                 with self._changed:
-                    self._taken = 0
+                    self._lanes.taken = 0
             raise
         if batch.removed is not None:
             self._broken.discard(batch.removed)  # whatever is put under this name from now on is another one
+        self._session.reserved.difference_update(batch.digests)
         for change, why in batch.refused:
-            if change.what is not ChangeKind.REPLACED:
-                self._broken.add(change.stream)
-            change.record = None
-            self._owner.unwritable(change, why)
+            self._refuse(change, why)
         self._is_written(batch)
+
+    def _refuse(self, change: Change, why: Exception) -> None:
+        """Its record never can be written."""
+        if change.what is not ChangeKind.REPLACED:
+            self._broken.add(change.stream)
+        change.record = None
+        self._owner.unwritable(change, why)
 
     def _is_written(self, batch: Batch) -> None:
         with self._changed:
-            for _ in range(batch.size):
-                self._queue.popleft()
-            self._taken = max(0, self._taken - batch.size)
-            self._kept += batch.size
-            self._wanted = self._wanted or bool(self._queue)
+            self._lanes.remove(batch.size, batch.put_off)
+            self._wanted = self._wanted or self._lanes.is_ready
         self._owner.kept(batch)
         if self._failed_writing:
             self._resumed()
@@ -256,10 +249,9 @@ class Writer:
         """Complete the replies whose time has come."""
         while True:
             with self._changed:
-                self._telling = bool(self._replies) and self._replies[0][0] <= self._kept
-                if not self._telling:
-                    return
-                _, reply = self._replies.popleft()
+                reply = self._lanes.next_told()
+            if reply is None:
+                return
             self._finish(reply.complete)
 
     def _finish(self, tell: Callable[[], object]) -> None:
@@ -267,6 +259,41 @@ class Writer:
             tell()
         except BaseException as error:  # noqa: BLE001 - what somebody does when it is kept is no matter of ours
             self._owner.publish(InternalError(self._root, error))
+
+    # -- large values --------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Make the next step of the large value whose turn it is, if it is time for that."""
+        if self._large is None:
+            with self._changed:
+                change = self._lanes.at_work = self._lanes.first_large()
+            self._large = LargeValue(change) if change is not None else None
+        large = self._large
+        if large is None or monotonic() < large.next_at:
+            return
+        if not large.is_made:
+            try:
+                large.make()
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - it is the end of this journal, and of nothing else
+                self._give_up(large.change, error)
+            else:
+                return
+        try:
+            if large.write(self._session):
+                return
+        except UnwritableError as error:
+            self._give_up(large.change, error)
+        self._large = None
+        with self._changed:
+            self._lanes.at_work = None
+            self._lanes.release(large.change.lane)
+            self._wanted = True
+
+    def _give_up(self, change: Change, error: Exception) -> None:
+        self._refuse(change, error)
+        change.what, change.value, change.text = ChangeKind.NOTHING, None, None
 
     # -- when it cannot write ------------------------------------------------------------------------------
 
@@ -293,7 +320,6 @@ class Writer:
         """Nothing more is written: whoever waits hears it."""
         with self._changed:
             self._refusal = error
-            replies, self._replies = self._replies, deque()
-            self._queue.clear()
-        for _, reply in replies:
+            replies = self._lanes.clear()
+        for reply in replies:
             self._finish(lambda reply=reply: reply.fail(error))  # type: ignore[misc]

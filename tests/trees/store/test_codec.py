@@ -23,7 +23,7 @@ from actors.tasks.model import shared_values, task_events
 from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from actors.tasks.model.task_errors import StoreError
 from tests.support.stores import ended, succeeded
-from trees.store import batches, record_reader
+from trees.store import batches, large_values, record_reader
 from trees.store.batches import LARGE, Batch, Change, ChangeKind
 from trees.store.schema import metadata
 
@@ -166,8 +166,8 @@ def test_pieces_are_cut_at_the_same_places_however_the_text_comes(parts: list[st
     """A value has one set of rows: a process of an older version may have written some of them."""
     whole = "".join(parts)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(batches, "PIECE", size)
-        pieces = list(batches._cut(parts))
+        patched.setattr(large_values, "PIECE", size)
+        pieces = list(large_values._cut(parts))
 
     assert pieces == ([whole[at : at + size] for at in range(0, len(whole), size)] or [""])
 

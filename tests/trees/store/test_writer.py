@@ -37,6 +37,7 @@ class FakeSession:
         self.poison = ""
         """A stream that never can be written."""
         self.written: list[str] = []
+        self.reserved: set[str] = set()
 
     def write(self, batch: Batch) -> None:
         self.at_work.release()
