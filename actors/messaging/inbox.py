@@ -86,6 +86,11 @@ class Inbox:
         """Messages that wait. Without the lock: a reading, right at some moment during the call."""
         return len(self.queue)
 
+    @property
+    def waiters(self) -> tuple[Room, ...]:
+        """Senders that wait for room, the first one first. Without the lock: a reading, as ``depth``."""
+        return () if self.places is None else tuple(self.places.line)
+
     def rouse(self) -> None:
         """See to it that somebody looks at what waits."""
         raise NotImplementedError

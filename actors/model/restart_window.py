@@ -1,6 +1,6 @@
 """The restart window: pure, the time is passed in.
 
-The rule is Erlang's (supervision-semantics 10): at each restart attempt keep the times ``t`` with
+The rule is Erlang's (SEMANTICS.md 10): at each restart attempt keep the times ``t`` with
 ``t >= now - period_s``, add ``now``; more than ``max_restarts`` of them is too much. Full clock resolution, not
 whole seconds; a restart exactly ``period_s`` old still counts.
 """

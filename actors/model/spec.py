@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 
 class Restart(StrEnum):
-    """When a child that ended by itself is started again (supervision-semantics: "A child exits")."""
+    """When a child that ended by itself is started again (SEMANTICS.md: "A child exits")."""
 
     PERMANENT = "permanent"
     TRANSIENT = "transient"

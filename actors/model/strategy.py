@@ -23,7 +23,7 @@ class ExitAction(Enum):
 
 
 def decide(restart: Restart, reason: Reason) -> ExitAction:
-    """The table of supervision-semantics, "A child exits"."""
+    """The table of SEMANTICS.md, "A child exits"."""
     if restart is Restart.PERMANENT:
         return ExitAction.RESTART
     if restart is Restart.TEMPORARY:
@@ -80,7 +80,7 @@ def stop_batches(children: Iterable[ChildT], *, parallel: bool) -> list[list[Chi
 
 
 def ends_supervisor(rule: AutoShutdown, *, significant: bool, significant_alive: int) -> bool:
-    """True if the end of a child *by itself* shuts its supervisor down (supervision-semantics 20)."""
+    """True if the end of a child *by itself* shuts its supervisor down (SEMANTICS.md 20)."""
     if not significant or rule is AutoShutdown.NEVER:
         return False
     return rule is AutoShutdown.ANY_SIGNIFICANT or significant_alive == 0

@@ -1,4 +1,4 @@
-"""The four child calls, as messages to a supervisor (supervision-semantics, "Children at run time").
+"""The four child calls, as messages to a supervisor (SEMANTICS.md, "Children at run time").
 
 Each is checked against the roster when its turn comes, and refused with a code, or becomes a plan that answers the
 caller when it is done. A pool's id stands for all its members.

@@ -4,7 +4,7 @@ Comes in: the ladder, where the subtask stands on it, and how the attempt failed
 after how long), ask a person, or give up. What a rung does is its own (``actors.tasks.model.policy.Rung.next``): here
 they are asked one after the other. Pure: randomness is passed in, and who could take over is asked of a function.
 
-The rules (orchestration.md, point 15 and its rulings): attempts include the first; ``Failover`` starts the next worker
+The rules (CONTRACT.md 15): attempts include the first; ``Failover`` starts the next worker
 with fresh tries, at the first rung; after a person's ``Approve`` or ``Respond`` one attempt is made and then it is the
 next rung's turn; a recursion is never tried again.
 """

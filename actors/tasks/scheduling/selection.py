@@ -1,6 +1,6 @@
 """Who is given the next subtask of a lane. Pure, but for looking at the registry.
 
-The rules (orchestration.md, points 10, 11, 16): among those who can do it, run and whose breaker admits, the one with
+The rules (CONTRACT.md 10, 11, 16): among those who can do it, run and whose breaker admits, the one with
 the fewest attempts; backups only where no primary admits; nobody who waits for this task himself. An open breaker puts
 off and does not use up: where nobody admits, the lane waits for the first who does, and no attempt is made of it.
 """

@@ -189,7 +189,7 @@ def test_the_bound_of_a_pool_is_that_of_its_one_queue(overflow: str) -> None:
             ref.tell(lambda: handled.append(3))
         else:
             waits = in_thread(lambda: ref.tell(lambda: handled.append(3)))
-            eventually(lambda: pool_of(tree).places.line)
+            eventually(lambda: pool_of(tree).waiters)
         for gate in gates:
             gate.open.set()
         if overflow == "block":

@@ -55,7 +55,7 @@ def test_block_waits_for_room() -> None:
     with tree_of(bounded("block")) as tree:
         gate = filled(tree)
         asked = in_thread(lambda: tree.ref("t/w").ask("third", timeout=LONG_S))
-        eventually(lambda: tree._system.boxes["t/w"].places.line)
+        eventually(lambda: tree._system.boxes["t/w"].waiters)
         gate.open.set()
 
         assert asked() == "third"

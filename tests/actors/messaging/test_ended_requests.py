@@ -238,7 +238,7 @@ def test_a_request_leaves_nothing_behind_however_it_ended(place: Any, way: Any) 
         eventually(lambda: errors_alive() == 0, "the end of their errors")
         for path in ("t/a", "t/b", "t/loop"):
             box = tree._system.boxes[path]
-            assert (box.depth, [] if box.places is None else list(box.places.line)) == (0, [])
+            assert (box.depth, box.waiters) == (0, ())
         assert fresh(tree)
 
 

@@ -196,7 +196,7 @@ class Scene:
         ids = [id(each) for each in (*self.handled, *self.answered)]
         assert sorted(ids) == sorted(map(id, self.sent)), (self.sent, self.handled, self.answered)
         for box in (*self.boxes, *((self.pool,) if self.pool is not None else ())):
-            assert box.places is None or not box.places.line, "a sender waits for room"
+            assert not box.waiters, "a sender waits for room"
             if box.places is not None:
                 assert free(box) == box.bounds.capacity, "a place is lost, or there is one too many"
         for life in self.lives:

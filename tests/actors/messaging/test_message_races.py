@@ -96,7 +96,7 @@ def test_senders_that_wait_for_room_are_refused_when_it_closes() -> None:
         gate.wait_reached()
         ref.tell("fills it")
         waiting = in_thread(lambda: ref.ask("waits for room", timeout=LONG_S))
-        eventually(lambda: tree._system.boxes["t/w"].places.line)
+        eventually(lambda: tree._system.boxes["t/w"].waiters)
         stopped = in_thread(lambda: tree.terminate_child("t/w"))
         eventually(lambda: life_of(tree, "t/w").must_stop)
         gate.open.set()
@@ -208,7 +208,7 @@ def test_an_ask_that_waited_for_room_has_the_rest_of_its_time_and_not_all_of_it_
         with monkeypatch.context() as patch:
             patch.setattr(Reply, "_hold", noted)
             answer = in_thread(lambda: ref.ask("last", timeout=LONG_S))
-            eventually(lambda: life_of(tree, "t/w").mailbox.places.line)
+            eventually(lambda: life_of(tree, "t/w").mailbox.waiters)
             threading.Event().wait(0.2)
             busy.open.set()
             assert answer() == "last"
@@ -230,7 +230,7 @@ def test_a_sender_that_is_cancelled_when_room_has_just_come_leaves_it_to_the_nex
         second = asyncio.create_task(ref.ask_async("second", timeout=LONG_S))
         for _ in range(3):  # both come to their waits
             await asyncio.sleep(0)
-        assert len(box.places.line) == 2
+        assert len(box.waiters) == 2
         assert box.withdraw(box.queue[0])  # tells the first one of room, on this thread
         first.cancel()
         await asyncio.wait([first])

@@ -1,4 +1,4 @@
-"""Every place where user code can run (the table in ``actors/SEMANTICS.md``), and what it may do there: anything.
+"""Every place where user code can run (the table in ``SEMANTICS.md``), and what it may do there: anything.
 
 For each place of the table a probe raises, blocks, and calls back into the tree. A place without a probe fails.
 """
@@ -25,7 +25,7 @@ from actors.testing import settle
 from tests.support.hardening import eventually
 from trees import SupervisorSpec, Tree, WorkerSpec, start
 
-TABLE = Path(actors.__file__).with_name("SEMANTICS.md").read_text(encoding="utf-8")
+TABLE = Path(actors.__file__).parent.joinpath("supervision/SEMANTICS.md").read_text(encoding="utf-8")
 PROMPT_S = 4.0
 """Far more than an idle machine takes for a round trip, and less than any limit in these trees."""
 LONG_S = 30.0

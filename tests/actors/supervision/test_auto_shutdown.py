@@ -1,4 +1,4 @@
-"""supervision-semantics 20: significant children, and supervisors that end with them."""
+"""SEMANTICS.md 20: significant children, and supervisors that end with them."""
 
 from __future__ import annotations
 

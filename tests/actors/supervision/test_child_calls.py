@@ -1,4 +1,4 @@
-"""supervision-semantics 9 and 19, and "Children at run time": the four calls and the counts."""
+"""SEMANTICS.md 9 and 19, and "Children at run time": the four calls and the counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""supervision-semantics, "A child exits": the table, and rule 5."""
+"""SEMANTICS.md, "A child exits": the table, and rule 5."""
 
 from __future__ import annotations
 

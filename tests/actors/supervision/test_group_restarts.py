@@ -1,4 +1,4 @@
-"""supervision-semantics 6 to 8: who is restarted with a child, and what happens where a restart fails."""
+"""SEMANTICS.md 6 to 8: who is restarted with a child, and what happens where a restart fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""supervision-semantics 13 and 14: what goes beyond OTP, parking and backoff."""
+"""SEMANTICS.md 13 and 14: what goes beyond OTP, parking and backoff."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""supervision-semantics 10 to 12: how many restarts are too many, and what giving up means."""
+"""SEMANTICS.md 10 to 12: how many restarts are too many, and what giving up means."""
 
 from __future__ import annotations
 

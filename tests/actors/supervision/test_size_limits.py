@@ -1,4 +1,4 @@
-"""supervision-semantics 21 to 23: what must stay true at any size, and after any number of restarts."""
+"""SEMANTICS.md 21 to 23: what must stay true at any size, and after any number of restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""supervision-semantics 1 to 4: how a tree starts, and how it does not."""
+"""SEMANTICS.md 1 to 4: how a tree starts, and how it does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""supervision-semantics 17 and 18: what a stop leaves behind, and who may stop whom."""
+"""SEMANTICS.md 17 and 18: what a stop leaves behind, and who may stop whom."""
 
 from __future__ import annotations
 

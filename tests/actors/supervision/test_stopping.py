@@ -1,4 +1,4 @@
-"""supervision-semantics 15 and 16: how children are stopped."""
+"""SEMANTICS.md 15 and 16: how children are stopped."""
 
 from __future__ import annotations
 

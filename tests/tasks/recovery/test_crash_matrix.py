@@ -3,7 +3,7 @@
 Each cell crashes ``x`` between its siblings ``a`` and ``z`` and asserts the same things: exactly one exit reported for
 each end, the order of all stops and starts, where each child stands afterwards, and what the one who asked got. What is
 expected is derived, not listed: from the fault (what its own hooks do, how it ends, how often its start fails) and the
-rules of supervision-semantics.
+rules of SEMANTICS.md.
 """
 
 from __future__ import annotations
