@@ -2,7 +2,7 @@
 
 Comes in: a store that is open, and the system that is to work with it, before that is started. Goes out:
 
-* what the store tells (``StoreListener`` is its listener): events go to the tree's bus; a store that is lost to another
+* what the store tells (to ``TreeStoreListener``): events go to the tree's bus; a store that is lost to another
   process ends the tree; an order from another process reaches the orchestrator that it concerns.
 * which tasks were unfinished when it was opened, and how much of each was recorded by then (``Ground.before``).
 * the time: journals are told that of the store, which other processes read them by.
@@ -44,7 +44,7 @@ ANSWERS: Final[dict[str, Callable[[Any], Answer]]] = {
 """Answers of a person, by the words that they are recorded with."""
 
 
-class StoreListener:
+class TreeStoreListener:
     """Listener of the store of one tree. Its methods are called by the store's own thread, and never wait."""
 
     def __init__(self, system: System, store: DurableStore, lost: Callable[[StoreError], None] | None = None) -> None:
@@ -121,7 +121,7 @@ def bind(
     """
     ground = task_runtime_of(system)
     if ground.durable is not None:
-        heard = ground.durable.listener = StoreListener(system, ground.durable, lost)
+        heard = ground.durable.listener = TreeStoreListener(system, ground.durable, lost)
         _hear_of_loss(heard, store)
         if not system.clock.manual:
             ground.epoch = ground.durable.time() - system.now()
@@ -144,7 +144,7 @@ def _readable(store: Store, stream: str) -> Sequence[Event]:
         return ()
 
 
-def _hear_of_loss(listener: StoreListener, store: Store) -> None:
+def _hear_of_loss(listener: TreeStoreListener, store: Store) -> None:
     """Look if the store was lost before there was a listener to be told."""
     kept = store.flush()
     if kept is not None and kept.done and not kept.succeeded:

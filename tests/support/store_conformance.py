@@ -1,0 +1,287 @@
+"""The suite that every store passes, whatever it is made of: ``CHECKS``, and of a durable one also ``DURABLE_CHECKS``.
+
+A check is called with a new store, or with what opens one and the same durable store again and again (it is closed in
+between). It raises ``AssertionError`` where the store is not as ``actors.tasks.journal.store`` says.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, Final, TypeAlias
+
+import pytest
+
+from actors.tasks.journal.store import DurableStore, Store, StreamState
+from actors.tasks.model.task_events import SubtaskProgressed
+from tests.support.stores import OWNER, PATIENCE_S, Heard, counted, ended, kept, queued, settled, submitted, succeeded
+
+Opens: TypeAlias = Callable[[], DurableStore]
+"""Opens a durable store that nobody has open."""
+
+
+def what_was_appended_is_read_in_its_order_from_any_place_on(store: Store) -> None:
+    written = [submitted("t"), *(queued("t", number) for number in range(5))]
+
+    store.create("t", OWNER, written[0])
+    for record in written[1:]:
+        store.append("t", record)
+
+    assert list(store.read("t")) == written
+    kept(store)
+    assert list(store.read("t")) == written
+    assert list(store.read("t", 4)) == written[4:]
+    assert list(store.read("t", 6)) == list(store.read("t", 60)) == []
+    assert store.last("t") == written[-1]
+
+
+def a_stream_that_nobody_began_is_empty_and_cannot_be_appended_to(store: Store) -> None:
+    assert list(store.read("ghost")) == []
+    assert store.last("ghost") is None
+    with pytest.raises(KeyError):
+        store.append("ghost", queued("ghost"))
+    assert not store.withdraw("ghost")
+    store.finish("ghost")
+    assert store.finished(OWNER) == []
+
+
+def a_stream_is_created_once_finished_or_not(store: Store) -> None:
+    assert store.create("t", OWNER, submitted("t"))
+    assert not store.create("t", OWNER, submitted("t", priority=1))
+    store.finish("t")
+    kept(store)
+
+    assert not store.create("t", OWNER, submitted("t", priority=2))
+    assert list(store.read("t")) == [submitted("t")]
+
+
+def streams_are_listed_by_owner_in_the_order_of_their_creation_until_they_are_finished(store: Store) -> None:
+    for name in ("c", "a", "b"):
+        store.create(name, OWNER, submitted(name))
+    store.create("x", "p/team", submitted("x"))
+    store.finish("a")
+
+    assert store.streams(OWNER) == ["c", "b"]
+    assert store.streams(OWNER, "b") == ["b"]
+    assert store.streams("p/team") == ["x"]
+    assert store.owners() == {"c": OWNER, "b": OWNER, "x": "p/team"}
+    assert store.finished(OWNER) == ["a"]
+    assert store.finished("p/team") == []
+
+
+def what_is_finished_can_be_read_before_that_is_kept_and_after(store: Store) -> None:
+    store.create("t", OWNER, submitted("t"))
+    store.append("t", ended("t"))
+    store.finish("t")
+
+    for _ in range(2):
+        assert list(store.read("t")) == [submitted("t"), ended("t")]
+        assert list(store.read("t", 1)) == [ended("t")]
+        assert store.last("t") == ended("t")
+        kept(store)
+
+
+def a_stream_that_was_finished_goes_on_when_it_is_appended_to(store: Store) -> None:
+    store.create("old", OWNER, submitted("old"))
+    store.create("t", OWNER, submitted("t"))
+    store.finish("t")
+    kept(store)
+
+    store.append("t", queued("t"))
+    store.append("t", queued("t", 1))
+
+    assert store.streams(OWNER) == ["old", "t"]
+    assert store.finished(OWNER) == []
+    kept(store)
+    assert list(store.read("t")) == [submitted("t"), queued("t"), queued("t", 1)]
+    store.finish("t")
+    kept(store)
+    assert list(store.read("t", 1)) == [queued("t"), queued("t", 1)]
+    assert store.finished(OWNER) == ["t"]
+
+
+def what_is_replaced_holds_the_last_record_only_and_is_not_listed(store: Store) -> None:
+    for failures in range(3):
+        store.replace("@breaker:p/w", OWNER, counted(failures))
+    kept(store)
+    store.replace("@breaker:p/w", OWNER, counted(7))
+
+    assert list(store.read("@breaker:p/w")) == [counted(7)]
+    assert store.last("@breaker:p/w") == counted(7)
+    assert store.streams(OWNER) == []
+    assert store.owners() == {}
+
+
+def who_flushes_hears_in_order_and_only_of_what_is_kept(store: Store) -> None:
+    heard: list[int] = []
+    for number in range(50):
+        store.create(f"t{number}", OWNER, submitted(f"t{number}"))
+        reply = store.flush()
+        if reply is None:
+            heard.append(number)
+        else:
+            reply.when_done(lambda number=number: heard.append(number))  # type: ignore[misc]
+    settled(store)
+
+    assert heard == list(range(50))
+    assert store.flush() is None
+
+
+def many_threads_may_write_at_once(store: Store) -> None:
+    def write(thread: int) -> None:
+        for number in range(20):
+            name = f"t{thread}-{number}"
+            assert store.create(name, OWNER, submitted(name))
+            store.append(name, succeeded(name, number))
+            store.finish(name)
+            kept(store)
+            found.append(list(store.read(name, 1)) == [succeeded(name, number)])
+
+    found: list[bool] = []
+    with ExitStack() as ending:
+        for thread in range(4):
+            started = threading.Thread(target=write, args=(thread,))
+            started.start()
+            ending.callback(started.join)
+
+    assert found == [True] * 80
+    assert store.streams(OWNER) == []
+    assert len(store.finished(OWNER)) == 80
+
+
+def a_kind_that_no_journal_can_read_back_is_refused(store: Store) -> None:
+    progressed: Any = SubtaskProgressed(OWNER, "t", 1.0, "s", 0.5, "half")
+    store.create("t", OWNER, submitted("t"))
+    for write in (
+        lambda: store.create("u", OWNER, progressed),
+        lambda: store.append("t", progressed),
+        lambda: store.replace("@breaker:p/w", OWNER, progressed),
+    ):
+        with pytest.raises(TypeError, match="SubtaskProgressed is of no kind that a journal can read back"):
+            write()
+    kept(store)
+
+    assert list(store.read("t")) == [submitted("t")]
+    assert not store.read("u")
+    assert not store.read("@breaker:p/w")
+
+
+def it_is_told_at_once_how_a_stream_stands(store: Store) -> None:
+    assert store.standing("t") is None
+    store.create("t", OWNER, submitted("t"))
+    assert store.standing("t") == StreamState(OWNER, "unfinished")
+    store.finish("t")
+    assert store.standing("t") == StreamState(OWNER, "finished")
+    kept(store)
+    assert store.standing("t") == StreamState(OWNER, "finished")
+
+
+def what_is_withdrawn_was_never_there_and_else_it_stays(store: Store) -> None:
+    store.create("t", OWNER, submitted("t"))
+
+    gone = store.withdraw("t")
+
+    kept(store)
+    assert list(store.read("t")) == ([] if gone else [submitted("t")])
+    assert store.owners() == ({} if gone else {"t": OWNER})
+
+
+def what_is_removed_is_gone_with_its_parts(store: Store) -> None:
+    for name in ("t", "t@s1:1.1", "u"):
+        store.create(name, OWNER, submitted(name))
+        store.finish(name)
+    kept(store)
+
+    store.remove("t")
+    kept(store)
+
+    assert store.finished(OWNER) == ["u"]
+    assert not store.read("t")
+    assert not store.read("t@s1:1.1")
+    assert store.last("t") is None
+    assert store.standing("t") is None
+    assert store.create("t", OWNER, submitted("t"))
+
+
+# -- of a durable store --------------------------------------------------------------------------------------
+
+
+def it_is_durable_by_its_type(opens: Opens) -> None:
+    store = opens()
+
+    assert isinstance(store, DurableStore)
+    assert store.listener is None
+    assert store.name
+
+
+def its_records_are_there_when_it_is_opened_again(opens: Opens) -> None:
+    store = opens()
+    store.create("t", OWNER, submitted("t"))
+    store.append("t", queued("t"))
+    store.create("u", OWNER, submitted("u"))
+    store.finish("u")
+    store.replace("@breaker:p/w", OWNER, counted(2))
+    store.close()
+
+    again = opens()
+
+    assert list(again.read("t")) == [submitted("t"), queued("t")]
+    assert list(again.read("u")) == [submitted("u")]
+    assert list(again.read("@breaker:p/w")) == [counted(2)]
+    assert again.owners() == {"t": OWNER}
+    assert again.finished(OWNER) == ["u"]
+
+
+def its_token_grows_each_time_that_it_is_opened(opens: Opens) -> None:
+    tokens = []
+    for _ in range(3):
+        store = opens()
+        tokens.append(store.token)
+        store.close()
+
+    assert 0 < tokens[0] < tokens[1] < tokens[2]
+
+
+def its_clock_goes_on_and_says_about_the_time(opens: Opens) -> None:
+    store = opens()
+
+    first, second = store.time(), store.time()
+
+    assert first <= second < first + PATIENCE_S
+    assert abs(first - time.time()) < 24 * 3600
+
+
+def it_says_when_all_commands_were_heard_and_the_listener_is_told_of_nothing_that_nobody_has_sent(opens: Opens) -> None:
+    store = opens()
+    store.listener = heard = Heard()
+
+    store.heard_orders().get(timeout=PATIENCE_S)
+
+    assert heard.orders == []
+    assert heard.losses == []
+
+
+CHECKS: Final[tuple[Callable[[Store], None], ...]] = (
+    what_was_appended_is_read_in_its_order_from_any_place_on,
+    a_stream_that_nobody_began_is_empty_and_cannot_be_appended_to,
+    a_stream_is_created_once_finished_or_not,
+    streams_are_listed_by_owner_in_the_order_of_their_creation_until_they_are_finished,
+    what_is_finished_can_be_read_before_that_is_kept_and_after,
+    a_stream_that_was_finished_goes_on_when_it_is_appended_to,
+    what_is_replaced_holds_the_last_record_only_and_is_not_listed,
+    who_flushes_hears_in_order_and_only_of_what_is_kept,
+    many_threads_may_write_at_once,
+    a_kind_that_no_journal_can_read_back_is_refused,
+    it_is_told_at_once_how_a_stream_stands,
+    what_is_withdrawn_was_never_there_and_else_it_stays,
+    what_is_removed_is_gone_with_its_parts,
+)
+DURABLE_CHECKS: Final[tuple[Callable[[Opens], None], ...]] = (
+    it_is_durable_by_its_type,
+    its_records_are_there_when_it_is_opened_again,
+    its_token_grows_each_time_that_it_is_opened,
+    its_clock_goes_on_and_says_about_the_time,
+    it_says_when_all_commands_were_heard_and_the_listener_is_told_of_nothing_that_nobody_has_sent,
+)
