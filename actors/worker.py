@@ -16,7 +16,7 @@ import pykka
 from actors.execution.pykka_bridge import ManagedActor, build, managed
 from actors.messaging.envelope import CURRENT, SystemMessage
 from actors.messaging.mailbox import Refusal
-from actors.model.spec import UNBOUNDED, DispatcherKind, MailboxLimit, WorkerRecipe
+from actors.model.spec import WorkerRecipe
 
 
 class Worker(ManagedActor):
@@ -98,30 +98,23 @@ class BodyWorker(ManagedActor):
         self._regrow_body: Callable[[], Any] = functools.partial(function, *args, **kwargs)
 
 
-# -- recipes -----------------------------------------------------------------------------------------------
+# -- recipes: what a kind of work says of its recipe, and besides it the rules of the worker, fields of it, too ---
 
 
 def actor_recipe(
     cls: type[Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    *,
-    where: DispatcherKind,
-    bounds: MailboxLimit = UNBOUNDED,
-    expected: tuple[type[BaseException], ...] = (),
-    crash_on_ask_error: bool = False,
+    **rules: Any,
 ) -> WorkerRecipe:
     """The recipe for ``actor=``: a Worker, or a stock ``pykka.ThreadingActor``."""
     hardened = managed(cls)
     return WorkerRecipe(
         make=lambda life: build(hardened, life, args, kwargs),
-        where=where,
         starts_plain=not overrides(hardened, "on_start") and _builds_plain(hardened),
         stops_plain=not overrides(hardened, "on_stop"),
         fails_plain=not overrides(hardened, "on_failure"),
-        bounds=bounds,
-        expected=expected,
-        crash_on_ask_error=crash_on_ask_error,
+        **rules,
         actor_class=cls,
     )
 
@@ -130,23 +123,16 @@ def handle_recipe(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    *,
-    where: DispatcherKind,
-    bounds: MailboxLimit = UNBOUNDED,
-    expected: tuple[type[BaseException], ...] = (),
-    crash_on_ask_error: bool = False,
+    **rules: Any,
 ) -> WorkerRecipe:
     """The recipe for ``handle=``."""
     worker = FunctionWorker(function, args, kwargs)
     return WorkerRecipe(
         make=lambda _: worker,
-        where=where,
         starts_plain=True,
         stops_plain=True,
         fails_plain=True,
-        bounds=bounds,
-        expected=expected,
-        crash_on_ask_error=crash_on_ask_error,
+        **rules,
         actor_class=FunctionWorker,
     )
 
@@ -156,11 +142,8 @@ def execute_recipe(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     *,
-    where: DispatcherKind,
-    bounds: MailboxLimit = UNBOUNDED,
-    expected: tuple[type[BaseException], ...] = (),
-    crash_on_ask_error: bool = False,
     makes_object: bool = False,
+    **rules: Any,
 ) -> WorkerRecipe:
     """The recipe for ``execute=``.
 
@@ -169,12 +152,9 @@ def execute_recipe(
             ``(*args, **kwargs)`` and returns how that is called.
         args: for the call, or for making the object.
         kwargs: the same.
-        where: where it runs.
-        bounds: of its mailbox.
-        expected: exceptions that are failures and no crashes. Without an object every ``Exception`` is: a function has
-            no state to repair.
-        crash_on_ask_error: as for any worker.
         makes_object: each incarnation is a new object.
+        rules: fields of the recipe. Without an object every ``Exception`` is expected: a function has no state to
+            repair.
     """
     if makes_object:
 
@@ -189,30 +169,27 @@ def execute_recipe(
 
     return WorkerRecipe(
         make=make,
-        where=where,
         starts_plain=not makes_object,
         stops_plain=True,
         fails_plain=True,
-        bounds=bounds,
-        expected=expected if makes_object else (Exception,),
-        crash_on_ask_error=crash_on_ask_error,
+        **(rules if makes_object else rules | {"expected": (Exception,)}),
         actor_class=ExecuteWorker,
     )
 
 
 def body_recipe(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, where: DispatcherKind
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], **rules: Any
 ) -> WorkerRecipe:
     """The recipe for ``run=``."""
     worker = BodyWorker(function, args, kwargs)
     return WorkerRecipe(
         make=lambda _: worker,
-        where=where,
         is_body=True,
         starts_plain=True,
         stops_plain=True,
         fails_plain=True,
         actor_class=BodyWorker,
+        **rules,
     )
 
 

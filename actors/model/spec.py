@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 
 class Restart(StrEnum):
@@ -26,6 +26,10 @@ class Strategy(StrEnum):
     ONE_FOR_ONE = "one_for_one"
     ONE_FOR_ALL = "one_for_all"
     REST_FOR_ONE = "rest_for_one"
+
+
+StrategyName: TypeAlias = Literal["one_for_one", "one_for_all", "rest_for_one"]
+"""Strategy as it is declared and shown."""
 
 
 class AutoShutdown(StrEnum):

@@ -7,7 +7,9 @@ Comes in: specs that ``trees.declaration.check`` has found right. The specs of a
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any, Final
 
 from actors.model import spec as core
 from actors.model.spec import (
@@ -25,9 +27,19 @@ from actors.tasks.model.executable import Executable
 from actors.tasks.orchestration.registry_feed import RegistryFeed
 from actors.tasks.planning.task_settings import Tasks
 from trees.declaration import executables
-from trees.declaration.kind import Rules
 from trees.declaration.kinds import kind_of, parks, where
 from trees.declaration.specs import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
+
+_CONVERTED: Final = frozenset({"restart", "backoff"})
+_COPIED: Final = tuple(
+    each.name
+    for each in fields(ChildSpec)
+    if each.name in WorkerSpec.model_fields and each.name in SupervisorSpec.model_fields and each.name not in _CONVERTED
+)
+"""Fields of a child that stand in the specs of workers and supervisors as they are: a new one needs no line here."""
+_COPIED_RULES: Final = tuple(each.name for each in fields(WorkerRecipe) if each.name in WorkerSpec.model_fields)
+"""Fields of a recipe that stand in a ``WorkerSpec`` as they are: likewise."""
+_copied_rules: Final = attrgetter(*_COPIED_RULES)
 
 
 def build(spec: Spec, *, under_tasks: bool = False) -> ChildSpec:
@@ -49,15 +61,14 @@ class _Builder:
     def build(self, spec: Spec, *, under_tasks: bool = False) -> ChildSpec:
         """The ``ChildSpec`` of a spec, with everything below it."""
         common: dict[str, Any] = {
-            "id": spec.id,
             "restart": core.Restart(spec.restart),
             "shutdown_s": _seconds(spec.shutdown),
             "brutal_kill": spec.shutdown == "brutal_kill",
-            "significant": spec.significant,
             "backoff": _backoff(spec.backoff),
             "park": parks(spec, under_tasks=under_tasks),
-            "description": spec.description,
         }
+        for name in _COPIED:
+            common[name] = getattr(spec, name)
         if isinstance(spec, SupervisorSpec):
             recipe = self._supervisor(spec)
             team = None if spec.tasks is None else executables.of_team(spec, recipe.children)
@@ -103,7 +114,7 @@ class _Builder:
             return _recipe(spec)
         kind, value = kind_of(spec)
         # By identity: the specs keep their functions and mailboxes alive while they are built.
-        key = (kind.field, id(value), spec.dispatch, id(spec.mailbox), spec.expected, spec.crash_on_ask_error)
+        key = (kind.field, id(value), spec.dispatch, id(spec.mailbox), _copied_rules(spec))
         recipe = self._recipes.get(key)
         if recipe is None:
             recipe = self._recipes[key] = _recipe(spec)
@@ -118,12 +129,8 @@ def _orchestrator(tasks: Tasks) -> ChildSpec:
 
 def _recipe(spec: WorkerSpec) -> WorkerRecipe:
     kind, value = kind_of(spec)
-    rules = Rules(
-        where=where(spec),
-        bounds=_bounds(spec.mailbox),
-        expected=tuple(spec.expected),
-        crash_on_ask_error=spec.crash_on_ask_error,
-    )
+    rules = {name: getattr(spec, name) for name in _COPIED_RULES}
+    rules |= {"where": where(spec), "bounds": _bounds(spec.mailbox)}
     return kind.recipe(kind.find(value), tuple(spec.args), dict(spec.kwargs), rules)
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeAlias, TypedDict
+from typing import Any, ClassVar, Final, TypeAlias
 
 from actors.model.errors import Problem
-from actors.model.spec import DispatcherKind, MailboxLimit, WorkerRecipe
+from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.tasks.execution.adapters import name_of
 from actors.validation.introspection import is_async, signature_of
 from actors.validation.validation_messages import type_phrase as type_of
@@ -27,17 +27,10 @@ from trees.declaration.specs import WorkerSpec
 
 Flaw: TypeAlias = tuple[str, str]
 """Fault of the code behind a field, as (what, hint)."""
+Rules: TypeAlias = dict[str, Any]
+"""Rules of a worker that its recipe carries, whatever kind it is of: fields of ``WorkerRecipe``."""
 FIRST: Final = object()
 """Stands for the message, or for the object itself, when arguments are tried on a signature."""
-
-
-class Rules(TypedDict):
-    """Rules of a worker that its recipe carries, whatever kind it is of."""
-
-    where: DispatcherKind
-    bounds: MailboxLimit
-    expected: tuple[type[BaseException], ...]
-    crash_on_ask_error: bool
 
 
 @dataclass(frozen=True, slots=True)

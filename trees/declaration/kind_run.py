@@ -13,6 +13,9 @@ from actors.worker import body_recipe
 from trees.declaration.kind import Flaw, Rules, Target, WorkKind
 from trees.declaration.specs import WorkerSpec
 
+_OF_MESSAGES = frozenset({"bounds", "expected", "crash_on_ask_error"})
+"""Rules that say nothing of a worker that takes no messages."""
+
 
 class RunKind(WorkKind):
     """A body: it takes no messages, and returning is a normal exit."""
@@ -50,4 +53,4 @@ class RunKind(WorkKind):
 
     def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
         """Call the function once in each incarnation."""
-        return body_recipe(found, args, kwargs, where=rules["where"])
+        return body_recipe(found, args, kwargs, **{name: rules[name] for name in rules.keys() - _OF_MESSAGES})

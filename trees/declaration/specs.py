@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, InstanceOf, PlainValidator
 
 from actors.model.errors import Problem
+from actors.model.spec import StrategyName
 from actors.tasks.model.policy import Breaker
 from actors.tasks.planning.task_settings import Tasks
 from actors.validation import field_types
@@ -168,7 +169,7 @@ class SupervisorSpec(SpecModel, frozen=True):
 
     id: field_types.Id
     """Letters, digits, ``_``, ``.``, ``-``. Unique among siblings. The last part of its path."""
-    strategy: Literal["one_for_one", "one_for_all", "rest_for_one"] = "one_for_one"
+    strategy: StrategyName = "one_for_one"
     """Which siblings are restarted with a child. ``"one_for_one"``: none. ``"one_for_all"``: all. ``"rest_for_one"``:
     those after it."""
     max_restarts: field_types.Count = 3

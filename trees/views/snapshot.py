@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from actors.model.child_state import State
+from actors.model.spec import StrategyName
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
 
 RestartWord: TypeAlias = Literal["permanent", "transient", "temporary"]
@@ -159,7 +160,7 @@ class SupervisorSnapshot(_One):
     """A supervisor and its children, in start order."""
 
     kind: Literal["supervisor"] = "supervisor"
-    strategy: Literal["one_for_one", "one_for_all", "rest_for_one"]
+    strategy: StrategyName
     limit: LimitSnapshot
     """Shared by its children."""
     tasks: tuple[TaskSnapshot, ...] | None = None
