@@ -9,7 +9,7 @@ worker clears the frames of a handler that has failed. Two rules keep that safe:
   and goes on. Up to Python 3.12 ``frame.clear()`` closes a suspended one (it gets a ``GeneratorExit`` out of nowhere),
   and only later versions refuse. So such a frame is cleared only where it is known to have ended for good.
 
-What tells them apart differs by version (tests/actors/execution/test_failed_frames.py holds this against each kind of
+What tells them apart differs by version (tests/actors/concurrency/test_failed_frames.py holds this against each kind of
 frame):
 
 * 3.11: a generator that has ended has no caller (it does not run), and its last instruction is no ``YIELD_VALUE`` (it

@@ -4,7 +4,7 @@ A fixed pool deadlocks as soon as blocking asks fill it; a pool that grows whene
 threads in a storm, because it cannot tell a blocked thread from one that waits for the GIL. So it grows
 
 * at once, up to ``BASE`` threads that are not blocked: a blocking ask inside a handler marks its thread
-  (``actors.execution.dispatcher.blocking``) and is made up for by another;
+  (``actors.concurrency.thread_state.blocking``) and is made up for by another;
 * beyond that by a slow tick, only while jobs wait and the process uses much less CPU than the time that passes (its
   threads block in something that we do not see), or while no job at all was taken for a while.
 

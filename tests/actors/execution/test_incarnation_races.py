@@ -1,4 +1,4 @@
-"""The races that the docstrings of life, boundary, mailbox, pool and reply name: both orders of each, forced.
+"""The races that the docstrings of incarnation, crash_boundary, mailbox, pool and reply name, each in both orders.
 
 A ``Stop`` at a seam of the code holds the thread that comes there until the test lets it go.
 """

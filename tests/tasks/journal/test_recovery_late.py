@@ -1,4 +1,4 @@
-"""The same as in test_tasks_recovery, with a store that keeps records a little later than they are given to it."""
+"""The same as in test_recovery, with a store that keeps records a little later than they are given to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same as in test_tasks_recovery: where people are asked, and where orchestrators die again and again."""
+"""As test_recovery: where people are asked, and where orchestrators die again and again."""
 
 from __future__ import annotations
 

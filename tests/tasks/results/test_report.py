@@ -1,4 +1,4 @@
-"""Results become one output and one report: points 21 and 22 of the contract."""
+"""Results become one output and one report: points 23 and 24 of the contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results are looked at, revised where they are weak, and made into one: points 20 to 22 of the contract."""
+"""Results are looked at, revised where they are weak, and made into one: points 22 and 23 of the contract."""
 
 from __future__ import annotations
 
