@@ -1,0 +1,69 @@
+"""The doors stay open: each of seven changes is made on a copy of the packages, in few files, and works end to end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.project.doors.changes import CHANGES, Change
+from tests.support.sizes import WHOLE
+
+ROOT = Path(__file__).parents[3]
+PROOFS = Path(__file__).parent / "proofs"
+PATIENCE_S = 120.0
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """A copy of the packages, with what Python has compiled of them."""
+    for package in ("actors", "trees"):
+        shutil.copytree(ROOT / package, tmp_path / package)
+    return tmp_path
+
+
+def _proved(house: Path, change: Change) -> subprocess.CompletedProcess[str]:
+    """Run the proof of a change on a copy; the tests' own support comes from here, ``actors`` and ``trees`` do not."""
+    place = house / "run"
+    place.mkdir()
+    program = place / "proof.py"
+    program.write_text(
+        f"import actors, trees\nassert {str(house)!r} in actors.__file__ and {str(house)!r} in trees.__file__\n"
+        f"import runpy\nrunpy.run_path({str(PROOFS / change.proof)!r} + '.py', run_name='__main__')\n",
+        encoding="utf-8",
+    )
+    path = os.pathsep.join([str(house), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, str(program)],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=[change.name for change in CHANGES])
+def test_a_change_costs_few_files_and_works(house: Path, change: Change) -> None:
+    change.make(house)
+
+    done = _proved(house, change)
+
+    assert len(change.files) <= change.most_files
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.splitlines()[-1:] == ["works"]
+
+
+@pytest.mark.skipif(not WHOLE, reason="part of the whole suite: a change that is not made cannot be shown")
+@pytest.mark.parametrize("change", CHANGES, ids=[change.name for change in CHANGES])
+def test_without_the_change_its_proof_fails(house: Path, change: Change) -> None:
+    done = _proved(house, change)
+
+    assert done.returncode != 0
+    assert "works" not in done.stdout
