@@ -40,13 +40,18 @@ anything = st.text(st.characters(exclude_categories=()), max_size=8).map(_withou
 plain = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 words = plain.filter(bool)
 numbers = st.floats() | st.integers() | st.integers().map(lambda n: n * 10**5000)
-values = st.recursive(
-    st.none() | st.booleans() | numbers | anything,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(anything, inner, max_size=3),
-    max_leaves=8,
-)
-# Keys of inputs are checked by pydantic, which refuses half a character there.
-inputs = st.dictionaries(plain, values, max_size=3)
+
+
+def _json(keys: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        st.none() | st.booleans() | numbers | anything,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+        max_leaves=8,
+    )
+
+
+values = _json(anything)
+inputs = st.dictionaries(plain, _json(plain), max_size=3)  # pydantic takes no half character in a key
 ids = st.from_regex(r"[A-Za-z0-9_.-]{1,8}", fullmatch=True)
 seconds = st.floats(0, 1e6)
 usages = st.builds(Usage, tokens=st.integers(0, 10**18), cost=seconds, seconds=seconds)
