@@ -90,7 +90,7 @@ class TreeStoreListener:
         except (EscalationError, ConfigError, KeyError, TypeError, ValueError) as error:
             # It comes too late, or from another version: whoever sent it finds in the journal that nothing followed.
             self._system.request_failed(desk.path, error, asked=False)
-        desk.tell(RunWhenDurable(lambda: self._forget(order)))
+        desk.tell(RunWhenDurable(order.task, lambda: self._forget(order)))
 
     def _forget(self, order: RemoteCommand) -> None:
         self._store.order_done(order)

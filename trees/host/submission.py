@@ -87,7 +87,7 @@ class Submission:
         for desk in self._desk.ground.all_desks():
             desk.reports.forget(id_)  # of a task of this id that the store has forgotten: this one is a new one
         try:
-            kept = self._store.flush()
+            kept = self._desk.ground.flush(id_)
             in_time = kept is None or (yield kept)
         except BaseException:  # Ctrl-C, or cancelled: nobody hears of it any more
             self._take_back()
@@ -111,7 +111,7 @@ class Submission:
         if self._store.withdraw(self._event.task):
             self._settle(self._refusal("was withdrawn", maybe=False))
             return True
-        kept = self._store.flush()
+        kept = self._desk.ground.flush(self._event.task)
         if kept is None:
             self._begin()
         else:

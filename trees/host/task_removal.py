@@ -48,4 +48,4 @@ def remove(ground: TaskRuntime, id_: str) -> Reply | None:
     for desk in desks:
         desk.guard.aside.discard(id_)
         desk.reports.forget(id_)
-    return store.flush()
+    return ground.flush(id_)

@@ -228,10 +228,13 @@ class SqlStore(ListenerSide, DurableStore):
             self._mirror.reopen(stream, self._mirror.journals.get(stream, found))
             writer.put(Change(ChangeKind.REOPENED, stream, lane=self._mirror.lane(stream)))
 
-    def flush(self, streams: Collection[str] | None = None) -> Reply | None:
-        """None: everything is kept, or what these streams have by now. Else it is being written."""
-        writer = self._writes()
-        return writer.flush(None if streams is None else {self._mirror.lane(stream) for stream in streams})
+    def flush(self) -> Reply | None:
+        """None: everything is kept. Else it is being written."""
+        return self._writes().flush()
+
+    def flush_streams(self, streams: Collection[str]) -> Reply | None:
+        """None: what these streams have by now is kept. Else it is being written."""
+        return self._writes().flush({self._mirror.lane(stream) for stream in streams})
 
     def read(self, stream: str, start: int = 0) -> Sequence[Event]:
         """The records from the ``start``-th on, oldest first.

@@ -14,7 +14,7 @@ How a record is written down is a matter of ``actors.tasks.journal.codec``.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from actors.messaging.reply import Reply
@@ -138,6 +138,18 @@ class StoreListener(Protocol):
 
 class DurableStore(Store):
     """Store whose records outlive the process. Derive from it: a store is durable if it says so."""
+
+    def flush_streams(self, streams: Collection[str]) -> Reply | None:
+        """None: all that was appended to these streams is kept. Else: completed, or failed, as that of ``flush``.
+
+        What follows from a task waits for its stream only. So a store that can keep a small stream while a large record
+        of another one is under way should say so here. By default a stream is kept when everything is.
+
+        A stream that is a part of another one (``actors.tasks.model.task_ids``) counts as kept only with all that was
+        appended before to that one and its parts: records of the one may follow from records of the other.
+        """
+        del streams
+        return self.flush()
 
     listener: StoreListener | None = None
     """Set by the tree, before it is started."""

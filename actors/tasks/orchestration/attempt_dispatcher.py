@@ -132,7 +132,7 @@ class AttemptDispatcher:
             attempt.token = entry.breaker.begin(now)
             if entry.breaker.state == "half_open":
                 self.tell_breaker(entry, task_events.BreakerHalfOpened)
-        to.act(to.handoff.give, attempt, entry, entry.assign(attempt))
+        to.act(to.suspects.waits_for(node.losses, state.id), to.handoff.give, attempt, entry, entry.assign(attempt))
         self.watch(attempt, node, entry)
 
     def hold(self, attempt: Attempt, node: SubtaskState) -> None:
@@ -230,7 +230,7 @@ class AttemptDispatcher:
             entry.breaker.neutral(attempt.token, to.time())
         to.lifecycle.count(attempt)  # what no record of its end has
         attempt.context = None  # the two hold each other: a circle would wait for the garbage collector
-        to.act(to.ground.forget, attempt)
+        to.act(attempt.task, to.ground.forget, attempt)
         to.delegation.attempt_ended(attempt)
         if entry is not None:
             entry.release(attempt)

@@ -88,7 +88,7 @@ class CommandHandlers:
             text = f"cancelled: {node.error}" if node.status is SubtaskStatus.CANCELLED else node.error
             error = SubtaskFailedError(state.id, node.id, text, node.kind)
         self._to.delegation.wait_is_over(node.ask)
-        self._to.act(self._to.delegation.answer, node.ask, value, error)
+        self._to.act(state.id, self._to.delegation.answer, node.ask, value, error)
 
     def _skip(self, state: TaskState, gone: SubtaskState) -> None:
         """What needs it cannot run, nor what needs that: each skipped subtask comes back here. The rest goes on."""

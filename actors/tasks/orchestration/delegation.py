@@ -162,7 +162,7 @@ class Delegation:
         chain = self._find_wait_cycle(state, node)
         if chain:
             names = (*chain, node.spec.worker or node.spec.capability or "?")
-            self._to.act(self.answer, node.ask, None, RecursionDetectedError(names))
+            self._to.act(state.id, self.answer, node.ask, None, RecursionDetectedError(names))
             self._to.lifecycle.withdraw(state, node)
         return bool(chain)
 
@@ -221,7 +221,7 @@ class Delegation:
             open_ask, answer = to.ground.asks.get(ask), to.ground.answers.pop(ask, None)
             if open_ask is not None and answer is not None:
                 self._waits(open_ask.attempt, ask, waits=False)
-                to.act(self.answer, ask, *answer)
+                to.act(open_ask.attempt.task, self.answer, ask, *answer)
                 return True
         return False
 

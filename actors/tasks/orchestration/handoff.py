@@ -151,7 +151,7 @@ class AttemptHandoff:
         self._to.dispatcher.hold(attempt, node)
         entry.reassign(attempt)
         self._resume_limits(node, attempt, entry)
-        self._to.act(self.give, attempt, entry, None)
+        self._to.act(self._to.suspects.waits_for(node.losses, state.id), self.give, attempt, entry, None)
 
     def _wait_for(self, node: SubtaskState, attempt: Attempt, entry: RegistryEntry | None) -> None:
         to = self._to
@@ -161,7 +161,7 @@ class AttemptHandoff:
             entry.reassign(attempt)
             self._resume_limits(node, attempt, entry)
             if not attempt.given:
-                to.act(self.give, attempt, entry, attempt.member)
+                to.act(to.suspects.waits_for(node.losses, attempt.task), self.give, attempt, entry, attempt.member)
         attempt.waits = frozenset(key for key, ask in list(to.ground.asks.items()) if ask.attempt is attempt)
         to.dispatcher.waiting += bool(attempt.waits)
         if attempt.done:

@@ -229,7 +229,7 @@ class TaskLifecycle:
         deadline = self._deadlines.pop(state.id, None)
         if deadline is not None:
             deadline.cancel()
-        self._to.act(self._tell, state, report)
+        self._to.act(state.id, self._tell, state, report)
 
     def _tell(self, state: TaskState, report: Report) -> None:
         to = self._to

@@ -139,8 +139,9 @@ class RunOnLoop(SystemMessage):
 
 @dataclass(frozen=True, slots=True)
 class RunWhenDurable(SystemMessage):
-    """Do something once everything that is recorded by now is kept."""
+    """Do something once everything that is recorded of a task by now is kept."""
 
+    task: str
     act: Callable[[], object]
 
 

@@ -116,7 +116,7 @@ class Orchestrator(ManagedActor):
         self.handlers = CommandHandlers(self)
         self.staffed = False  # it knows its workers
         self.begun = self.closing = False  # begun: it has taken up its tasks, and hears of them
-        self._effects: list[Effect] = []
+        self._effects: dict[str | None, list[Effect]] = {}  # by task, what is to be done when it is kept
         self.task: str | None = None  # that the present message is about, as far as that is known
         self._order: object = None  # the one that is being carried out
 
@@ -177,7 +177,7 @@ class Orchestrator(ManagedActor):
         self.lifecycle.drop_stale()
         self.teams.take_over()
         self.delegation.recheck_deadlocks()
-        self.act(self.desk.resumed.complete)
+        self.act(None, self.desk.resumed.complete)
         self.desk.post(_COMMANDS)  # behind what is heard of workers by now: no order overtakes who is there to do it
 
     def _resume(self, state: TaskState) -> None:
@@ -253,7 +253,7 @@ class Orchestrator(ManagedActor):
         if attempt.role == "work":
             self.dispatcher.ended(attempt, state)
             return
-        self.act(self.ground.forget, attempt)
+        self.act(attempt.task, self.ground.forget, attempt)
         if state is not None and attempt.role == "undo":
             self.compensation.ended(attempt, state)
         elif state is not None:
@@ -338,7 +338,7 @@ class Orchestrator(ManagedActor):
         raise message.error
 
     def _on_run_when_durable(self, message: RunWhenDurable) -> None:
-        self.act(message.act)
+        self.act(message.task, message.act)
 
     # -- what its parts use --------------------------------------------------------------------------------
 
@@ -346,9 +346,16 @@ class Orchestrator(ManagedActor):
         """Seconds since 1970, by the tree's clock."""
         return self.ground.epoch + self.system.now()
 
-    def act(self, function: Callable[..., object], *args: Any) -> None:
-        """Do something that others see, once everything recorded so far is kept."""
-        self._effects.append((function, args, self.task))
+    def act(self, task: str | None, function: Callable[..., object], *args: Any) -> None:
+        """Do something that others see, once everything is kept that is recorded by the end of this message.
+
+        Args:
+            task: whose records it follows from: it waits for those only. None: for those of all tasks, and behind all
+                that is yet to be done.
+            function: what is called.
+            args: with what.
+        """
+        self._effects.setdefault(task, []).append((function, args))
 
     def at(self, due: float, then: Callable[[], None]) -> Timer:
         """Have something done at a time, in seconds since 1970, unless this incarnation is over by then."""
@@ -356,8 +363,9 @@ class Orchestrator(ManagedActor):
         return self.system.timers.call_at(due - self.ground.epoch, lambda: self.desk.post(message))
 
     def _flush(self) -> None:
-        effects, self._effects = self._effects, []
-        self.desk.effects.after(self.store.flush(), effects)
+        effects, self._effects = self._effects, {}
+        for task, its in effects.items():
+            self.desk.effects.after(self.ground.flush(task), its, task)
 
 
 _HANDLERS: Final[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {

@@ -134,7 +134,7 @@ class OrchestratorPort:
             if state is None or state.final is None:
                 done.fail(down)
                 continue
-            kept = self.ground.store.flush()  # it ended before the tree did, and that was yet to be kept
+            kept = self.ground.flush(task)  # it ended before the tree did, and that was yet to be kept
             if kept is None:
                 self._ended(state)
             else:

@@ -6,22 +6,46 @@ where the one that decided has died meanwhile. Whoever comes after it may decide
 every effect is harmless the second time. What is not kept when the tree is down has no effect; the next process finds
 the records, or does not, and goes on from there.
 
-Locking: none. Only the loop touches the queue. ``_woken`` is set by any thread; one wake-up too many does nothing.
+Each task has a line of its own, so that a task whose large result is being written holds up no other::
+
+    effect of a task        after the effects of that task that came before, and once the records of it are kept
+    effect of no one task   after all effects that came before, and once all records are kept
+    one on its last chance  (it has perhaps killed processes) as of no one task: should the process die of it, the end
+                            of whoever had its chance before must be kept, or that one is taken for the culprit
+    two tasks               no order: no effect of one says anything about the other. A task and its part are with two
+                            orchestrators, which have an outbox each; what each waits for are the records of both
+                            (``DurableStore.flush_streams``)
+
+Locking: none. Only the loop touches the lines. ``_ready`` is a deque whose ``append`` and ``popleft`` are one step of C
+each, and ``_woken`` is set by any thread; one wake-up too many does nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from actors.messaging.reply import Reply
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
 
-Effect: TypeAlias = tuple[Callable[..., object], tuple[Any, ...], str | None]
-"""What is to be called, with what, and for which task where that is known."""
+Effect: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
+"""What is to be called, and with what."""
+
+
+class _Group(NamedTuple):
+    """Effects that wait for the same."""
+
+    number: int
+    kept: Reply | None
+    effects: list[Effect]
+
+    @property
+    def is_kept(self) -> bool:
+        return self.kept is None or self.kept.done
 
 
 class Outbox:
@@ -30,39 +54,58 @@ class Outbox:
     def __init__(self, system: System, failed: Callable[[Exception, str | None], object]) -> None:
         self._system = system
         self._failed = failed
-        self._queue: deque[tuple[Reply | None, list[Effect]]] = deque()
+        self._lines: dict[str | None, deque[_Group]] = {}
+        """By task, the groups that wait; None: those that wait for all before them."""
+        self._number = 0
+        self._open: dict[int, None] = {}
+        """Numbers of all groups that wait, the oldest first."""
+        self._ready: deque[str | None] = deque()
+        """Tasks for which something is kept by now."""
         self._woken = False
 
     def __len__(self) -> int:
         """How many groups wait."""
-        return len(self._queue)
+        return len(self._open)
 
-    def after(self, kept: Reply | None, effects: list[Effect]) -> None:
-        """Do them now where all is kept, else when it is; never before those that came before."""
-        if kept is None and not self._queue:
-            self._do(effects)
+    def after(self, kept: Reply | None, effects: list[Effect], task: str | None = None) -> None:
+        """Do them now where what they follow from is kept, else when it is; never before those that came before."""
+        if kept is None and not (self._lines if task is None else task in self._lines):
+            self._do(effects, task)
             return
-        self._queue.append((kept, effects))
+        self._number += 1
+        self._open[self._number] = None
+        self._lines.setdefault(task, deque()).append(_Group(self._number, kept, effects))
         if kept is not None:
-            kept.when_done(self._wake)
+            kept.when_done(partial(self._wake, task))
 
-    def _wake(self) -> None:
+    def _wake(self, task: str | None) -> None:
+        self._ready.append(task)
         if not self._woken:
             self._woken = True
             self._system.loop.call(self._do_kept)
 
     def _do_kept(self) -> None:
         self._woken = False
-        while self._queue and not self._system.is_down:
-            kept, effects = self._queue[0]
-            if kept is not None and not kept.done:
-                return
-            self._queue.popleft()
-            if kept is None or kept.succeeded:  # else it never will be, so nothing may follow from it
-                self._do(effects)
+        while self._ready:
+            self._advance(self._ready.popleft())
+            self._advance(None)
 
-    def _do(self, effects: list[Effect]) -> None:
-        for function, args, task in effects:
+    def _advance(self, task: str | None) -> None:
+        """Do what can be done of one line."""
+        line = self._lines.get(task)
+        while line and not self._system.is_down:
+            group = line[0]
+            if not group.is_kept or (task is None and group.number != next(iter(self._open))):
+                return
+            if group.kept is None or group.kept.succeeded:  # else it never will be, so nothing may follow from it
+                self._do(group.effects, task)
+            line.popleft()
+            del self._open[group.number]
+        if not line:
+            self._lines.pop(task, None)
+
+    def _do(self, effects: list[Effect], task: str | None) -> None:
+        for function, args in effects:
             try:
                 function(*args)
             except Exception as error:  # noqa: BLE001 - a bug of ours; the others must be done all the same

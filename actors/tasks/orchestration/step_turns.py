@@ -63,10 +63,16 @@ class Turns:
             return  # nothing new begins
         elif state.step:
             to.suspects.passes(state.step_losses, attempt)
-            to.act(begin or self._call, attempt)  # an incarnation that is gone has recorded it
+            to.act(
+                None if state.step_losses else state.id, begin or self._call, attempt
+            )  # an incarnation that is gone has recorded it
         elif not self._must_wait(state, attempt, partial(self.want, state, attempt, start, begin)):
             start()
-            to.act(begin or self._call, attempt)
+            self._begin(state, attempt, begin)
+
+    def _begin(self, state: TaskState, attempt: Attempt, begin: Callable[[Attempt], None] | None) -> None:
+        to = self._to
+        to.act(to.suspects.waits_for(state.step_losses, state.id), begin or self._call, attempt)
 
     def _must_wait(self, state: TaskState, attempt: Attempt, again: Callable[[], None]) -> bool:
         to, errand = self._to, attempt.errand

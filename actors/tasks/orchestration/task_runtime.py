@@ -87,6 +87,12 @@ class TaskRuntime:
         """Completed when what other processes had wanted by now was heard; None: no other process can want anything."""
         return self.durable.heard_orders() if self.durable is not None else None
 
+    def flush(self, task: str | None = None) -> Reply | None:
+        """None: all that is recorded is kept, of this task where one is named. Else: completed when it is."""
+        if task is None or self.durable is None:
+            return self.store.flush()
+        return self.durable.flush_streams((task,))
+
     def may_start(self) -> bool:
         """Whether something may be started now. Once it is False it stays so, and the tree is ended."""
         return self.lease is None or self.lease.holds()

@@ -203,7 +203,7 @@ class Teams:
         if state is not None and state.final is not None:
             report = self._to.desk.reports.get(state.id)
             report = report if report is not None else self._to.lifecycle.report_of(state)
-            self._to.act(self.answer, state, report)
+            self._to.act(state.id, self.answer, state, report)
 
     # -- waiting for the one above -------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class Teams:
             return
         attempt = self._to.ground.attempt_of(state)
         if attempt is not None:
-            self._to.act(attempt.fail, AttemptEnded("preempt"))
+            self._to.act(state.id, attempt.fail, AttemptEnded("preempt"))
 
     # -- undoing -------------------------------------------------------------------------------------------
 

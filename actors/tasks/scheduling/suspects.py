@@ -28,16 +28,27 @@ class Suspects:
         self._running: Attempt | None = None
         self._put_off: dict[object, Callable[[], None]] = {}
 
+    def is_last_chance(self, losses: int) -> bool:
+        """Whether one that was lost so often fails with its next loss: so it runs alone."""
+        return losses >= self._last_chance
+
+    def waits_for(self, losses: int, task: str) -> str | None:
+        """Whose records must be kept before one begins: those of its task; None: of all, also the end of the last one.
+
+        Should the process die of it, whoever had its chance before must not be taken for the culprit.
+        """
+        return None if self.is_last_chance(losses) else task
+
     def must_wait(self, losses: int, who: object, again: Callable[[], None]) -> bool:
         """Whether one whose turn it is has to wait for another suspect; then ``again`` is called when it need not."""
-        if losses < self._last_chance or self._running is who or not self._one_runs():
+        if not self.is_last_chance(losses) or self._running is who or not self._one_runs():
             return False
         self._put_off[who] = again
         return True
 
     def passes(self, losses: int, attempt: Attempt) -> None:
         """One that need not wait is about to begin."""
-        if losses >= self._last_chance:
+        if self.is_last_chance(losses):
             self._running = attempt
 
     def release(self) -> None:

@@ -156,16 +156,16 @@ def test_nothing_is_given_out_and_nobody_hears_of_an_end_before_it_is_kept(
     assert store.streams("p") == []
 
 
-def test_effects_are_done_on_the_loop_and_in_their_order(tree: Tree, store: StepStore) -> None:
+def test_effects_are_done_on_the_loop_and_those_of_a_task_in_their_order(tree: Tree, store: StepStore) -> None:
     effects, done = tree._system.services["tasks"].desks["p"].effects, list[tuple[int, bool]]()
     first, second, over = Reply(), Reply(), Reply()
 
     def note(number: int) -> None:
         done.append((number, tree._system.loop.is_here))
 
-    effects.after(first, [(note, (1,), None), (note, (2,), None)])
-    effects.after(second, [(note, (3,), None)])
-    effects.after(None, [(note, (4,), None), (over.complete, (), None)])
+    effects.after(first, [(note, (1,)), (note, (2,))], "t")
+    effects.after(second, [(note, (3,))], "t")
+    effects.after(None, [(note, (4,)), (over.complete, ())], "t")
     threading.Thread(target=second.complete).start()
     assert not over.wait(0.05)
     assert done == []
@@ -174,6 +174,47 @@ def test_effects_are_done_on_the_loop_and_in_their_order(tree: Tree, store: Step
     assert over.wait(LONG_S)
     assert done == [(1, True), (2, True), (3, True), (4, True)]
     assert len(effects) == 0
+
+
+def test_a_task_waits_for_no_other_one_and_what_concerns_all_waits_for_all_before_it(tree: Tree) -> None:
+    effects, done = tree._system.services["tasks"].desks["p"].effects, list[str]()
+    replies = {name: Reply() for name in ("a", "b", "all", "c")}
+    heard = {name: Reply() for name in (*replies, "none", "at once")}
+
+    def note(name: str) -> None:
+        done.append(name)
+        heard[name].complete()
+
+    for name, reply in replies.items():
+        effects.after(reply, [(note, (name,))], None if name == "all" else name)
+    effects.after(None, [(note, ("none",))])
+    for name in ("all", "b", "c"):
+        threading.Thread(target=replies[name].complete).start()
+    assert heard["b"].wait(LONG_S)
+    assert heard["c"].wait(LONG_S)
+    assert not heard["all"].wait(0.05)
+    effects.after(None, [(note, ("at once",))], "b")
+    assert heard["at once"].wait(LONG_S)
+    threading.Thread(target=replies["a"].complete).start()
+
+    assert heard["none"].wait(LONG_S)
+    assert sorted(done[:2]) == ["b", "c"]
+    assert done[2:] == ["at once", "a", "all", "none"]
+    assert len(effects) == 0
+
+
+def test_one_task_that_never_will_be_kept_has_no_effect_and_hinders_no_other(tree: Tree) -> None:
+    effects, done, over = tree._system.services["tasks"].desks["p"].effects, list[str](), Reply()
+    lost, kept, later = Reply(), Reply(), Reply()
+    effects.after(lost, [(done.append, ("lost",))], "a")
+    effects.after(later, [(done.append, ("of a, kept",))], "a")
+    effects.after(kept, [(done.append, ("all",)), (over.complete, ())])
+    lost.fail(StoreError("here", "cannot take this"))
+    later.complete()
+    kept.complete()
+
+    assert over.wait(LONG_S)
+    assert done == ["of a, kept", "all"]
 
 
 def test_an_orchestrator_that_dies_before_what_it_recorded_is_kept_leaves_no_attempt_out_and_none_twice(
@@ -245,7 +286,7 @@ def test_an_effect_that_cannot_be_had_is_a_bug_of_ours_and_holds_up_no_other(tre
     def breaks() -> None:
         raise RuntimeError("it cannot be had")
 
-    tree._system.services["tasks"].desks["p"].effects.after(kept, [(breaks, (), None), (ended.complete, (), None)])
+    tree._system.services["tasks"].desks["p"].effects.after(kept, [(breaks, ()), (ended.complete, ())])
     kept.complete()
 
     assert ended.wait(LONG_S)
