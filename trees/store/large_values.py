@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from trees.store.fenced_connection import FencedConnection
 
 GAP_S: Final = 0.01
-"""Between two pieces, at least."""
+"""Between two steps, at least."""
+QUIET_S: Final = 0.02
+"""As long as small changes follow each other within this time, the next step waits for them, up to its limit."""
 
 
 class ValueText:
@@ -67,7 +69,9 @@ class LargeValue:
         self.change = change
         self._written = 0
         self.next_at = 0.0
-        """When the next step may be made: others have the database for half of the time."""
+        """When the next step may be made: others have the database for half of the time at least."""
+        self._limit = 0.0
+        """When it is made in any case: others have the database for two thirds of the time at most."""
 
     @property
     def is_made(self) -> bool:
@@ -81,7 +85,9 @@ class LargeValue:
             StoreError: there is no memory for it now. It is begun anew at the next call.
             Exception: no text can be made of it.
         """
+        began = monotonic()
         self.change.make_more()
+        self._made_step(began)
 
     def write(self, session: FencedConnection) -> bool:
         """Write the next piece; False where that was the last.
@@ -100,9 +106,17 @@ class LargeValue:
         session.write_piece(digest, self._written, value.pieces[self._written])
         value.pieces[self._written] = ""  # it is in the database
         self._written += 1
-        ended = monotonic()
-        self.next_at = ended + max(GAP_S, ended - began)
+        self._made_step(began)
         return self._written < len(value.pieces)
+
+    def _made_step(self, began: float) -> None:
+        ended = monotonic()
+        took = max(GAP_S, ended - began)
+        self.next_at, self._limit = ended + took, ended + 2 * took
+
+    def give_way(self) -> None:
+        """Something small was just written: more of the same task may follow at once, and need not wait for a step."""
+        self.next_at = min(self._limit, max(self.next_at, monotonic() + QUIET_S))
 
 
 def _cut(texts: Iterable[str]) -> Iterator[str]:

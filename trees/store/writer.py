@@ -198,6 +198,8 @@ class Writer:
         self._writing = True
         if changes:
             self._write(changes)
+            if self._large is not None:
+                self._large.give_way()
         self._go_on()
         self._writing = False
         self._owner.spare_time(idle=not changes and self._large is None)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from actors.tasks.model.shared_values import is_small
+from actors.tasks.model.shared_values import SMALL_CHARS, is_small
 
 _WHOLE = 4096
 """Characters; so much of a text is counted and not sampled."""
@@ -88,6 +88,8 @@ def tokens_of(value: Any, count: Callable[[str], int] = estimate_tokens) -> int:
 
 def _sampled(value: Any, depth: int = _DEPTH) -> float:
     """About how many tokens a value is worth as JSON: of a large one from a sample of what is in it."""
+    if type(value) is str and len(value) > SMALL_CHARS:
+        return float(estimate_tokens(value))  # as JSON it would be made anew, all of it in one step
     if type(value) not in {dict, list} or is_small(value):
         return _of_json(value)
     if not depth:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from timeit import repeat
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.tasks.results import tokens
 from actors.tasks.results.tokens import estimate_tokens, tokens_of
 
 DICKENS = (
@@ -132,3 +135,23 @@ def test_what_json_does_not_know_counts_too() -> None:
     assert tokens_of({"odd": object()}) > 0
     assert tokens_of(["\ud800"]) > 0
     assert tokens_of(endless) > 0
+
+
+@pytest.mark.parametrize("wrapped", [lambda text: {"a": text}, lambda text: [text], lambda text: {"a": [{"b": text}]}])
+def test_a_large_text_within_a_value_is_sampled_as_one_that_stands_alone(
+    wrapped: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To make JSON of all of it is one step of C, which holds up every thread and the loop."""
+    seen: list[int] = []
+    make = tokens.to_json
+
+    def noted(value: Any, **more: Any) -> bytes:
+        made = make(value, **more)
+        seen.append(len(made))
+        return made
+
+    monkeypatch.setattr(tokens, "to_json", noted)
+    text = "some words, again and again. " * 100_000
+
+    assert tokens_of(wrapped(text)) == pytest.approx(tokens_of(text), rel=0.01)
+    assert max(seen, default=0) < 1_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -29,6 +29,7 @@ from trees.store import SqlStore, large_values
 from trees.store.batches import Batch, Change, ChangeKind
 from trees.store.database import UnwritableError
 from trees.store.lanes import Lanes
+from trees.store.large_values import LargeValue
 from trees.store.writer import Writer
 
 __all__ = ["opens"]
@@ -478,29 +479,26 @@ def _take_away(store: SqlStore, how: str) -> None:
 
 
 def test_a_store_tells_of_each_task_by_itself(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, go_on, at_piece = opens(), threading.Event(), threading.Event()
+    store, go_on = opens(), threading.Event()
     for name in ("big", "small"):
         store.create(name, OWNER, submitted(name))
     settled(store)
-    write: Callable[..., None] = store._session.write_piece
+    write = LargeValue.write
 
-    def slow(*args: Any) -> None:
-        at_piece.set()
-        assert go_on.wait(PATIENCE_S)
-        write(*args)
+    def slow(value: LargeValue, session: Any) -> bool:
+        return write(value, session) if go_on.is_set() else True
 
-    monkeypatch.setattr(store._session, "write_piece", slow)
+    monkeypatch.setattr(LargeValue, "write", slow)
     store.append("big", succeeded("big", LARGE))
     store.create("big@s:1.1", OWNER, submitted("big@s:1.1"))
+    replies = {name: store.flush_streams({name}) for name in ("big", "big@s:1.1")}
+    everything = store.flush()
     store.append("small", queued("small"))
-    small, big, part = store.flush({"small"}), store.flush({"big"}), store.flush({"big@s:1.1"})
-    assert big is not None
-    assert part is not None
-    assert small is not None
+    while (small := store.flush_streams({"small"})) is not None:
+        small.get(timeout=PATIENCE_S)
 
-    small.get(timeout=PATIENCE_S)
-    assert at_piece.wait(PATIENCE_S)
-    assert (big.done, part.done) == (False, False)
+    assert all(reply is not None and not reply.done for reply in [*replies.values(), everything])
     go_on.set()
-    for reply in (big, part):
+    for reply in [*replies.values(), everything]:
+        assert reply is not None
         reply.get(timeout=PATIENCE_S)
