@@ -200,7 +200,7 @@ class LineStore(MemoryStore, DurableStore):
 )
 
 FIELD: Final = Change(
-    "a field of WorkerSpec",
+    "a field of `WorkerSpec`",
     3,
     "field",
     (
@@ -219,7 +219,7 @@ FIELD: Final = Change(
 )
 
 KIND: Final = Change(
-    "a child that is a command",
+    "a kind of worker",
     3,
     "kind",
     (
@@ -276,7 +276,7 @@ class CommandKind(WorkKind):
 )
 
 EVENT: Final = Change(
-    "an event and its metric",
+    "an event, with its log line and metric",
     2,
     "event",
     (

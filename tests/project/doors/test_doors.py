@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.doors.changes import CHANGES, Change
-from tests.support.sizes import WHOLE
+from tests.support.sizes import only_in_the_whole
 
 ROOT = Path(__file__).parents[3]
 PROOFS = Path(__file__).parent / "proofs"
@@ -60,10 +61,22 @@ def test_a_change_costs_few_files_and_works(house: Path, change: Change) -> None
     assert done.stdout.splitlines()[-1:] == ["works"]
 
 
-@pytest.mark.skipif(not WHOLE, reason="part of the whole suite: a change that is not made cannot be shown")
+@only_in_the_whole
 @pytest.mark.parametrize("change", CHANGES, ids=[change.name for change in CHANGES])
 def test_without_the_change_its_proof_fails(house: Path, change: Change) -> None:
     done = _proved(house, change)
 
     assert done.returncode != 0
     assert "works" not in done.stdout
+
+
+def test_the_page_that_says_where_a_change_goes_names_these_changes_and_files_that_exist() -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = page.partition("| to add | write |")[2].split("\n\n")[0]
+    rows = {row.split("|")[1].strip(): row for row in table.splitlines()[2:]}
+
+    assert list(rows) == [change.name for change in CHANGES]
+    for row in rows.values():
+        named = re.findall(r"`((?:actors|trees|tests)/[A-Za-z_/]+\.py)`", row)
+        assert named, row
+        assert all(list(ROOT.glob(file.replace("NAME", "*"))) for file in named), named
