@@ -36,8 +36,8 @@ def paused() -> Iterator[None]:
         return
     pause = _Pause()
     after_fork(pause)
-    gc.disable()
     try:
+        gc.disable()  # inside: a signal handler may raise right after it
         yield
     finally:
         gc.enable()

@@ -7,11 +7,12 @@ import os
 import sys
 import threading
 import traceback
-import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Protocol
+
+from actors.concurrency.weak_registry import WeakRegistry
 
 
 class _Here(threading.local):
@@ -104,13 +105,13 @@ def after_fork(thing: Forkable) -> None:
         os.register_at_fork(after_in_child=_forked)
 
 
-_HEAR_OF_FORKS: Final[weakref.WeakSet[Forkable]] = weakref.WeakSet()
+_HEAR_OF_FORKS: Final[WeakRegistry[Forkable]] = WeakRegistry()
 _UNHOOKED: Final[deque[None]] = deque((None,))
 """Holds one item until there is something to hear of forks: nothing is hooked in by an import."""
 
 
 def _forked() -> None:
-    for thing in list(_HEAR_OF_FORKS):
+    for thing in _HEAR_OF_FORKS.snapshot():
         thing.forked()
 
 

@@ -23,16 +23,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import sys
 import threading
-import traceback
 from collections.abc import Callable, Coroutine
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from actors.concurrency.arrival import landing_of
 from actors.concurrency.disposal import Disposal, let_go
-from actors.concurrency.thread_state import HERE, in_turn, start_thread
+from actors.concurrency.thread_state import HERE, in_turn, stack_of, start_thread
 from actors.concurrency.wakeup import Turnstile
 from actors.execution.daemon_executor import DaemonExecutor
 from actors.messaging.reply import Reply
@@ -304,9 +302,7 @@ class Loop:
         if thread is None or loop is None:
             return
         task = asyncio.current_task(loop)
-        frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - the documented way to a thread's stack
-        stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
-        self._blocked(task.get_name() if task is not None else None, blocked_s, stack)
+        self._blocked(task.get_name() if task is not None else None, blocked_s, stack_of(thread.ident or 0))
 
 
 def begin(

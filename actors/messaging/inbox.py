@@ -13,6 +13,7 @@ signal handler that interrupts one, and in the middle of another put.
 * A bounded put claims a place in the same step as it appends (``actors.messaging.places``), and waits for no lock
   either. Only where ``drop_oldest`` has to drop one is a lock taken, for a few steps in which no signal handler can
   run.
+* A put in the middle of a section of its own thread only appends: it takes nothing out, and waits for no room.
 
 Locking: ``lock`` guards every field but ``queue``, to which anybody may append at any time, and ``places``.
 """
@@ -22,6 +23,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from actors.messaging.places import Places, Room
@@ -124,36 +126,48 @@ class Inbox:
     def _overflow(self, places: Places, envelope: Envelope) -> PutResult:
         """No place was free: what the rule of this inbox makes of that; None: the message was appended after all."""
         self.rouse()  # those who filled it may have been cut short before they did
-        if self.bounds.overflow is Overflow.REJECT:
-            return Refusal.FULL
         if self.bounds.overflow is Overflow.DROP_OLDEST:
             return self._replace_oldest(places, envelope)
+        if self.bounds.overflow is Overflow.REJECT or self._is_mine():
+            return Refusal.FULL  # nobody makes room while this thread has the lock
         return places.put_or_wait(self.queue, envelope)
 
     def _replace_oldest(self, places: Places, envelope: Envelope) -> PutResult:
         """The message that waits the longest goes, and the new one has its place.
 
+        A finalizer may come here in the middle of a section of its own thread, which counts on what waits to stay there
+        (``drain``, ``pull``). So none goes then; nor does one where all that waited has been begun just now. The new
+        message gets a place that is free by now, or waits beyond the bound.
+
         CPython looks for signals at calls, at backward jumps and where a function begins. None of these stands inside
         the ``with``, so no signal handler runs while this thread has the lock; a test reads the bytecode.
         """
+        nested = self._is_mine()
+        claim, last = compress((envelope,), places.claims), iter((envelope,))
         oldest: Envelope | None = None
         with self.lock:
             refusal, queue = self.refusal, self.queue
             if refusal is None:
-                for first in self.batch:
+                for first in NOTHING if nested else self.batch:
                     oldest = first
                     break
                 else:
-                    if queue:
+                    if queue and not nested:
                         oldest = queue[0]
                         del queue[0]
-                    else:
-                        places.beyond += b"\1"  # all that waited is being begun just now
-                queue += (envelope,)
+                try:
+                    queue += claim if oldest is None else last
+                except IndexError:
+                    places.beyond += b"\1"
+                    queue += last
         if refusal is not None:
             return refusal
         self.rouse()
         return oldest
+
+    def _is_mine(self) -> bool:
+        """True in the middle of a section of this very thread: a finalizer runs there."""
+        return bool(self.lock._is_owned())  # type: ignore[attr-defined]  # noqa: SLF001 - as threading.Condition does
 
     def overtaken(self, envelope: Envelope) -> Refusal | None:
         """After a message was appended: rouse somebody, or be refused where a ``close`` came in between."""

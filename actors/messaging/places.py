@@ -57,12 +57,12 @@ class Room(Reply):
 class Places:
     """How many messages may wait, and who waits for that."""
 
-    __slots__ = ("_claims", "_free", "beyond", "line")
+    __slots__ = ("_free", "beyond", "claims", "line")
 
     def __init__(self, capacity: int) -> None:
         self._free = bytearray()
         """One item for each place that was used before and is free now."""
-        self._claims = chain(repeat(1, capacity), iter(self._free.pop, None))
+        self.claims = chain(repeat(1, capacity), iter(self._free.pop, None))
         """Each item is a place that is claimed; IndexError where none is free."""
         self.beyond = bytearray()
         """One item for each message that waits without a place."""
@@ -72,7 +72,7 @@ class Places:
     def put(self, queue: Any, envelope: Envelope) -> bool:
         """Claim a place and append the message, in one step; False where no place is free."""
         try:
-            queue.extend(compress((envelope,), self._claims))
+            queue.extend(compress((envelope,), self.claims))
         except IndexError:
             return False
         return True
@@ -113,7 +113,7 @@ class Places:
     def take_back(self) -> None:
         """A message that was begun waits again: with a place if one is free, else without."""
         try:
-            next(self._claims)
+            next(self.claims)
         except IndexError:
             self.exceed()
 

@@ -287,29 +287,29 @@ class Ref(pykka.ActorRef[Any]):
         """The mailbox did not simply take it: wait for room, look the path up again, or give it up."""
         deadline = self._wait_until(envelope)
         while isinstance(verdict, Room):
-            room, offered = verdict, False
+            room, used, verdict = verdict, False, Refusal.FULL
             try:
-                wait = not _running_loop() and not self._only_here_is_room()
-                offered = wait and room.wait(deadline - monotonic())
-                verdict = self._put(envelope) if offered else Refusal.FULL
+                if not _running_loop() and not self._only_here_is_room() and room.wait(deadline - monotonic()):
+                    verdict = self._put(envelope)
+                    used = True  # not before: a signal handler may raise in the middle of the put
             finally:
-                room.leave(used=offered)
+                room.leave(used=used)
         self._give_up(envelope, self._look_again(envelope, verdict))
 
     async def _put_again_async(self, envelope: Envelope, verdict: PutResult) -> None:
         deadline = self._wait_until(envelope)
         while isinstance(verdict, Room):
-            room, offered = verdict, False
+            room, used, verdict = verdict, False, Refusal.FULL
             try:
                 if not self._only_here_is_room():
                     async with asyncio.timeout(max(0.0, deadline - monotonic())):  # wait_for may swallow a cancel
                         await room
-                    offered = True
-                verdict = self._put(envelope) if offered else Refusal.FULL
+                    verdict = self._put(envelope)
+                    used = True
             except TimeoutError:
                 verdict = Refusal.FULL
             finally:
-                room.leave(used=offered)
+                room.leave(used=used)
         self._give_up(envelope, self._look_again(envelope, verdict))
 
     def _only_here_is_room(self) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import weakref
 from collections import deque
 from typing import Final, Protocol
 
+from actors.concurrency.weak_registry import WeakRegistry
 from actors.messaging.reply import Reply
 
 EXIT_S = 3.0
@@ -23,7 +23,7 @@ class LivingTree(Protocol):
         """Stop it; completed when nothing of it runs any more."""
 
 
-LIVING: Final[weakref.WeakSet[LivingTree]] = weakref.WeakSet()
+LIVING: Final[WeakRegistry[LivingTree]] = WeakRegistry()
 _UNHOOKED: Final[deque[None]] = deque((None,))
 """Holds one item until there is a tree: nothing is hooked in by an import."""
 
@@ -45,6 +45,6 @@ def discard(tree: LivingTree) -> None:
 
 def _stop_all() -> None:
     """The interpreter ends and nobody has stopped these trees: give their on_stop hooks a moment."""
-    ends = [tree.stop() for tree in list(LIVING) if not tree.is_down]
+    ends = [tree.stop() for tree in LIVING.snapshot() if not tree.is_down]
     for end in ends:
         end.wait(EXIT_S)

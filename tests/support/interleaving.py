@@ -198,6 +198,9 @@ class Lock:
         if self._depth == 0:
             self._owner = None
 
+    def _is_owned(self) -> bool:
+        return self._owner == threading.get_ident()
+
 
 def explore(
     scene: Callable[[Scheduler], Callable[[], None]],

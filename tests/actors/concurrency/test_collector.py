@@ -6,9 +6,11 @@ import sys
 from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from actors.concurrency import collector
 from actors.concurrency.collector import paused
 
 ROOT = Path(__file__).parents[3]
@@ -43,6 +45,19 @@ def test_a_user_who_turned_it_off_finds_it_off() -> None:
     assert not gc.isenabled()
 
 
+def test_it_is_on_where_a_signal_handler_has_raised_as_soon_as_it_was_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    def disable() -> None:
+        gc.disable()
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(collector, "gc", SimpleNamespace(isenabled=gc.isenabled, enable=gc.enable, disable=disable))
+
+    with pytest.raises(ZeroDivisionError), paused():
+        raise AssertionError
+
+    assert gc.isenabled()
+
+
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_in_whatever_order_pauses_end_it_is_on_after_the_last_one(order: tuple[int, ...]) -> None:
     pauses = [paused() for _ in order]
@@ -57,6 +72,7 @@ def test_in_whatever_order_pauses_end_it_is_on_after_the_last_one(order: tuple[i
 
 FORKS = """
 import gc, os
+from actors.concurrency import collector
 from actors.concurrency.collector import paused
 with paused():
     child = os.fork()

@@ -5,19 +5,24 @@ The sender holds no lock there that a worker or a supervisor may want, and no pl
 
 from __future__ import annotations
 
+import asyncio
 import dis
 from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from actors import ActorsError, MailboxFullError
-from actors.messaging.inbox import Inbox
+from actors.messaging.inbox import Inbox, Refusal
 from actors.messaging.mailbox import Mailbox as Box
 from actors.messaging.places import Room
 from actors.messaging.pool_address import PoolAddress
+from actors.messaging.ref import Ref
 from actors.model.spec import MailboxLimit, Overflow
-from tests.actors.messaging.test_interrupted_puts import OURS, PUT, alarm, at_step, rounds
+from tests.actors.messaging.test_interrupted_puts import OURS, PUT, AlarmError, alarm, at_step, rounds
 from tests.support.hardening import LONG_S, Gate, eventually, obey, tree_of, worker
 from trees import Mailbox
 
@@ -148,3 +153,84 @@ def test_a_tree_may_be_stopped_in_the_middle_of_a_tell_to_a_bounded_mailbox(over
             busy.open.set()
         assert stopped in ([True], [])
     assert number > 20
+
+
+SECTIONS: dict[str, Callable[[Any, Any], list[Any]]] = {
+    "drain": lambda box, _: list(box.drain()),
+    "pull": lambda box, wanted: [wanted] if box.pull(wanted) else [],
+}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("kind", INBOXES)
+def test_a_put_at_any_step_of_a_section_of_its_own_thread_takes_nothing_out(kind: str, section: str) -> None:
+    """As a finalizer does it, which the collector runs in the middle: each message comes out once, and none is lost."""
+    number, seen = 1, [1]
+    while number <= seen[0]:
+        box, new = opened(kind, Overflow.DROP_OLDEST, 2), ("new", None, None)
+        waiting, dropped = list(box.queue), list[Any]()
+
+        def put(box: Any = box, new: Any = new, dropped: list[Any] = dropped) -> None:
+            dropped.append(box.put(new))
+
+        with box.lock, at_step(number, put, FILES) as seen:
+            taken = SECTIONS[section](box, waiting[1])
+        if dropped:
+            out = [*taken, *box.queue, *filter(None, dropped)]
+            assert sorted(map(id, out)) == sorted(map(id, [*waiting, new])), number
+        number += 1
+    assert number > 15
+
+
+def test_a_put_in_a_section_of_its_own_thread_waits_for_no_room() -> None:
+    box = opened("mailbox", Overflow.BLOCK, 2)
+
+    with box.lock:
+        assert box.put(("message", None, None)) is Refusal.FULL
+
+    assert list(box.places.line) == []
+
+
+@pytest.mark.parametrize("kind", INBOXES)
+def test_a_message_that_is_begun_at_any_step_of_a_put_leaves_the_bound_as_it_was(kind: str) -> None:
+    """Also where none is left that could be dropped: no more wait than there are places."""
+    number, seen = 1, [1]
+    while number <= seen[0]:
+        box = opened(kind, Overflow.DROP_OLDEST, 2)
+
+        def begin(box: Any = box) -> None:
+            while box.queue and not box.lock._is_owned():  # else the worker waits
+                first = box.queue[0]
+                del box.queue[0]
+                box.places.begun(first)
+
+        with at_step(number, begin, PUT_ONLY) as seen:
+            box.put(("message", None, None))
+        if number <= seen[0]:
+            assert len(box.queue) + free(box) == 2, number
+        number += 1
+    assert number > 20
+
+
+PUT_ONLY = {f"{OURS}/messaging/{name}.py" for name in ("inbox", "mailbox", "pool_address")}
+WAITS: dict[str, Callable[[Ref, Any, Any], object]] = {
+    "tell": lambda target, envelope, room: target._put_again(envelope, room),
+    "tell_async": lambda target, envelope, room: asyncio.run(target._put_again_async(envelope, room)),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_sender_that_is_cut_short_after_it_was_told_of_room_tells_the_next_one(wait: str) -> None:
+    number, seen = 0, [1]
+    while seen[0] >= number:
+        number += 1
+        box = opened("mailbox", Overflow.BLOCK, 2)
+        target = Ref(SimpleNamespace(now=monotonic, max_hops=64), box)
+        envelope = ("message", None, None)
+        room, following = box.put(envelope), box.put(("following", None, None))
+        box.places.begun(box.queue.pop(0))
+        assert (room.done, following.done) == (True, False)
+        with at_step(number, alarm, PUT_ONLY) as seen, suppress(AlarmError):
+            WAITS[wait](target, envelope, room)
+        assert following.done or len(box.queue) == 2, number
+    assert number > 15

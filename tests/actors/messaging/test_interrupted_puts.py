@@ -61,6 +61,8 @@ def at_step(number: int, act: Callable[[], None], files: set[str]) -> Iterator[l
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         if event != "call" or frame.f_code.co_filename not in files:
             return None
+        if sys.version_info >= (3, 13):
+            frame.f_trace = trace_in  # else the opcodes of this frame are not traced there
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
         return trace_in
 

@@ -45,7 +45,7 @@ WATCH = Watch(
             "refusal",
             "line",
             "remove",
-            "_claims",
+            "claims",
             "_free",
             "beyond",
             "pop",
@@ -547,7 +547,7 @@ FAULTS: dict[str, Fault] = {
     "drops the oldest of an empty queue": (
         Inbox,
         "_replace_oldest",
-        "if queue:",
+        "if queue and not nested:",
         "if True:",
         full_and_dropping,
     ),

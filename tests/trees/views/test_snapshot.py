@@ -183,7 +183,7 @@ def test_a_tree_can_be_looked_at_while_one_of_its_children_hangs_in_its_start() 
 def _living(root: str) -> list[Any]:
     from actors.runtime.living_trees import LIVING  # noqa: PLC0415 - there is no Tree yet while it starts
 
-    return [system for system in LIVING if system.root_path == root and not system.is_down]
+    return [system for system in LIVING.snapshot() if system.root_path == root and not system.is_down]
 
 
 def test_a_parked_child_shows_its_own_limit_and_does_not_use_up_its_supervisors() -> None:
