@@ -116,7 +116,7 @@ def _forked() -> None:
 
 
 def in_background(name: str, function: Callable[[], object]) -> None:
-    """Run a short errand on a daemon thread of its own; here and now where the machine gives no more threads."""
+    """Run a short call on a daemon thread of its own; here and now where the machine gives no more threads."""
     try:
         start_thread(threading.Thread(target=function, name=name, daemon=True))
     except RuntimeError:

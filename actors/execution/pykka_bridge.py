@@ -49,7 +49,7 @@ else:
 
 
 class ManagedActor(_Actor):
-    """A Pykka actor whose life is in our hands."""
+    """A Pykka actor that an incarnation of this library runs."""
 
     _regrow_life: Incarnation | None = None
 
@@ -146,7 +146,7 @@ def _incarnation_of(actor: ManagedActor) -> Incarnation:
 
 
 def build(cls: type[Any], life: Incarnation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A new object of the class, in the hands of ``life`` before its ``__init__`` runs."""
+    """Make an object of the class that belongs to ``life`` before its ``__init__`` runs."""
     hardened = managed(cls)
     actor = hardened.__new__(hardened, *args, **kwargs)
     object.__setattr__(actor, "_regrow_life", life)

@@ -1,7 +1,7 @@
 """The four child calls, as messages to a supervisor (SEMANTICS.md, "Children at run time").
 
-Each is checked against the roster when its turn comes, and refused with a code, or becomes a plan that answers the
-caller when it is done. A pool's id stands for all its members.
+Each is checked against the table of children when its turn comes, and refused with a code, or becomes a plan that
+answers the caller when it is done. A pool's id stands for all its members.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class StartChild:
 
     def carry_out(self, supervisor: Supervisor, reply: Reply) -> None:
         """List it at the end and start it; refused where its id is taken or there is no room."""
-        roster, limit = supervisor.table, supervisor.recipe.max_children
-        present = roster.find(self.spec.id)
+        table, limit = supervisor.table, supervisor.recipe.max_children
+        present = table.find(self.spec.id)
         path = f"{supervisor.path}/{self.spec.id}"
         if present:
             started = any(not child.is_down and not _comes_back(child) for child in present)
             reply.fail(ChildError(path, "already_started" if started else "already_present"))
-        elif limit is not None and len(roster) + (self.spec.pool or 1) > limit:
+        elif limit is not None and len(table) + (self.spec.pool or 1) > limit:
             reply.fail(ChildError(path, "max_children"))
         else:
-            _start(supervisor, roster.add(self.spec, dynamic=True), reply, keep=False)
+            _start(supervisor, table.add(self.spec, dynamic=True), reply, keep=False)
 
 
 @dataclass(frozen=True, slots=True)

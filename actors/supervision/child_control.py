@@ -1,9 +1,9 @@
 """One child's operation: start it, stop it, run out of patience with it, take note of its end.
 
-The supervisor decides; its hands do it to one child at a time and know nothing of the others. Every wait has a limit,
-which is a timer that posts a ``TimedOut`` of its own to the supervisor. The child's record keeps the one that counts
-now (``Child.limit``): a limit that was lifted or replaced says nothing any more, neither of this life nor of a later
-one.
+The supervisor decides; its ``ChildControl`` does it to one child at a time and knows nothing of the others. Every wait
+has a limit, which is a timer that posts a ``TimedOut`` of its own to the supervisor. The child's record keeps the one
+that counts now (``Child.limit``): a limit that was lifted or replaced says nothing any more, neither of this life nor
+of a later one.
 
 A child's limit is that of its start, of a stop that its supervisor has ordered, or of an end of its own: it crashed, or
 stopped, and is in its last hook. What is over by itself has the ``shutdown`` of its spec for that, but where this is 0
@@ -126,7 +126,7 @@ class ChildControl:
         child.came_up = child.life is not None and child.life.came_up
         if child.came_up and self._was_quiet(child):
             child.consecutive = 0
-        if child.came_up and child.up_since is None:  # it was ended before its supervisor had heard that it was up
+        if child.came_up and child.up_since is None:  # it was ended before its supervisor was told that it was up
             self._publish_start(child)
         child.life = None
         child.standing = ChildState.DOWN

@@ -32,7 +32,7 @@ Who takes a child from whom (row from column)::
     shutdown           takes       takes       takes    takes  takes: it fails  takes: the old one waits for it
 
 "No": a call about one child that is under way goes on by itself, and a group restart goes on without that child.
-The plan that loses a child hears of it (``Procedure.on_child_taken``) and goes on without it; one that wanted the child
+The plan that loses a child is told (``Procedure.on_child_taken``) and goes on without it; one that wanted the child
 down anyway (``Procedure.only_waits``) waits until the new owner has dealt with it (``wait_for_owner``).
 
 Everything here happens in the supervisor's own message handling, so there is no lock.
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 def claim(supervisor: Supervisor, plan: Procedure, children: Iterable[Child]) -> None:
     """Make this plan the owner of these children; the plans that lose one go on without it.
 
-    First all change hands, and only then do the others hear of it: so none of them acts on a child that is about to be
-    claimed as well.
+    First all get their new owner, and only then are the others told: so none of them acts on a child that is about to
+    be claimed as well.
     """
     lost: list[tuple[Procedure, Child]] = []
     for child in children:

@@ -4,7 +4,7 @@
 * ``FaultyWorker`` and ``AsyncFaultyWorker``: put them where your own workers will be and rehearse what breaks.
   ``Fault`` says how often, ``Hang`` holds a worker up until it is released.
 * ``ScriptedExecutable`` and ``AsyncScriptedExecutable``: what ``execute=`` does, said for each attempt (values, errors,
-  signals, ``Crash``, ``Echo``, ``Hang``, ``InTurn``, ``Slow``), and a book of what it was given.
+  signals, ``Crash``, ``Echo``, ``Hang``, ``InTurn``, ``Slow``), and a record of what it was given.
 * ``FakeModel``: the same for what ``ModelPlanner`` and ``ModelSynthesizer`` call.
 * ``settle(tree)``: returns when all that was set off has been handled. So "nothing happened" is proved by a later
   reply, never by a sleep.

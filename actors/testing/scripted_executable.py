@@ -45,7 +45,7 @@ class Call:
 
 
 class _Scripted:
-    """The script and the books; which of the two ways to wait is used is said by the classes below."""
+    """Script of what happens, and record of the calls. The classes below say which of the two ways to wait is used."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class ScriptedExecutable(_Scripted):
         assert [call.attempt for call in payment.calls] == [1, 2]
 
     Time is the tree's: with a ``ManualClock`` retries, breakers, timeouts and ``Slow`` pass when it is advanced.
-    It keeps its books over all incarnations of its worker, and may serve several workers.
+    It records its calls over all incarnations of its worker, and may serve several workers.
 
     Args:
         steps: what happens at the first attempt of a subtask, at the second, and so on; after the last one, the last.

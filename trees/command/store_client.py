@@ -1,8 +1,8 @@
-"""The tasks of a store, for somebody who is not the process of their tree: what ``regrow tasks`` does.
+"""Tasks of a store, seen from another process than that of their tree: what ``regrow tasks`` does.
 
-Comes in: the URL of a store, and what is wanted. Goes out: what is there (read, and nothing else), and orders to the
+Comes in: the URL of a store, and what is wanted. Goes out: what is there (read, and nothing else), and commands to the
 tree: these are put into the store, where a tree that runs finds them within a second, and one that is down when it is
-started again. Whether an order was carried out is read from the store as well.
+started again. Whether a command was carried out is read from the store as well.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class StoreClient:
             raise StoreClientError(f"task {id_}", what, "start(keep=...) says how long finished tasks stay.")
         return TaskView.of(root, id_, records)
 
-    # -- orders --------------------------------------------------------------------------------------------
+    # -- commands ------------------------------------------------------------------------------------------
 
     def cancel(self, task: TaskView, reason: str, wait_s: float) -> str:
         """Have a task cancelled; what came of it.
@@ -162,7 +162,7 @@ class StoreClient:
         return f"task {id_}: removed"
 
     def _carried_out(self, task: TaskView | StoredTask, kind: str, body: dict[str, Any], wait_s: float) -> bool:
-        """Put an order down, and wait for a tree to take it; False where none did in time."""
+        """Leave a command in the store, and wait for a tree to take it; False where none did in time."""
         order = self._store.post_command(task.root, task.id, kind, body)
         end, nothing = monotonic() + wait_s, Reply()
         while self._store.is_waiting(task.root, order):

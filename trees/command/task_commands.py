@@ -1,6 +1,6 @@
-"""``regrow tasks``: what is in a store, whoever runs the tree, and orders to that tree.
+"""``regrow tasks``: what is in a store, whichever process runs the tree, and commands to that tree.
 
-Exit codes: 0 all is well, also where an order waits for its tree; 1 there is no such task, question or store, or it is
+Exit codes: 0 all is well, also where a command waits for its tree; 1 there is no such task, question or store, or it is
 too late; 2 the command line is wrong.
 """
 
@@ -26,7 +26,7 @@ NEWEST = 20
 app = typer.Typer(
     no_args_is_help=False,
     help=f"The tasks of a store ({FILE} in this folder unless you name another): list them, look at one, cancel or "
-    "remove one, answer a question. The tree may run in another process, or be down: then it hears of it when it is "
+    "remove one, answer a question. The tree may run in another process, or be down: then it is told when it is "
     "started again.",
 )
 

@@ -1,6 +1,6 @@
 """The way of a task into the journal: create, wait until it is kept, and only then say so.
 
-Comes in: a task that is right, and the desk it is for. Goes out: whether it is new, once the store has it; or a
+Comes in: a task that is right, and the orchestrator it is for. Goes out: whether it is new, once the store has it; or a
 ``StoreError`` that says whether it may have been taken all the same. What is refused is taken back, so that it never
 runs; what may be kept will run. Whoever submits an id that somebody else is just submitting waits for what becomes of
 that: ``Ground.submitting`` has a Reply for each of those.

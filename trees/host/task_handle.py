@@ -255,7 +255,7 @@ def _before(ground: TaskRuntime, id_: str) -> TaskState:
 
 
 def respond(desk: OrchestratorPort, id_: str, answer: Answer, given: float | None = None) -> None:
-    """Answer an open question of a desk; ``given`` is when, by the store's clock, where that was not just now.
+    """Answer an open question of an orchestrator; ``given`` is when, by the store's clock, where that was not just now.
 
     Raises:
         EscalationError: there is none, or this is no answer.
@@ -279,10 +279,10 @@ def respond(desk: OrchestratorPort, id_: str, answer: Answer, given: float | Non
 
 
 def waiting_chain(desk: OrchestratorPort) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return who waits if the present code waits for a task of this desk; nothing where it is no worker's code.
+    """Return who waits if the present code waits for a task of this orchestrator; nothing where it is no worker's code.
 
     Raises:
-        RecursionDetectedError: the desk's own supervisor waits for it.
+        RecursionDetectedError: the orchestrator's own supervisor waits for it.
     """
     current = CURRENT.get()
     if current is None or current.life.system is not desk.system:

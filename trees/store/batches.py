@@ -89,7 +89,7 @@ class Change:
         self.waits: list[Wait] = []
         """Those who wait until this one is kept."""
         self.number = number
-        """Number of a stream that is created, or of a record that is added; id of an order."""
+        """Number of a stream that is created, or of a record that is added; id of a command."""
         self.owner = owner
         self.whole = whole
         """Parent of a stream that is created."""

@@ -10,7 +10,7 @@ statements.
 
 A value that is kept in pieces is written before the batch that has it, each piece in a transaction of its own; between
 two of them there is time (``trees.store.large_values``), so that others get at the file (the renewal of a lease,
-orders). Pieces of a process that died before their record was written are deleted when the root is opened.
+commands). Pieces of a process that died before their record was written are deleted when the root is opened.
 
 Used by one thread at a time: by the one that opens a store, then by its writer.
 """
@@ -148,7 +148,7 @@ class FencedConnection:
             give_back(self._connected())
 
     def waiting(self, taken: Collection[int]) -> list[remote_commands.RemoteCommand | remote_commands.DamagedCommand]:
-        """The orders that are new; also sees whether this session is still the one that writes.
+        """Return the commands that are new; also sees whether this session is still the one that writes.
 
         Raises:
             LeaseLostError: somebody else writes for this root now.

@@ -143,7 +143,7 @@ class Lanes:
     # -- those who wait ------------------------------------------------------------------------------------
 
     def flush(self, lanes: Collection[str] | None) -> Reply | None:
-        """None: all of these lanes is kept, and whoever waited for it has heard. Else: what says when it is."""
+        """None: all of these lanes is kept, and all that waited for it were told. Else: what says when it is."""
         whole = self._whole
         if lanes is None and whole is not None and whole[0] == self._number and whole[1].left:
             return whole[1].reply

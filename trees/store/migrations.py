@@ -3,7 +3,7 @@
 Comes in: a connection in a transaction that nobody else can have at the same time. Goes out: tables of ``VERSION``,
 with all that was in them. What each version added:
 
-* 2: orders from other processes.
+* 2: commands of other processes (``orders``).
 * 3: the token in a row of its own, values in pieces, an index of what is not finished; of each task what it is a part
   of, and the last record of a finished one. Streams of breakers have names that no task of a user can have. Parts of
   tasks keep the names that they had: keys are made of them (``actors.tasks.model.task_ids``).

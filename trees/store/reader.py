@@ -1,6 +1,6 @@
-"""A store for whoever only looks, and for whoever has a wish: ``regrow tasks``, beside the process whose tree it is.
+"""Client of a store that another process has open: reads, and leaves commands (``regrow tasks``).
 
-It takes no guard and no token, reads what is committed, and writes nothing but orders.
+It takes no lock and no token, reads what is committed, and writes nothing but commands.
 """
 
 from __future__ import annotations
@@ -113,21 +113,21 @@ class StoreReader:
                     yield task, error
 
     def post_command(self, root: str, task: str, kind: str, body: Mapping[str, Any]) -> int:
-        """Leave an order for the tree of this root: it is heard within a second, or when that tree comes up.
+        """Leave a command for the tree of this root: it is taken within a second, or when that tree comes up.
 
         Returns its id, for ``is_waiting``.
 
         Args:
             root: the id of the tree's root.
             task: whose it is.
-            kind: cancel or respond.
+            kind: cancel, respond or remove.
             body: what there is to say beside that, as JSON can be made of it.
         """
         with self._database.transaction() as connection:
             return remote_commands.post(connection, root, task, kind, body, self._database.now(connection))
 
     def is_waiting(self, root: str, order: int) -> bool:
-        """True if an order is still to be done."""
+        """True if a command is still to be carried out."""
         with self._database.reading() as connection:
             return any(each.id == order for each in remote_commands.waiting(connection, root))
 

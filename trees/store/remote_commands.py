@@ -1,8 +1,8 @@
-"""Orders from other processes: what ``regrow`` asks of a tree that runs elsewhere, by way of the store they share.
+"""Commands of other processes: what ``regrow`` asks of a tree that runs elsewhere, by way of the store they share.
 
-An order lies in the store until the tree has done it: ``post`` puts it there, the tree's store finds it (``waiting``)
-within ``trees.store.writer.POLL_S``, and takes it away when that is done. A tree that is down finds it when it comes
-up. An order that nobody can read is told, and taken away: it says nothing to anybody.
+A command is a row of the table ``orders`` until the tree has carried it out: ``post`` puts it there, the tree's store
+finds it (``waiting``) within ``trees.store.writer.POLL_S``, and deletes it when it is done. A tree that is down finds
+it when it comes up. A command that cannot be read is reported (``OrderDamaged``) and deleted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RemoteCommand:
 
 @dataclass(frozen=True, slots=True)
 class DamagedCommand:
-    """A row that is no order: another tool wrote it, a newer version, or it is damaged."""
+    """Row that is not a valid command: another tool wrote it, a newer version, or it is damaged."""
 
     id: int
     task: str
@@ -43,7 +43,7 @@ class DamagedCommand:
 
 
 def post(connection: Connection, root: str, task: str, kind: str, body: Mapping[str, Any], at: float) -> int:
-    """Put an order down for the tree of this root, within the caller's transaction; its id."""
+    """Leave a command for the tree of this root, within the caller's transaction; return its id."""
     row = {"root": root, "task": task, "kind": kind, "body": to_json(body), "at": at}
     posted: int = connection.execute(insert(orders).returning(orders.c.id), row).scalar_one()
     return posted
@@ -58,7 +58,7 @@ _DONE: Final = delete(orders).where(orders.c.root == bindparam("of_root"), order
 
 
 def waiting(connection: Connection, root: str, taken: Collection[int] = ()) -> list[RemoteCommand | DamagedCommand]:
-    """The orders of a root that are not done and were not taken yet, the oldest first."""
+    """Return the commands of a root that are not done and were not taken yet, the oldest first."""
     found = connection.execute(_WAITING, {"root": root})
     return [_command(row) for row in found if row.id not in taken]
 
@@ -69,13 +69,13 @@ def _command(row: Any) -> RemoteCommand | DamagedCommand:
         if not isinstance(body, dict) or not all(isinstance(each, str) for each in (row.task, row.kind)):
             raise TypeError  # noqa: TRY301 - with the other ways in which it can be none
     except (TypeError, ValueError, RecursionError) as error:
-        # Without what it was: an order holds what is nobody's business.
-        what = f"holds an order that is none ({type(error).__name__}). It was damaged, or written by something else"
+        # Without its content: a command holds payload.
+        what = f"holds a command that cannot be read ({type(error).__name__}): damaged, or written by something else"
         return DamagedCommand(row.id, str(row.task), StoreError("orders", what))
     return RemoteCommand(row.id, row.task, row.kind, body, at)
 
 
 def done(connection: Connection, root: str, ids: Collection[int]) -> None:
-    """Mark orders as done, within the caller's transaction."""
+    """Delete commands that are done, within the caller's transaction."""
     rows: list[dict[str, Any]] = [{"of_root": root, "of_id": each} for each in ids]
     connection.execute(_DONE, rows)

@@ -1,10 +1,10 @@
 """The store that outlives its process: in a file of SQLite, or in PostgreSQL.
 
-What is not finished is at hand (``mirror``), so that whoever asks on an event loop waits for nothing. Each change is
-made there, and queued for the one thread that writes (``writer``) through the one connection that may (``session``).
-Only what is finished is read from the database.
+Unfinished tasks are held in memory (``journal_index``), so that a caller on an event loop waits for nothing. Each
+change is made there, and queued for the one thread that writes (``writer``) through the one connection that may
+(``fenced_connection``). Only finished tasks are read from the database.
 
-What it tells its tree, and hears from other processes, is in ``hearing``.
+Events for its tree, and commands of other processes, are the business of ``store_listener``.
 
 Locking: ``_lock`` guards the mirror, and that changes are queued in the order in which they are made there. Under it
 only the writer's own lock is taken, in ``Writer.put`` and ``withdraw``; nothing under it waits for a disk or a network.
@@ -334,7 +334,7 @@ class SqlStore(ListenerSide, DurableStore):
         self._done(batch.orders)
 
     def spare_time(self, *, idle: bool) -> None:
-        """Look for orders, and for what is too old."""
+        """Look for commands of other processes, and for what is too old."""
         now = monotonic()
         self._listen(now)
         with self._lock:

@@ -1,9 +1,9 @@
-"""The side of ``SqlStore`` towards its listener: what it tells its tree, and what it hears from other processes.
+"""Part of ``SqlStore`` that talks to its listener: events of the store, and commands of other processes.
 
-Comes in, on the writer's thread: what happens to the store, and what lies in the table of orders. Goes out: calls of
-the ``StoreListener``. Nothing that a row holds, and nothing that a listener raises, ends the writer: an order that
-cannot be read is told (``OrderDamaged``) and taken away, damage to a journal is told as soon as there is somebody to
-hear it.
+Comes in, on the writer's thread: what happens to the store, and the rows of the table ``orders``. Goes out: calls of
+the ``StoreListener``. Nothing that a row holds, and nothing that a listener raises, ends the writer: a command that
+cannot be read is reported (``OrderDamaged``) and deleted, damage to a journal is reported as soon as there is a
+listener.
 
 Locking: none. ``listener`` is set before anything is told. ``_looks`` is a list whose ``append`` is one step of C; only
 the writer's thread takes from it.
@@ -38,20 +38,20 @@ class ListenerSide:
         self._root = root
         self.listener: StoreListener | None = None
         self._taken: set[int] = set()
-        """Orders that the listener was given, and that are not done."""
+        """Ids of commands that the listener was given, and that are not done."""
         self._looks: list[Reply] = []
-        """Futures of those who wait until all orders of by now were heard."""
+        """Completed once the listener was given all commands that had been left before."""
         self._damaged: list[JournalDamaged] = []
-        """Orders that the listener has not heard yet."""
+        """Events for the listener from before there was one."""
         self._next_poll = 0.0
 
     def _writes(self) -> Writer:
         raise NotImplementedError
 
-    # -- orders --------------------------------------------------------------------------------------------
+    # -- commands of other processes -----------------------------------------------------------------------------------
 
     def heard_orders(self) -> Reply:
-        """Completed when the listener was given every order that had been posted before this call."""
+        """Completed when the listener was given every command that had been posted before this call."""
         reply = Reply()
         writer = self._writes()
         self._looks.append(reply)
@@ -59,11 +59,11 @@ class ListenerSide:
         return reply
 
     def order_done(self, order: RemoteCommand) -> None:
-        """Note that an order of another process is done, or cannot be done."""
+        """Note that a command of another process is done, or cannot be done."""
         self._writes().put(Change(ChangeKind.ORDER_DONE, number=order.id, lane=self._mirror.lane(order.task)))
 
     def _listen(self, now: float) -> None:
-        """Look for orders, where it is time, or somebody waits for that."""
+        """Look for commands, where it is time, or somebody waits for that."""
         if now < self._next_poll and not self._looks:
             return
         number = len(self._looks)
@@ -87,7 +87,7 @@ class ListenerSide:
                 self._taken.add(order.id)
                 try:
                     self.listener.order(order)
-                except Exception as error:  # noqa: BLE001 - whoever hears it must not end the writer
+                except Exception as error:  # noqa: BLE001 - a listener must not end the writer
                     self.publish(InternalError(self._root, error))
 
     def _done(self, orders: Iterable[int]) -> None:

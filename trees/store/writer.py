@@ -44,7 +44,7 @@ from trees.store.large_values import LargeValue
 MOST_CHANGES: Final = 5_000
 """In one transaction."""
 POLL_S: Final = 0.5
-"""How often it looks for orders, for what is too old, and for what was put without a flush."""
+"""How often it looks for commands, for what is too old, and for what was put without a flush."""
 CLOSE_S: Final = 30.0
 """How long the end of a store waits for a database that hangs."""
 FIRST_S: Final = 0.05

@@ -33,7 +33,7 @@ class _Held:
 
 
 class ResultBudget:
-    """The books of what an orchestrator holds of one task, bounded by ``limit_tokens``."""
+    """Account of what an orchestrator holds of one task in memory, bounded by ``limit_tokens``."""
 
     __slots__ = ("_held", "_next", "_queue", "limit_tokens", "tokens")
 
@@ -45,7 +45,7 @@ class ResultBudget:
         self._next = 0
         self._queue: list[tuple[float, int, str]] | None = None
         """A heap, the first to go on top; it may hold what is outdated. Made by an ``evict`` that has to let go: far
-        from the limit there is none, and a put only writes the books. Given up once most of it is outdated."""
+        from the limit there is none, and a put only writes the account. Given up once most of it is outdated."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._held

@@ -1,4 +1,4 @@
-"""Slots for the errands of one desk: how many planners, reviewers, synthesizers and undos run at once.
+"""Slots for the steps of one orchestrator: how many planners, reviewers, synthesizers and undos run at once.
 
 A burst of thousands of tasks makes as many calls of a model one after the other, and not at once. They begin in the
 order in which they came. One that waits holds nothing, and its time limit counts from when it begins.
