@@ -2,7 +2,8 @@
 
 An object that is let go of may have a ``__del__``, and a done callback may be any function: both may raise, block for
 ever, or call into the tree again. So they run neither on a supervisor's thread, nor on one that has promised to run a
-supervisor, nor under a lock, and the end of a life is reported before them. Where a life ran they are welcome:
+supervisor, nor under a lock, and the end of an incarnation is reported before them. Where an incarnation ran they are
+welcome:
 
 =============  ========================================================================================
 life ran on    its objects are let go of

@@ -23,7 +23,7 @@ class _Here(threading.local):
     never_blocks = False
     """True on the thread of a tree's event loop: see ``actors.messaging.reply.require_thread``."""
     in_turn = False
-    """True there while lives are run that need no task: see ``in_turn``."""
+    """True there while incarnations are run that need no task: see ``in_turn``."""
 
 
 HERE: Final = _Here()

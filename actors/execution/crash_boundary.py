@@ -1,12 +1,12 @@
-"""The crash boundary: a worker's life, and all its user code.
+"""The crash boundary: one incarnation of a worker, and all its user code.
 
 ``drive`` is one coroutine that builds the actor, handles messages and runs the last hook. On the event loop it is a
 task; on a thread it is stepped once and never suspends, because there nothing is awaited. So there is one boundary,
 not one for each place, and every way a worker can end goes through it: an exception of any kind, a return, an order,
 a kill.
 
-A thread that comes back from user code after its life was ended finds ``OVER`` and goes away without a trace. The
-races, and who wins (tests/actors/execution/test_incarnation_races.py forces both orders of each):
+A thread that comes back from user code after its incarnation was ended finds ``OVER`` and goes away without a trace.
+The races, and who wins (tests/actors/execution/test_incarnation_races.py forces both orders of each):
 
 * *kill against a handler that just returns*: if the thread ends first, the exit is what the handler made of it, and the
   kill finds OVER; if the kill is first, the thread finds OVER.
@@ -127,7 +127,7 @@ class WorkerIncarnation(ControlledIncarnation):
         return NOTHING
 
     async def drive(self, work: Iterator[Envelope]) -> bool:
-        """The crash boundary: run what is to be run; False when the life is over, else look for more work.
+        """The crash boundary: run what is to be run; False when the incarnation is over, else look for more work.
 
         Whoever looks for more still counts as running, until ``Mailbox.take`` finds nothing.
         """
@@ -208,7 +208,7 @@ class WorkerIncarnation(ControlledIncarnation):
         return True
 
     async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901, PLR0912 - the hot path, in one piece
-        """Handle messages; False when the life is over."""
+        """Handle messages; False when the incarnation is over."""
         handle, now = self.actor._regrow_handler(), self.system.now  # noqa: SLF001
         may_leave_tasks = self.recipe.where is DispatcherKind.LOOP
         current: Any = None  # what CURRENT is: made for each message, but on a thread for one from outside
@@ -265,7 +265,7 @@ class WorkerIncarnation(ControlledIncarnation):
         raise TypeError(message)
 
     async def _survives(self, error: BaseException, reply: Reply | None) -> bool:
-        """True if an exception that left a handler is a failed request only; otherwise the life has crashed."""
+        """True if an exception that left a handler is a failed request only; otherwise the incarnation has crashed."""
         if isinstance(error, asyncio.CancelledError) and self.order is Reason.KILLED:
             self._tell_end(Exit(Reason.KILLED))
             return False
@@ -288,7 +288,7 @@ class WorkerIncarnation(ControlledIncarnation):
         )
 
     async def _live(self) -> None:
-        """The whole life of a ``run=`` body."""
+        """Run a ``run=`` body, from its start to its end."""
         error: BaseException | None = None
         try:
             result = self.actor._regrow_body()  # noqa: SLF001 - a friend
@@ -351,7 +351,7 @@ class WorkerIncarnation(ControlledIncarnation):
         return None
 
     def thread_refused(self, error: BaseException) -> None:
-        """End as crashed: the thread of this life could not be started."""
+        """End as crashed: the thread of this incarnation could not be started."""
         self._tell_end(Exit(Reason.CRASHED, error))
 
     def _tell_end(self, exit_: Exit) -> None:

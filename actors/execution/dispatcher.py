@@ -1,7 +1,8 @@
 """Where a handler runs: the elastic pool, the event loop, a pinned thread.
 
-A dispatcher is told that a life has something to do (``schedule``) and sees to it that ``life.drive()`` is run, by
-one thread at a time: a job may be queued once too often, and a run begins with ``Mailbox.hold``.
+A dispatcher is told that an incarnation (``life``) has something to do (``schedule``) and sees to it that
+``life.drive()`` is run, by one thread at a time: a job may be queued once too often, and a run begins with
+``Mailbox.hold``.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Dispatcher(Protocol):
-    """Interface that a life needs of the place where it runs."""
+    """Interface that an incarnation needs of the place where it runs."""
 
     def schedule(self, life: WorkerIncarnation) -> None:
         """Run ``life.drive()`` soon. Never blocks, waits for no lock, and may be done once too often."""
 
     def cancel(self, life: WorkerIncarnation) -> None:
-        """Cancel what the life is awaiting, where that is possible. Never blocks."""
+        """Cancel what the incarnation is awaiting, where that is possible. Never blocks."""

@@ -1,4 +1,4 @@
-"""One life (incarnation) of a child: its states, the order to end, and the end.
+"""Incarnation of a child (``life`` in the code): its states, the order to end, and the end.
 
 The states, each left once and never entered again::
 
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
 
 class IncarnationOwner(Protocol):
-    """Receiver of the reports of a life: its supervisor's mailbox, or the tree for the root."""
+    """Receiver of the reports of an incarnation: its supervisor's mailbox, or the tree for the root."""
 
     def post(self, message: Any, reply: Reply | None = None) -> bool:
         """Take an ``Started``, ``Stopping`` or ``Exited``."""
 
 
 class IncarnationHost(Host, Protocol):
-    """A tree, as a life sees it: where it runs, and where it reports what becomes of it."""
+    """Tree, as an incarnation sees it: where it runs, and where it reports what becomes of it."""
 
     @property
     def pool(self) -> JobRunner:
@@ -73,10 +73,10 @@ class IncarnationHost(Host, Protocol):
         """The place of this kind."""
 
     def abandoned(self, life: Incarnation) -> None:
-        """A life was left to itself."""
+        """An incarnation was abandoned."""
 
     def thread_returned(self, life: Incarnation) -> None:
-        """The thread of an abandoned life has returned."""
+        """The thread of an abandoned incarnation has returned."""
 
     def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None:
         """A handler answered with an error, and lives."""
@@ -89,7 +89,7 @@ class IncarnationHost(Host, Protocol):
 
 
 class IncarnationPhase(IntEnum):
-    """Where a life stands."""
+    """Phase of an incarnation."""
 
     STARTING = 0
     UP = 1
@@ -100,7 +100,7 @@ class IncarnationPhase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a life ended."""
+    """End of an incarnation."""
 
     reason: Reason
     error: BaseException | None = None
@@ -125,21 +125,21 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """To the owner: this life has started."""
+    """To the owner: this incarnation has started."""
 
     life: Incarnation
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """To the owner: this life is in its last hook by itself; give it the limit of a stop."""
+    """To the owner: this incarnation is in its last hook by itself; give it the limit of a stop."""
 
     life: Incarnation
 
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """To the owner: this life is over."""
+    """To the owner: this incarnation is over."""
 
     life: Incarnation
     exit: Exit
@@ -240,7 +240,7 @@ class Incarnation:
         self.came_up = True
         self.mailbox.incarnation += 1
 
-    # -- what every kind of life can do --------------------------------------------------------------------
+    # -- what every kind of incarnation can do --------------------------------------------------------------------
 
     def start(self) -> bool:
         """Begin; True when it is up already. Otherwise ``Started`` or ``Exited`` will be told."""

@@ -1,4 +1,4 @@
-"""Orders to a worker's life: start, stop, kill, abandon. The part of a life that its supervisor calls.
+"""Orders to one incarnation of a worker: start, stop, kill, abandon. Its supervisor calls them.
 
 Its supervisor's thread runs these; ``wake`` also that of any sender, ``_order`` that of whoever stops a ``Ref``,
 ``cancel_current`` the loop. So no user code runs in them: what may run some is left to the place where the life runs,

@@ -1,7 +1,8 @@
 """The event loop of a tree: one thread on which async handlers run, all of them.
 
-A life that has something to do becomes one task, which ends when there is nothing left to do: an idle async worker
-costs no task. While a handler awaits, other lives run. Waking many lives costs one wake-up of the loop.
+An incarnation (``life``) that has something to do becomes one task, which ends when there is nothing left to do: an
+idle async worker costs no task. While a handler awaits, other lives run. Waking many lives costs one wake-up of the
+loop.
 
 The task makes its first step at once (``begin``), and what that sets off among the lives of this loop happens in the
 same turn (``_run_ready``): an answer goes to the task that awaits it, a message to the life that is to handle it. So an
@@ -42,11 +43,11 @@ if TYPE_CHECKING:
 BLOCK_S = 0.25
 """How long a handler may hold up the loop before it is reported."""
 TURN_S = 0.0005
-"""How long lives may set off each other before other callbacks of the loop, and what it reads, get their turn."""
+"""How long incarnations may set off each other before other callbacks of the loop, and its reads, get their turn."""
 
 
 class Loop:
-    """An event loop on a daemon thread, started when the first life needs it."""
+    """An event loop on a daemon thread, started when the first incarnation needs it."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Loop:
     # -- scheduling ----------------------------------------------------------------------------------------
 
     def schedule(self, life: WorkerIncarnation) -> None:
-        """Run the life as a task of the loop soon."""
+        """Run the incarnation as a task of the loop soon."""
         if self._closed:
             return
         self._ready.append(life)
@@ -101,7 +102,7 @@ class Loop:
         self._called = turn
 
     def cancel(self, life: WorkerIncarnation) -> None:
-        """Cancel what the life is awaiting; without effect when it is not running."""
+        """Cancel what the incarnation is awaiting; without effect when it is not running."""
         self.call(lambda: life.task.cancel() if life.task is not None else None)
 
     def call(self, function: Callable[[], object]) -> None:

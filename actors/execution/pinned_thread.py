@@ -1,4 +1,4 @@
-"""A pinned thread for one life: sync ``run=`` bodies, code with thread affinity, stock Pykka actors."""
+"""A pinned thread for one incarnation: sync ``run=`` bodies, code with thread affinity, stock Pykka actors."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _numbers = itertools.count()
 
 
 class Threads:
-    """Gives each life a daemon thread of its own, from its start to its end."""
+    """Gives each incarnation a daemon thread of its own, from its start to its end."""
 
     def __init__(self, *, failed: Callable[[BaseException], None]) -> None:
         self._failed = failed
 
     def schedule(self, life: WorkerIncarnation) -> None:
-        """Start the life's thread, or wake it. Its supervisor starts it; nobody can wake it before."""
+        """Start the incarnation's thread, or wake it. Its supervisor starts it; nobody can wake it before."""
         gate = life.gate
         if gate is not None:
             gate.give()

@@ -113,7 +113,7 @@ class Pool:
         self._call()
 
     schedule = submit
-    """Name under which a life calls it."""
+    """Name by which an incarnation calls it."""
 
     def open(self) -> None:
         """Start the reserve, so that supervisors have a thread also when the machine gives no more.

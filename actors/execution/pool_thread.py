@@ -47,7 +47,7 @@ class PoolThread(threading.Thread):
                 self.in_user_code = not job.urgent
                 pool.run_job(job)
                 self.soon = self.in_user_code = False
-                job = None  # a parked thread must not keep the last life alive
+                job = None  # a parked thread must not keep the last incarnation alive
                 continue
             woken = self.wakeup.sleep(pool.patience_s)
             if (not woken or pool.closed) and pool.retire(self):

@@ -187,7 +187,7 @@ class PykkaInbox:
 
 
 class StopFlag:
-    """``actor_stopped``: an event that a life sets."""
+    """``actor_stopped``: an event that an incarnation sets."""
 
     def __init__(self, life: Incarnation) -> None:
         self._life = life

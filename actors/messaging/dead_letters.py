@@ -1,4 +1,4 @@
-"""Messages that nobody takes: their asker hears why, or they are dead letters, counted by reason.
+"""Messages that nobody takes: their asker is told why, or they are dead letters, counted by reason.
 
 Whatever refuses or drops a message comes here with the envelope and the reason, and nowhere else: so none is lost
 without a trace.
@@ -78,7 +78,7 @@ class DeadLetterOffice:
         self.refused(box.path if box is not None else "", box, envelope, Refusal.FULL)
 
     def refused(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
-        """A message was not taken: its asker hears why, or it is a dead letter."""
+        """A message was not taken: its asker is told why, or it is a dead letter."""
         body, reply, origin = envelope
         if reply is not None:
             capacity = box.bounds.capacity if box is not None else None

@@ -84,7 +84,7 @@ Envelope: TypeAlias = "tuple[Any, Reply | None, MessageContext | None]"
 
 
 class CurrentMessage:
-    """One request while it is handled: by which life, where it came from, and what its own asks failed with."""
+    """One request while it is handled: by which incarnation, where it came from, and what its own asks failed with."""
 
     __slots__ = ("_hops", "ask_errors", "ended", "life", "origin", "reply", "waits")
 

@@ -1,4 +1,4 @@
-"""Answers to what a closed mailbox still held, given in parts, so that a supervisor hears its orders meanwhile.
+"""Answers to what a closed mailbox still held, given in parts, so that a supervisor receives its orders meanwhile.
 
 A child may go down with hundreds of thousands of messages: each is a dead letter, or an ask that is to fail. Its
 supervisor answers the first ``PART`` of them itself, so most often all is answered and counted when a call to the

@@ -1,7 +1,7 @@
-"""The mailbox of one path: what survives a restart. Which life handles its messages, and when.
+"""The mailbox of one path: what survives a restart. Which incarnation handles its messages, and when.
 
-A mailbox belongs to the tree, not to a worker: lives (incarnations) come and go, attach to it and leave it. It is
-open while a life is attached or about to be, and closed, with the reason, while its child stays down.
+A mailbox belongs to the tree, not to a worker: incarnations (``life`` in the code) come and go, attach to it and leave
+it. It is open while a life is attached or about to be, and closed, with the reason, while its child stays down.
 
 The states of the attached life, as the mailbox sees it::
 
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 class Mailbox(Inbox):
-    """One path's messages, and which life is to handle them."""
+    """One path's messages, and which incarnation is to handle them."""
 
     __slots__ = (
         "abandoned",
@@ -106,7 +106,7 @@ class Mailbox(Inbox):
         self.dead = 0
         """Dead letters so far."""
         self.abandoned = 0
-        """Threads of old lives that still run."""
+        """Threads of abandoned incarnations that still run."""
 
     def __repr__(self) -> str:
         return f"<Mailbox {self.path} {self.refusal or 'open'} depth={self.depth}>"

@@ -1,4 +1,4 @@
-"""Interfaces that a message meets on its way: the life that handles it, and the tree around that.
+"""Interfaces that a message meets on its way: the incarnation that handles it, and the tree around that.
 
 Each of these is a narrow view of something that is made in a room above this one, so that nothing here depends on
 those rooms. ``actors.execution.incarnation.IncarnationHost`` and ``actors.supervision.registry.Registry`` add what a
@@ -110,7 +110,7 @@ class Host(Addresses, Reports, Protocol):
 
 
 class Runnable(Protocol):
-    """One life of a child, as messages see it. What it means stands in ``actors.execution.incarnation``."""
+    """Incarnation of a child, as messages see it. What it means stands in ``actors.execution.incarnation``."""
 
     current: Envelope | None
     running_on: int | None

@@ -50,7 +50,7 @@ class SupervisorMailbox(Mailbox):
         return to_be_woken
 
     def detach(self, life: Any, *, abandon: bool) -> list[Reply]:
-        """With the lock held: the incarnation is over. What it has not heard goes to ``life.unheard``."""
+        """With the lock held: the incarnation is over. What it has not received goes to ``life.unheard``."""
         told = super().detach(life, abandon=abandon)
         self.open()
         life.unheard = [*self.batch, *self.drain()]

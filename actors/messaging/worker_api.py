@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _AbandonedThreadExit(BaseException):
-    """Ends a thread whose life is over: it was abandoned, and asks again."""
+    """Ends a thread whose incarnation is over: it was abandoned, and asks again."""
 
 
 def stopping(timeout_s: float = 0.0) -> bool:

@@ -99,7 +99,7 @@ class Child:
         self.added_by: StartCall | None = None
         """The start_child that has added it, while that has not succeeded yet."""
         self.came_up = False
-        """True when the last life that ended had been up."""
+        """True when the last incarnation that ended had been up."""
         self.timed_out = False
         self.up_since: float | None = None
         self.consecutive = 0

@@ -2,8 +2,8 @@
 
 The supervisor decides; its ``ChildControl`` does it to one child at a time and knows nothing of the others. Every wait
 has a limit, which is a timer that posts a ``TimedOut`` of its own to the supervisor. The child's record keeps the one
-that counts now (``Child.limit``): a limit that was lifted or replaced says nothing any more, neither of this life nor
-of a later one.
+that counts now (``Child.limit``): a limit that was lifted or replaced says nothing any more, neither of this
+incarnation nor of a later one.
 
 A child's limit is that of its start, of a stop that its supervisor has ordered, or of an end of its own: it crashed, or
 stopped, and is in its last hook. What is over by itself has the ``shutdown`` of its spec for that, but where this is 0
@@ -36,7 +36,7 @@ OWN_END_S = 5.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimedOut:
-    """To the supervisor: this limit of what this life is doing is over. Each one is another."""
+    """To the supervisor: this limit of what this incarnation is doing is over. Each limit has its own."""
 
     life: Incarnation
 
@@ -50,7 +50,7 @@ class ChildControl:
         self._period_s = period_s
 
     def start(self, child: Child) -> bool:
-        """Begin a new life; True when it is up already."""
+        """Begin a new incarnation; True when it is up already."""
         spec, mailbox = child.spec, child.mailbox
         kind = SupervisorIncarnation if spec.is_supervisor else WorkerIncarnation
         life = child.life = kind(self._system, spec, mailbox, self._box)

@@ -44,7 +44,7 @@ class ChildTable:
         return reversed(self.children.values())
 
     def of(self, life: Incarnation) -> Child | None:
-        """The child whose present life this is; None for late news of an old one."""
+        """Return the child whose present incarnation this is; None for late news of an old one."""
         child = self.children.get(life.mailbox.path[len(self.path) + 1 :])
         return child if child is not None and child.life is life else None
 

@@ -1,12 +1,12 @@
-"""The supervisor: hears what happens to its children, and carries out what is to be done about it.
+"""The supervisor: receives what happens to its children, and carries out what is to be done about it.
 
 It is an actor like a worker: one message at a time, from a mailbox, on the pool. It never runs user code, never blocks
 and never does I/O: slow starts and stops happen in the children, which tell it when they are done, so it answers at all
-times. What it hears (``_HANDLERS``) is a closed list. What it does to one child goes through ``ChildControl``; what it
-is doing with several is a ``Procedure``; which plan has a child stands in ``actors.supervision.child_ownership``;
+times. What it receives (``_HANDLERS``) is a closed list. What it does to one child goes through ``ChildControl``; what
+it is doing with several is a ``Procedure``; which plan has a child stands in ``actors.supervision.child_ownership``;
 restarts are decided in ``Restarts``.
 
-The life of a supervisor::
+States of a supervisor::
 
     begin -> InitialStart -> all_up ---- restarts, calls ----> Shutdown -> finish
                  |                                             ^
@@ -221,7 +221,7 @@ class Supervisor(ManagedActor):
     # -- the end of a child --------------------------------------------------------------------------------
 
     def _ended(self, child: Child, exit_: Exit) -> list[Procedure]:
-        """Treat the end of a child's present life; the plans that go on now."""
+        """Treat the end of a child's present incarnation; the plans that go on now."""
         standing, plan = child.standing, child.plan
         self.control.is_down(child, exit_)
         plans: list[Procedure] = []

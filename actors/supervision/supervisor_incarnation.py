@@ -1,4 +1,4 @@
-"""The life of a supervisor, and the orders it hears.
+"""Incarnation of a supervisor, and the orders that it receives.
 
 A supervisor's life keeps the contract of a worker's life towards its own supervisor (start, stop, kill, one report of
 the end), but user code never runs in it: orders are messages that overtake the others, and it is up, or over, when the
@@ -38,11 +38,11 @@ class KillOrder:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceChild:
-    """From its orchestrator: this life hangs in an attempt. Give it up and start it anew; that counts in no window."""
+    """From its orchestrator: this incarnation hangs in an attempt. Replace it; that counts in no window."""
 
     life: Incarnation
     max_abandoned: int
-    """With more than so many lives of it left behind it is parked instead."""
+    """With more abandoned threads than these it is parked instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Where plans and results live: the stores behind ``actors.tasks.journal.store.Store``.
 
 ``open_store`` makes one of what ``start(store=...)`` was given. What needs a database is imported when one is wanted.
+May import ``actors``.
 """
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ class _Capture:
         return ExitSnapshot(reason=last.reason.value, detail=_plain(last.detail), age_s=max(0.0, self.now - last.at))
 
     def current(self, life: Incarnation) -> MessageSnapshot | None:
-        """Return what it handles. The order of the reads matters: a life writes ``since`` before ``current``."""
+        """Return what it handles. The reads have an order: an incarnation writes ``since`` before ``current``."""
         current = life.current
         if current is None:
             return None
@@ -257,7 +257,7 @@ class _Capture:
         return LimitSnapshot(restarts=restarts, max_restarts=limit.max_restarts, period_s=limit.period_s)
 
     def abandoned_stacks(self, path: str) -> tuple[str, ...]:
-        """Where the lives stand that were left to themselves."""
+        """Stacks of the abandoned incarnations."""
         lives = [life for life in list(self.system.abandoned_lives) if life.mailbox.path == path]
         return tuple(stack for life in lives if (stack := stack_of_life(life)) is not None)
 

@@ -73,7 +73,7 @@ class _Node(_Record):
     dead_letters: int
     """Messages to it that nobody handled, so far."""
     abandoned: int
-    """Old lives that were left to themselves and still run."""
+    """Old incarnations that were abandoned and whose thread still runs."""
 
 
 class _One(_Node):
@@ -95,13 +95,13 @@ class WorkerSnapshot(_One):
 
     kind: Literal["worker"] = "worker"
     mailbox: int | None
-    """Messages that wait; None: a ``run=`` body has no mailbox, and what an orchestrator hears is the library's own."""
+    """Messages that wait; None: a ``run=`` body has no mailbox, an orchestrator's messages are the library's own."""
     current: MessageSnapshot | None
     """None: it handles no message, or none can be seen (a ``run=`` body)."""
     stack: str | None = None
     """Where its code stands, the innermost call last. None: it is idle, or was not asked for."""
     abandoned_stacks: tuple[str, ...] | None = None
-    """Stacks of its abandoned lives. None: not asked for."""
+    """Stacks of its abandoned incarnations. None: not asked for."""
 
 
 class PoolSnapshot(_Node):

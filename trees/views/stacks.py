@@ -18,7 +18,7 @@ _DEEPEST = 200
 
 
 def stack_of_life(life: Incarnation) -> str | None:
-    """The stack of a life's code, the innermost call last; None while it runs none."""
+    """Stack of an incarnation's code, the innermost call last; None while it runs none."""
     ident, task = life.running_on, life.task
     if ident is None:
         return None
