@@ -18,9 +18,11 @@ from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done, Failure
 from actors.tasks.model.task import NO_USAGE, SubtaskStatus, Usage
 from actors.tasks.model.task_ids import BREAKER
+from actors.tasks.orchestration.messages import TimerFired
 from actors.tasks.recovery.classify import Outcome, classify
 from actors.tasks.scheduling.ready_queue import LaneKey, ReadyQueue
 from actors.tasks.scheduling.selection import choose_worker, lane_of, no_worker_failure, put_off
+from actors.tasks.scheduling.unsettled import Unsettled
 from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class AttemptDispatcher:
         """Of those, how many wait for something that they asked for: they hold no slot."""
         self._priorities: set[int] = set()
         """Of all tasks so far: where there is only one, nothing gives way to anything."""
+        self._unsettled = Unsettled()
         self._giving_way: set[str] = set()
         """Attempts that are being preempted."""
 
@@ -87,8 +90,8 @@ class AttemptDispatcher:
                 self.queue.reopen(key)
 
     def is_put_off(self, node: SubtaskState) -> bool:
-        """Whether it could run, and waits for another one that has perhaps killed processes, too."""
-        return self._to.suspects.has(node)
+        """Whether it could run, and waits: for another one that has perhaps killed processes, too, or for the store."""
+        return self._to.suspects.has(node) or self._unsettled.has(node)
 
     # -- starting ------------------------------------------------------------------------------------------
 
@@ -109,12 +112,27 @@ class AttemptDispatcher:
                 return
             (state, node), served = found
             self._to.task = state.id
-            if node.losses and suspects.must_wait(node.losses, node, partial(self.requeue, state, node)):
+            again = partial(self.requeue, state, node)
+            if not isinstance(served, Failure) and self._unsettled.must_wait(state.id, node, again):
+                continue
+            if node.losses and suspects.must_wait(node.losses, node, again):
                 continue
             if isinstance(served, Failure):
                 self._to.deciding.failed(state, node, no_worker_failure(state, node, self._to))
             else:
                 self._launch(state, node, served)  # type: ignore[arg-type]
+
+    def settle(self, state: TaskState) -> None:
+        """A result is large: choose nobody for what follows from it before it is written."""
+        to = self._to
+        if to.ground.durable is not None:
+            self._unsettled.begin(state.id)
+            message = TimerFired(to.life, partial(self._settled, state.id), state.id)
+            to.act(state.id, to.desk.post, message)
+
+    def _settled(self, task: str) -> None:
+        for again in list(self._unsettled.end(task)):
+            again()
 
     def _serve(self, key: LaneKey) -> RegistryEntry | Failure | None:
         return choose_worker(self._to.staff, key, self._to.time())

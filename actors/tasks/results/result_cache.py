@@ -20,6 +20,8 @@ from actors.tasks.results.tokens import estimate_tokens, tokens_of
 if TYPE_CHECKING:
     from actors.tasks.orchestration.orchestrator import Orchestrator
 
+LARGE_TOKENS: Final = 250_000
+"""A result that is worth more takes a store longer than a moment."""
 SMALL_CHARS: Final = 64
 """A result that is a text of at most so many characters is held as it is, and measured roughly."""
 
@@ -62,6 +64,8 @@ class ResultCache:
         tokens = node.tokens  # by the user's counter, which has run where the result was made
         if tokens is None:
             tokens = len(value or "") // 4 + 1 if small else tokens_of(value)
+        if tokens > LARGE_TOKENS:
+            self._to.dispatcher.settle(state)
         store.put(node.id, tokens, NEEDED if node.wanted else RESULT)
         for id_ in node.spec.depends_on:
             if not state.nodes[id_].wanted:

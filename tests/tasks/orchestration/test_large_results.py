@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from actors.model.clock import monotonic
+from actors.tasks.results import result_cache
 from tests.faults.cut_points import LONG_S
 from trees import Plan, StaticPlan, Subtask, SupervisorSpec, TaskCancelledError, Tasks, Tree, WorkerSpec, start
 from trees.store import large_values
@@ -63,13 +64,12 @@ class Books:
 def plan_of(task: Any, catalogue: Any, feedback: str = "") -> Plan:
     if task.goal in {"small", "endless"}:
         return Plan([Subtask("only", worker=task.goal)])
-    return Plan([Subtask("large", worker="large"), Subtask("after", worker="next", depends_on=["large"])])
+    return Plan([Subtask("large", worker="large"), Subtask("after", worker="small", depends_on=["large"])])
 
 
 def spec(books: Books) -> SupervisorSpec:
     children = [
         WorkerSpec(id="large", execute=books.large),
-        WorkerSpec(id="next", execute=books.small),
         WorkerSpec(id="small", execute=books.small),
         WorkerSpec(id="endless", execute=books.endless),
     ]
@@ -95,6 +95,7 @@ def team(books: Books) -> SupervisorSpec:
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_values, "PIECE", 2_000)
+    monkeypatch.setattr(result_cache, "LARGE_TOKENS", 500)
 
 
 @pytest.fixture
@@ -115,7 +116,9 @@ def tree(books: Books, store_url: str) -> Iterator[Tree]:
         yield tree
 
 
-def test_small_tasks_begin_and_end_while_a_large_result_is_written(tree: Tree, gate: Gate, books: Books) -> None:
+def test_small_tasks_have_the_worker_that_will_go_on_with_a_large_result_meanwhile(
+    tree: Tree, gate: Gate, books: Books
+) -> None:
     large = tree.submit("large")
     assert gate.reached.wait(LONG_S)
 
@@ -163,3 +166,42 @@ def test_a_process_that_dies_at_any_piece_has_lost_no_more_than_that_result(
     assert set(books.calls) <= set(once), "a key that was never there before"
     assert max(books.calls.values()) == 1
     assert "large" in {key.split("/")[1] for key in books.calls}
+
+
+def test_what_follows_from_large_results_is_done_once_each_of_them_is_kept(
+    tree: Tree, gate: Gate, books: Books
+) -> None:
+    handles = [tree.submit("large") for _ in range(4)]
+    assert gate.reached.wait(LONG_S)
+    assert "after" not in books.results
+    gate.go_on.set()
+
+    assert [handle.result(LONG_S).results["after"] for handle in handles] == [1] * 4
+
+
+def test_a_task_that_is_cancelled_while_its_large_result_is_written_goes_on_with_nothing(
+    tree: Tree, gate: Gate, books: Books
+) -> None:
+    large = tree.submit("large")
+    assert gate.reached.wait(LONG_S)
+    large.cancel("not wanted")
+    assert tree.run("small", timeout=LONG_S).results == {"only": 1}
+    gate.go_on.set()
+
+    with pytest.raises(TaskCancelledError):
+        large.result(LONG_S)
+    assert "after" not in books.results
+
+
+def test_an_orchestrator_that_is_replaced_meanwhile_goes_on_once_the_result_is_kept(
+    tree: Tree, gate: Gate, books: Books
+) -> None:
+    large = tree.submit("large")
+    assert gate.reached.wait(LONG_S)
+    tree.terminate_child("p/orchestrator")
+    tree.restart_child("p/orchestrator")
+    assert "after" not in books.results
+    gate.go_on.set()
+
+    assert large.result(LONG_S).results == {"large": LARGE, "after": 1}
+    assert max(books.calls.values()) == 1
