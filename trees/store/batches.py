@@ -87,7 +87,7 @@ class Change:
         self.place = 0
         """Number of it among all changes."""
         self.waits: list[Wait] = []
-        """Those who wait until this one is kept."""
+        """Waits that end when this change is kept."""
         self.number = number
         """Number of a stream that is created, or of a record that is added; id of a command."""
         self.owner = owner
@@ -192,7 +192,7 @@ class Batch:
         self.size = 0
         """How many changes it has taken, with those that it puts off."""
         self.put_off: list[Change] = []
-        """Those that wait for a large value, their own or one before them in their lane; in their order."""
+        """Changes that wait for a large value, their own or one before them in their lane; in their order."""
         self._held = dict(held or {})
         """Lanes that wait for a large value, with the place of the first change there."""
         self.ends: dict[str, Change] = {}
@@ -248,7 +248,7 @@ class Batch:
                 break
 
     def _must_wait(self, change: Change) -> bool:
-        """Whether something before it is put off that it must not overtake; without a lane it overtakes nothing."""
+        """Return True where an earlier change is put off that it must not overtake; without a lane there is none."""
         if not self._held:
             return False
         return change.lane in self._held if change.lane else min(self._held.values()) < change.place

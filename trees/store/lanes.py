@@ -44,15 +44,15 @@ _NO_TASK = ""
 
 
 class Lanes:
-    """What one store has yet to write."""
+    """Changes that one store has yet to write."""
 
     def __init__(self) -> None:
         self._queue: deque[Change] = deque()
-        """Those that could be written, the oldest first."""
+        """Changes that could be written, the oldest first."""
         self._behind: dict[str, deque[Change]] = {}
-        """By lane, those that are put off; the first one of a task's lane is the one whose value is large."""
+        """Changes that are put off, by lane; the first one of a task's lane is the one whose value is large."""
         self._newest: dict[str, Change] = {}
-        """By lane, the last one that is not kept, or of which somebody is yet to be told that it is."""
+        """Last change of each lane that is not kept, or whose waits are yet to be ended."""
         self._number = 0
         """How many there were so far."""
         self._whole: tuple[int, Wait] | None = None
@@ -60,9 +60,9 @@ class Lanes:
         self.taken = 0
         """How many of the queue are being written, or may be written already."""
         self.at_work: Change | None = None
-        """The one whose large value is being written."""
+        """Change whose large value is being written."""
         self._written: deque[Change] = deque()
-        """Those that are, and somebody is yet to be told."""
+        """Changes that are written, and whose waits are yet to be ended."""
 
     def __len__(self) -> int:
         """How many are not written."""
@@ -161,7 +161,7 @@ class Lanes:
         return wait.reply
 
     def next_told(self) -> Reply | None:
-        """Who is to be told next that what was waited for is kept. None: all were."""
+        """Return the next wait that is to be ended, because its changes are kept; None: there is none."""
         while self._written:
             change = self._written[0]
             while change.waits:

@@ -80,9 +80,9 @@ class Writer:
         self._owner = owner
         self._changed = threading.Condition(threading.Lock())
         self._lanes = Lanes()
-        """What is not kept yet."""
+        """Changes that are not kept yet."""
         self._large: LargeValue | None = None
-        """The one that is being written. Only the thread touches it."""
+        """Large value that is being written. Only the thread touches it."""
         self._wanted = False
         """True while a caller waits."""
         self._closing = False
@@ -232,7 +232,7 @@ class Writer:
         self._is_written(batch)
 
     def _refuse(self, change: Change, why: Exception) -> None:
-        """Its record never can be written."""
+        """Give up a change whose record can never be written."""
         if change.what is not ChangeKind.REPLACED:
             self._broken.add(change.stream)
         change.record = None

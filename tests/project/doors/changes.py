@@ -25,7 +25,7 @@ class Change:
 
     name: str
     most_files: int
-    """How many files house.md promises that it costs at most."""
+    """Files that it may cost at most."""
     proof: str
     """Name of the program (``tests/project/doors/proofs``)."""
     insertions: tuple[Insertion, ...] = ()
