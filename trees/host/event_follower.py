@@ -34,10 +34,10 @@ from actors.tasks.orchestration.task_runtime import OrchestratorPort
 class TaskEvents:
     """The events of one task: what is in the journal, and then what comes. May be read several times."""
 
-    def __init__(self, desk: OrchestratorPort, id_: str, start: int = 0, *, deep: bool = True) -> None:
+    def __init__(self, desk: OrchestratorPort, id_: str, *, new: bool = False, deep: bool = True) -> None:
         self._desk = desk
         self._id = id_
-        self._start = start
+        self._new = new
         self._deep = deep
 
     def __iter__(self) -> Iterator[TaskEvent]:
@@ -55,7 +55,7 @@ class TaskEvents:
         return AsyncTaskEvents(self._follower())
 
     def _follower(self) -> JournalFollower:
-        return JournalFollower(self._desk, self._id, self._start, deep=self._deep)
+        return JournalFollower(self._desk, self._id, new=self._new, deep=self._deep)
 
 
 class AsyncTaskEvents(AsyncIterator[TaskEvent]):
@@ -119,15 +119,18 @@ def _future_of(signal: Reply) -> asyncio.Future[None]:
 class JournalFollower:
     """Reads a journal as it grows, as far as the bus has told of it: so what is not kept stands where it happened.
 
+    It is over with the record of the task's end; or once the task has ended, and its journal has no such record to
+    read: an earlier process has recorded that, and only what is ``new`` is wanted, or the store has let go of it.
+
     With ``deep`` it reads the journals of its teams' parts as well, each from the record that begins the part on. They
     are merged by time: all records of a process have the time of one clock, and are made on one thread.
     """
 
-    def __init__(self, desk: OrchestratorPort, id_: str, start: int, *, deep: bool) -> None:
+    def __init__(self, desk: OrchestratorPort, id_: str, *, new: bool, deep: bool) -> None:
         self._desk = desk
         self._id = id_
         self._deep = deep
-        self._start = start
+        self._new = new
         self._journals: list[_Journal] = []
         """The task's, and those of its parts that have begun."""
         self._unkept: deque[TaskEvent] = deque()
@@ -166,7 +169,7 @@ class JournalFollower:
         """Return what has come since the last look. Raises ``TreeDownError`` where nothing more will come."""
         self.signal = Reply()
         down = self._desk.system.is_down or (self._done.done and not self._done.succeeded)
-        forgotten = self._done.succeeded and self._desk.ground.store.last(self._id) is None
+        ended = self._done.succeeded  # before the journals are read: then all of them are there
         missed, until = self._missed, self._until
         if down or missed != self._caught_up:
             self._caught_up, until = missed, math.inf
@@ -176,8 +179,8 @@ class JournalFollower:
             if isinstance(event, TaskFinished) and event.task == self._id:
                 self.over = True
                 return
-        if forgotten:
-            self.over = True  # it has ended, and the store has let go of it: nothing more can be told
+        if ended and not self._read(self._id, self._journals[0].read):
+            self.over = True  # all is read, and the end was not in it
         if down and not self.over:
             self.over = True
             self._done.get()  # raises where the tree is down
@@ -185,8 +188,9 @@ class JournalFollower:
     def _kept(self, until: float) -> Iterator[TaskEvent]:
         """The records of all journals up to this time, in order."""
         if not self._journals:
-            self._journals.append(_Journal(self._id, self._start, 0))
-            self._add_parts_of(self._journals[0], self._read(self._id)[: self._start])
+            before = self._before(self._id)
+            self._journals.append(_Journal(self._id, len(before), 0))
+            self._add_parts_of(self._journals[0], before)
         heap: list[_Head] = []
         for journal in tuple(self._journals):
             self._push(heap, journal, self._fresh(journal, until))
@@ -219,16 +223,18 @@ class JournalFollower:
             part = record.part if isinstance(record, SubtaskStarted) else ""
             if part and part not in known:
                 known.add(part)
-                before = self._before(part) if self._start else []
+                before = self._before(part)
                 added.append(_Journal(part, len(before), journal.depth + 1))
                 self._journals.append(added[-1])
                 self._add_parts_of(added[-1], before)
         return added
 
-    def _before(self, part: str) -> Sequence[TaskEvent]:
-        """Return what earlier processes have recorded of a part."""
-        ground, records = self._desk.ground, self._read(part)
-        unfinished = ground.before.get(part)
+    def _before(self, id_: str) -> Sequence[TaskEvent]:
+        """Return what is not wanted of a task or a part: where only the new is, what earlier processes have recorded."""
+        if not self._new:
+            return []
+        ground, records = self._desk.ground, self._read(id_)
+        unfinished = ground.before.get(id_)
         return (
             records[:unfinished]
             if unfinished is not None

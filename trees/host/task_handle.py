@@ -215,8 +215,7 @@ class TaskHandle:
             new: only what happens in this process, and not what earlier ones have recorded.
             deep: False: nothing of what happens inside its teams.
         """
-        start = self._desk.ground.before.get(self.id, 0) if new else 0
-        return TaskEvents(self._desk, self.id, start, deep=deep)
+        return TaskEvents(self._desk, self.id, new=new, deep=deep)
 
     def dump(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
         """The run as it stands now: a line for each subtask, the graph, or all there is to know.

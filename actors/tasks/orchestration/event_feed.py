@@ -1,8 +1,10 @@
 """The events of tasks, fanned out to those who follow one: one subscriber of the bus for all of them.
 
 A follower hears of its own task and its teams' parts only, so three hundred who follow an idle task cost nothing while
-another one streams. A part has the id of the whole task before its ``@``, so one look finds who follows.
-Followers are held weakly: one that nobody reads any more is gone, however its reading was cut short.
+another one streams. A part has the id of what it is a part of before an ``@``, so one look for each level finds who
+follows. Followers are held weakly: one that nobody reads any more is gone, however its reading was cut short. Each
+task's followers stand in a table of their own, which is let go of when that task has ended: a part may go on beyond the
+end of the whole, where that went on without it.
 
 Locking: none. Each change of the tables is one step of C, also where the garbage collector makes it. The race: *a
 follower that joins while the end of its task is told*. It is told, or it has joined a table that was taken away just
@@ -65,12 +67,11 @@ class Feed:
         """
         self._subscribe()
         mine: Followers = {}
-        whole = _whole(task)
-        topic = self._topics.setdefault(whole, mine)
+        topic = self._topics.setdefault(task, mine)
         key = id(follower)
         topic[key] = weakref.ref(follower, lambda _: topic.pop(key, None))
-        if topic is mine or whole != task:
-            over.when_done(partial(self._over, whole))
+        if topic is mine:
+            over.when_done(partial(self._over, task))
         return partial(_leave, topic, key)
 
     def _subscribe(self) -> None:
@@ -81,16 +82,16 @@ class Feed:
         self._bus.subscribe(self._hear, lasting=True)
 
     def _over(self, task: str) -> None:
-        for follower in _those_of(self._topics.get(task, {})):
+        for follower in _those_of(self._topics.get(task, {})):  # not taken away: the event of the end may yet come
             follower.wake()
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, TaskEvent):
-            topics, whole = self._topics, _whole(event.task)
-            is_end = isinstance(event, TaskFinished) and event.task == whole
-            topic = topics.pop(whole, None) if is_end else topics.get(whole)
-            for follower in _those_of(topic or {}):
-                follower.hear(event)
+            for id_ in _with_wholes(event.task) if self._topics else ():
+                is_end = isinstance(event, TaskFinished) and event.task == id_
+                topic = self._topics.pop(id_, None) if is_end else self._topics.get(id_)
+                for follower in _those_of(topic or {}):
+                    follower.hear(event)
         elif isinstance(event, (EventsLost, TreeStopped)) or event.path.endswith(f"/{ORCHESTRATOR}"):
             everybody = isinstance(event, (EventsLost, TreeStopped))
             for topic in tuple(self._topics.values()):
@@ -99,8 +100,12 @@ class Feed:
                         follower.catch_up()  # an orchestrator that crashed may have recorded what it had yet to tell
 
 
-def _whole(task: str) -> str:
-    return task.partition(MARK)[0]
+def _with_wholes(task: str) -> tuple[str, ...]:
+    """Return the ids of a task and of all that it is a part of."""
+    if MARK not in task:
+        return (task,)
+    words = task.split(MARK)
+    return tuple(MARK.join(words[:size]) for size in range(1, len(words) + 1))
 
 
 def _leave(topic: Followers, key: int) -> None:

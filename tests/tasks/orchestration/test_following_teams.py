@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from actors import Escalated, Failed
+from actors.messaging.reply import Reply
 from actors.tasks.model import task_events
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished
 from actors.tasks.orchestration.messages import TimerFired
@@ -26,6 +27,7 @@ from trees import (
     SupervisorSpec,
     Task,
     Tasks,
+    TaskStatus,
     WorkerSpec,
     start,
 )
@@ -226,3 +228,62 @@ def test_only_what_is_new_is_told_of_teams_that_an_earlier_process_had_begun() -
     expected = {id_: journal[before.get(id_, 0) :] for id_, journal in store.journals.items()}
     assert {id_: [event for event in kept(new) if event.task == id_] for id_ in expected} == expected
     assert expected["t@left:1.1"]
+
+
+class Listener:
+    """Notes what a feed tells it."""
+
+    scope = "p/"
+
+    def __init__(self) -> None:
+        self.heard: list[TaskEvent] = []
+        self.ended = threading.Event()
+
+    def hear(self, event: TaskEvent) -> None:
+        self.heard.append(event)
+        if isinstance(event, TaskFinished) and event.task.count("@"):
+            self.ended.set()
+
+    def wake(self) -> None:
+        """Nothing is read here."""
+
+    catch_up = wake
+
+
+@pytest.mark.parametrize("part", ["t@left:1.1", "t@left:1.1@deeper:1.1"])
+def test_a_part_is_followed_beyond_the_end_of_what_it_is_a_part_of(part: str) -> None:
+    """Where the whole goes on without a team, what the team has of it may end later: it has things to undo."""
+    listener, whole = Listener(), Listener()
+    with start(house()) as tree:
+        ground = tree._system.services["tasks"]
+        ground.feed.follow(part, listener, Reply())
+        ground.feed.follow("t", whole, Reply())
+        ends = [
+            TaskFinished(path, id_, 1.0, TaskStatus.CANCELLED, False) for path, id_ in [("p", "t"), ("p/one", part)]
+        ]
+        for end in ends:
+            tree._system.publish(end)
+        assert listener.ended.wait(LONG_S)
+
+    assert listener.heard == ends[1:]
+    assert whole.heard == ends[:1]
+
+
+@pytest.mark.parametrize("is_finished", [True, False], ids=["finished", "its end is the last record"])
+@pytest.mark.parametrize("deep", [True, False])
+def test_nothing_is_new_of_a_task_whose_end_an_earlier_process_has_recorded(*, is_finished: bool, deep: bool) -> None:
+    store = NotingStore()
+    with start(house(), store=store) as tree:
+        tree.run(Task("go", id="t"), timeout=LONG_S)
+    end = max(number for number, change in enumerate(store.changes) if change.stream == "t" and change.what == "append")
+    store = NotingStore(store.changes if is_finished else store.changes[: end + 1])
+    seen: list[TaskEvent] = []
+    with start(house(), store=store) as tree:
+        handle = tree.task("t")
+        reader = threading.Thread(target=lambda: seen.extend(handle.events(new=True, deep=deep)), daemon=True)
+        reader.start()
+        reader.join(LONG_S)
+
+        assert not reader.is_alive()
+        assert seen == []
+        assert isinstance(list(handle.events(deep=deep))[-1], TaskFinished)
