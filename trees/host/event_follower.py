@@ -230,7 +230,7 @@ class JournalFollower:
         return added
 
     def _before(self, id_: str) -> Sequence[TaskEvent]:
-        """Return what is not wanted of a task or a part: where only the new is, what earlier processes have recorded."""
+        """Return what is not wanted of a task or a part: what earlier processes recorded, where only the new is."""
         if not self._new:
             return []
         ground, records = self._desk.ground, self._read(id_)

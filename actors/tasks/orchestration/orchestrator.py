@@ -148,7 +148,8 @@ class Orchestrator(ManagedActor):
             elif attempt.desk is self.desk:
                 self.lifecycle.count(attempt)
         for state in self.states.values() if self.begun and self.closing else ():
-            self.turns.put_back(state, STOPPED)
+            if not self.teams.is_held(state):  # of such a part an earlier process has begun a step, and this one none
+                self.turns.put_back(state, STOPPED)
         self._flush()
 
     def _on_registry_snapshot(self, staffed: RegistrySnapshot) -> None:

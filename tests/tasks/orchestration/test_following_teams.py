@@ -259,7 +259,8 @@ def test_a_part_is_followed_beyond_the_end_of_what_it_is_a_part_of(part: str) ->
         ground.feed.follow(part, listener, Reply())
         ground.feed.follow("t", whole, Reply())
         ends = [
-            TaskFinished(path, id_, 1.0, TaskStatus.CANCELLED, False) for path, id_ in [("p", "t"), ("p/one", part)]
+            TaskFinished(path, id_, 1.0, TaskStatus.CANCELLED, best_effort=False)
+            for path, id_ in [("p", "t"), ("p/one", part)]
         ]
         for end in ends:
             tree._system.publish(end)

@@ -304,3 +304,38 @@ def test_a_planner_that_is_retried_writes_down_each_of_its_calls() -> None:
         tree.run(Task("t", id="t"), timeout=LONG_S)
 
     assert [record.number for record in records(store, "t", task_events.StepStarted)] == [1, 2, 3]
+
+
+def test_a_part_that_waits_for_the_task_above_keeps_its_losses_when_the_tree_is_stopped() -> None:
+    """A process has died while its planner ran; the next one is stopped before the task above wants the part again."""
+    step, urgent = Waiting(), threading.Semaphore(0)
+
+    async def is_urgent(*_: Any) -> None:
+        urgent.release()
+        await asyncio.get_running_loop().create_future()
+
+    def planned_above(task: Any, *_: Any) -> Plan:
+        return Plan([Subtask("x", worker="urgent" if task.id == "urgent" else "team")])
+
+    def planned(task: Any, *_: Any) -> Plan:
+        step(task.id)
+        return Plan([Subtask("x", worker="w")])
+
+    done = WorkerSpec(id="w", execute=lambda task, context: "done")
+    team = SupervisorSpec(id="team", tasks=Tasks(planner=planned), children=[done])
+    above = Tasks(planner=planned_above, max_parallel=1)
+    spec = SupervisorSpec(id="p", tasks=above, children=[team, WorkerSpec(id="urgent", execute=is_urgent)])
+    store = NotingStore()
+    with start(spec, store=store) as tree:
+        tree.submit(Task("low", id="low", priority=5))
+        assert step.begun.acquire(timeout=LONG_S)
+        tree.submit(Task("urgent", id="urgent", priority=0))
+        assert urgent.acquire(timeout=LONG_S)
+        died = list(store.changes)
+        step.gate.set()
+    store = NotingStore(died)
+    with start(spec, store=store):
+        assert urgent.acquire(timeout=LONG_S)
+
+    assert records(store, "low@x:1.1", task_events.StepStarted)
+    assert records(store, "low@x:1.1", task_events.StepPutBack) == []
