@@ -1,7 +1,7 @@
 """The suite that every store passes, whatever it is made of: ``CHECKS``, and of a durable one also ``DURABLE_CHECKS``.
 
-A check is called with a new store, or with what opens one and the same durable store again and again (it is closed in
-between). It raises ``AssertionError`` where the store is not as ``actors.tasks.journal.store`` says.
+A check is called with a new store, or with the medium of a durable one. It raises ``AssertionError`` where the store is
+not as ``actors.tasks.journal.store`` says.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pytest
 
@@ -18,8 +19,15 @@ from actors.tasks.journal.store import DurableStore, Store, StreamState
 from actors.tasks.model.task_events import SubtaskProgressed
 from tests.support.stores import OWNER, PATIENCE_S, Heard, counted, ended, kept, queued, settled, submitted, succeeded
 
-Opens: TypeAlias = Callable[[], DurableStore]
-"""Opens a durable store that nobody has open."""
+
+@dataclass(frozen=True, slots=True)
+class Medium:
+    """Place in which a durable store has its records: one file, one database."""
+
+    open: Callable[[], DurableStore]
+    """Opens the store, which nobody has open."""
+    leave: Callable[[str, str, dict[str, Any]], object] | None = None
+    """Leaves a command as another process does: task, kind, body. None: this store takes none."""
 
 
 def what_was_appended_is_read_in_its_order_from_any_place_on(store: Store) -> None:
@@ -208,16 +216,16 @@ def what_is_removed_is_gone_with_its_parts(store: Store) -> None:
 # -- of a durable store --------------------------------------------------------------------------------------
 
 
-def it_is_durable_by_its_type(opens: Opens) -> None:
-    store = opens()
+def it_is_durable_by_its_type(medium: Medium) -> None:
+    store = medium.open()
 
     assert isinstance(store, DurableStore)
     assert store.listener is None
     assert store.name
 
 
-def its_records_are_there_when_it_is_opened_again(opens: Opens) -> None:
-    store = opens()
+def its_records_are_there_when_it_is_opened_again(medium: Medium) -> None:
+    store = medium.open()
     store.create("t", OWNER, submitted("t"))
     store.append("t", queued("t"))
     store.create("u", OWNER, submitted("u"))
@@ -225,7 +233,7 @@ def its_records_are_there_when_it_is_opened_again(opens: Opens) -> None:
     store.replace("@breaker:p/w", OWNER, counted(2))
     store.close()
 
-    again = opens()
+    again = medium.open()
 
     assert list(again.read("t")) == [submitted("t"), queued("t")]
     assert list(again.read("u")) == [submitted("u")]
@@ -234,18 +242,18 @@ def its_records_are_there_when_it_is_opened_again(opens: Opens) -> None:
     assert again.finished(OWNER) == ["u"]
 
 
-def its_token_grows_each_time_that_it_is_opened(opens: Opens) -> None:
+def its_token_grows_each_time_that_it_is_opened(medium: Medium) -> None:
     tokens = []
     for _ in range(3):
-        store = opens()
+        store = medium.open()
         tokens.append(store.token)
         store.close()
 
     assert 0 < tokens[0] < tokens[1] < tokens[2]
 
 
-def its_clock_goes_on_and_says_about_the_time(opens: Opens) -> None:
-    store = opens()
+def its_clock_goes_on_and_says_about_the_time(medium: Medium) -> None:
+    store = medium.open()
 
     first, second = store.time(), store.time()
 
@@ -253,14 +261,46 @@ def its_clock_goes_on_and_says_about_the_time(opens: Opens) -> None:
     assert abs(first - time.time()) < 24 * 3600
 
 
-def it_says_when_all_commands_were_heard_and_the_listener_is_told_of_nothing_that_nobody_has_sent(opens: Opens) -> None:
-    store = opens()
+def it_hears_of_nothing_that_nobody_has_sent(
+    medium: Medium,
+) -> None:
+    store = medium.open()
     store.listener = heard = Heard()
 
     store.heard_orders().get(timeout=PATIENCE_S)
 
     assert heard.orders == []
     assert heard.losses == []
+
+
+def a_command_of_another_process_is_heard_in_its_order_and_again_until_it_is_done(medium: Medium) -> None:
+    if medium.leave is None:
+        return
+    store = medium.open()
+    store.listener = heard = Heard()
+    medium.leave("t", "cancel", {"reason": "no need: é \udc80"})
+    medium.leave("t", "respond", {})
+    heard.wait(lambda: len(heard.orders) == 2)
+    first, second = heard.orders
+    assert (first.task, first.kind, first.body) == ("t", "cancel", {"reason": "no need: é \udc80"})
+    assert first.id < second.id
+    assert 0 <= second.at - first.at < PATIENCE_S
+    store.order_done(second)
+    kept(store)
+    store.close()
+
+    again = medium.open()
+    again.listener = heard = Heard()
+    again.heard_orders().get(timeout=PATIENCE_S)
+
+    assert [order.id for order in heard.orders] == [first.id]
+    again.order_done(first)
+    kept(again)
+    again.close()
+    last = medium.open()
+    last.listener = heard = Heard()
+    last.heard_orders().get(timeout=PATIENCE_S)
+    assert heard.orders == []
 
 
 CHECKS: Final[tuple[Callable[[Store], None], ...]] = (
@@ -278,10 +318,11 @@ CHECKS: Final[tuple[Callable[[Store], None], ...]] = (
     what_is_withdrawn_was_never_there_and_else_it_stays,
     what_is_removed_is_gone_with_its_parts,
 )
-DURABLE_CHECKS: Final[tuple[Callable[[Opens], None], ...]] = (
+DURABLE_CHECKS: Final[tuple[Callable[[Medium], None], ...]] = (
+    a_command_of_another_process_is_heard_in_its_order_and_again_until_it_is_done,
     it_is_durable_by_its_type,
     its_records_are_there_when_it_is_opened_again,
     its_token_grows_each_time_that_it_is_opened,
     its_clock_goes_on_and_says_about_the_time,
-    it_says_when_all_commands_were_heard_and_the_listener_is_told_of_nothing_that_nobody_has_sent,
+    it_hears_of_nothing_that_nobody_has_sent,
 )

@@ -1,6 +1,7 @@
 """The next rung after a failed attempt: pure, so no tree and no clock."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from actors.model.errors import Escalated, Failed, RecursionDetectedError
 from actors.tasks.model.outcome import Failure, FailureKind
-from actors.tasks.model.policy import Escalate, Failover, Ladder, Retry
+from actors.tasks.model.policy import Escalate, Failover, Ladder, Retry, Rung, RungFacts
 from actors.tasks.model.task_errors import AttemptTimeoutError, BreakerOpenError
 from actors.tasks.model.task_events import LadderPosition
 from actors.tasks.recovery.ladder import AskPerson, Decision, GiveUp, TryAgain, asked_for, decide
@@ -243,3 +244,30 @@ def test_every_ladder_comes_to_an_end_and_gives_no_worker_more_than_all_retries_
     assert all(had.count(worker) <= most for worker in workers)
     assert had == sorted(had)
     assert set(had) == (set(workers) if any(isinstance(rung, Failover) for rung in ladder) else {"a"})
+
+
+class Here(Rung, frozen=True, kw_only=False):
+    """A rung of a kind that nobody else knows: tries again, so many times, and remembers nothing else."""
+
+    times: int = 1
+
+    def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:
+        if position.tries == self.times:
+            return None
+        return TryAgain(0.0, replace(position, tries=position.tries + 1))
+
+
+@pytest.mark.parametrize(
+    ("ladder", "had"),
+    [
+        ((Here(2),), ["a", "a", "a"]),
+        ((Here(1), Here(2)), ["a", "a", "a", "a"]),
+        ((Here(1), Failover()), ["a", "a", "b", "b"]),
+        ((Here(1), Escalate(), Here(1)), ["a", "a", "?", "a"]),
+        ((Rung(), Here(1)), ["a", "a"]),
+    ],
+    ids=["alone", "twice", "then another worker", "around a person", "after one that does nothing"],
+)
+def test_a_rung_decides_by_itself_whatever_kind_it_is_of(ladder: Ladder, had: list[str]) -> None:
+    assert climb(ladder, workers=("a", "b")) == had
+    assert asked_for((*ladder, Escalate("well?")), LadderPosition(), "may I?") is not None

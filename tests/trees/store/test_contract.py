@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
 
 from actors.tasks.journal.store import DurableStore, Store
 from tests.faults.cut_points import CuttingStore, WritingStore
-from tests.support.store_conformance import CHECKS, DURABLE_CHECKS, Opens
+from tests.support.store_conformance import CHECKS, DURABLE_CHECKS, Medium
 from tests.support.stores import OWNER, kept, submitted, succeeded
-from trees.store import MemoryStore, open_store
+from trees.store import MemoryStore, SqlStore, open_store
 
 IN_MEMORY: dict[str, Callable[[], Store]] = {
     "memory": MemoryStore,
@@ -36,15 +36,19 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 
 @pytest.fixture
-def opens(store_url: str) -> Iterator[Opens]:
+def medium(store_url: str) -> Iterator[Medium]:
     with ExitStack() as opened:
+
+        def leave(task: str, kind: str, body: dict[str, Any]) -> None:
+            with closing(SqlStore.look(store_url)) as outside:
+                outside.post_command(OWNER, task, kind, body)
 
         def again() -> DurableStore:
             store: Any = open_store(store_url, root=OWNER)
             opened.callback(store.close)
             return store
 
-        yield again
+        yield Medium(again, leave)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=_named)
@@ -53,8 +57,8 @@ def test_a_store_conforms(store: Store, check: Callable[[Store], None]) -> None:
 
 
 @pytest.mark.parametrize("check", DURABLE_CHECKS, ids=_named)
-def test_a_durable_store_conforms(opens: Opens, check: Callable[[Opens], None]) -> None:
-    check(opens)
+def test_a_durable_store_conforms(medium: Medium, check: Callable[[Medium], None]) -> None:
+    check(medium)
 
 
 ODD: list[tuple[str, Callable[[], Any]]] = [

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tests.support.store_conformance import CHECKS, DURABLE_CHECKS
+from tests.support.store_conformance import CHECKS, DURABLE_CHECKS, Medium
 from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
 from trees.store.line_store import LineStore
 
@@ -30,7 +30,7 @@ for durable_check in DURABLE_CHECKS:
         opened.append(LineStore(path))
         return opened[-1]
 
-    durable_check(opens)
+    durable_check(Medium(opens))
     for store in opened:
         store.close()
 
