@@ -127,7 +127,7 @@ class Loop:
         try:
             while self._ready:
                 for life in self._take_ready():
-                    self._run_safely(life, self._run)
+                    self._run(life)
                 landing.land()
                 if monotonic() > end:
                     break
@@ -138,25 +138,21 @@ class Loop:
             landing.leave()
             HERE.in_turn = False
 
-    @staticmethod
-    def _run_safely(life: WorkerIncarnation, run: Callable[[WorkerIncarnation], object]) -> None:
-        """Whatever goes wrong with one life is the end of that one, and of no other."""
-        try:
-            run(life)
-        except BaseException as error:
-            life.fail_internally(error)
-
     def _take_ready(self) -> list[WorkerIncarnation]:
         ready = self._ready.copy()
         del self._ready[: len(ready)]
         return ready
 
     def _run(self, life: WorkerIncarnation) -> None:
-        if life.recipe.never_waits:
-            if life.run():
-                self.schedule(life)
-        elif life.mailbox.hold(life):
-            self._go_on(life)
+        """Whatever goes wrong with one life is the end of that one, and of no other."""
+        try:
+            if life.recipe.never_waits:
+                if life.run():
+                    self.schedule(life)
+            elif life.mailbox.hold(life):
+                self._go_on(life)
+        except BaseException as error:
+            life.fail_internally(error)
 
     def _go_on(self, life: WorkerIncarnation) -> None:
         """Run a life that is held: as one task, until it has nothing to do."""
@@ -178,7 +174,10 @@ class Loop:
 
     def _done(self, life: WorkerIncarnation, task: asyncio.Task[bool]) -> None:
         if self._is_through(life, task):
-            self._run_safely(life, self._go_on)
+            try:
+                self._go_on(life)
+            except BaseException as error:
+                life.fail_internally(error)
 
     def _is_through(self, life: WorkerIncarnation, task: asyncio.Task[bool]) -> bool:
         """Note that the task of a life has ended; True where the life is held still and is to look for more."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import fields
 from itertools import repeat
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -58,7 +59,7 @@ class Bus:
         self.published += 1
         subscriptions = tuple(self._subscriptions)
         if subscriptions:
-            weight = weight_of(event)
+            weight = weight_of(event) if _may_keep_error(type(event)) else 0
             for subscription in subscriptions:
                 subscription.put(event, weight)
 
@@ -94,11 +95,11 @@ class Bus:
         return all(delivered)
 
 
-class Subscription:
+class Subscription(SingleJob):
     """One subscriber: a queue of its events, and the job that delivers them.
 
-    One run of the job delivers at a time (``SingleJob``). A deque's own operations are one step of C each, so no lock
-    is needed, which counts: this runs for every event and subscriber.
+    One run of the job delivers at a time. A deque's own operations are one step of C each, so no lock is needed, which
+    counts: this runs for every event and subscriber.
     """
 
     urgent = False
@@ -110,6 +111,7 @@ class Subscription:
         callback: Callback,
         dropped: Callable[[Subscription, BaseException], None] | None,
     ) -> None:
+        super().__init__(lambda: pool.submit(self))
         self._root = root
         self._callback = callback
         self._dropped = dropped
@@ -123,7 +125,6 @@ class Subscription:
         """Events that wait, each with its weight."""
         self._load: deque[None] = deque()
         """One item for each unit of weight that waits: a number that is changed in one step of C, as the rest here."""
-        self._job = SingleJob(lambda: pool.submit(self))
 
     def put(self, event: Event, weight: int) -> None:
         """Queue an event that weighs so much; the oldest goes when there are too many."""
@@ -135,7 +136,8 @@ class Subscription:
                 self._drop_oldest()
             self._load.extend(repeat(None, weight))
         queue.append((event, weight))
-        self._job.rouse()
+        if self._noted != self._period:  # else ``rouse`` has nothing to do: most events find it called
+            self.rouse()
 
     def _drop_oldest(self) -> None:
         try:
@@ -161,21 +163,21 @@ class Subscription:
         mark = Reply()
         self._marks.add(mark)
         self._queue.append((mark, 0))
-        self._job.rouse()
+        self.rouse()
         self._hurry.complete()
         return None if self._over else mark
 
     def run(self) -> bool:
         """Deliver until there is nothing left; True never: it looks again by itself."""
-        if not self._job.enter():
+        if not self.enter():
             return False
         hurry = self._hurry = Reply()  # first: a mark is either seen here, or finds this to complete
         if not self._marks:
             hurry.wait(GATHER_S)
         while True:
             self._deliver_all()
-            self._job.leave()
-            if not self._queue or not self._job.enter():
+            self.leave()
+            if not self._queue or not self.enter():
                 return False
 
     def _deliver_all(self) -> None:
@@ -185,8 +187,9 @@ class Subscription:
                 event, weight = queue.popleft()
             except IndexError:  # somebody dropped the last one
                 break
-            self._lighten(weight)
-            if isinstance(event, Reply):
+            if weight:
+                self._lighten(weight)
+            if type(event) is Reply:
                 self._reach(event)
             elif not self._over:
                 self._deliver(event)
@@ -218,5 +221,15 @@ def weight_of(event: Event) -> int:
     return min(1 + texts // _UNIT, BACKLOG_WEIGHT)
 
 
+def _may_keep_error(kind: type[Event]) -> bool:
+    """Whether records of a kind have an ``error`` at all: most have none, and are not looked at."""
+    may = _KEEP_ERROR.get(kind)
+    if may is None:
+        may = _KEEP_ERROR[kind] = hasattr(kind, "error") or any(each.name == "error" for each in fields(kind))
+    return may
+
+
+_KEEP_ERROR: dict[type[Event], bool] = {}
+"""One entry for each kind that was published."""
 _ARGS = vars(BaseException)["args"]
 _TEXTS = {str, bytes, bytearray}
