@@ -12,8 +12,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
 ItemT = TypeVar("ItemT")
@@ -22,9 +21,8 @@ Rank: TypeAlias = tuple[int, float, int, int]
 """Priority, deadline, the age of the task, the age of the subtask: smaller is sooner."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneKey:
-    """What the subtasks of a lane have in common."""
+class LaneKey(NamedTuple):
+    """What the subtasks of a lane have in common. A tuple: it is made and looked up for every subtask."""
 
     worker: str | None
     """The id of the one who does it, or"""
