@@ -189,7 +189,7 @@ class Subscription(SingleJob):
                 break
             if weight:
                 self._lighten(weight)
-            if type(event) is Reply:
+            if isinstance(event, Reply):
                 self._reach(event)
             elif not self._over:
                 self._deliver(event)
