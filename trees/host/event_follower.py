@@ -172,7 +172,7 @@ class JournalFollower:
         ended = self._done.succeeded  # before the journals are read: then all of them are there
         missed, until = self._missed, self._until
         if down or missed != self._caught_up:
-            self._caught_up, until = missed, math.inf
+            self._caught_up, until = missed, math.inf if down else max(until, self._latest())
         unkept = [self._unkept.popleft() for _ in range(len(self._unkept))]
         for event in heapq.merge(self._kept(until), unkept, key=lambda each: each.at):
             yield event
@@ -203,6 +203,24 @@ class JournalFollower:
                 _release(heap, f"{journal.id}/{record.subtask}#")
             yield record
             self._push(heap, journal, rest)
+
+    def _latest(self) -> float:
+        """The latest moment that is in the journals by now, where the task goes on.
+
+        They are read one after the other while it does. Up to this moment each of them is complete by now; what is
+        later is heard of. Without that bound, one that is read later would be ahead of the others.
+        """
+        if self._done.done:
+            return math.inf
+        latest, known, left = -math.inf, {self._id}, [self._id]
+        while left:
+            for record in self._read(left.pop()):
+                latest = max(latest, record.at)
+                part = record.part if self._deep and isinstance(record, SubtaskStarted) else ""
+                if part and part not in known:
+                    known.add(part)
+                    left.append(part)
+        return latest
 
     def _push(self, heap: list[_Head], journal: _Journal, rest: Iterator[TaskEvent]) -> None:
         record = next(rest, None)

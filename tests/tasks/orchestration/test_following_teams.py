@@ -288,3 +288,44 @@ def test_nothing_is_new_of_a_task_whose_end_an_earlier_process_has_recorded(*, i
         assert not reader.is_alive()
         assert seen == []
         assert isinstance(list(handle.events(deep=deep))[-1], TaskFinished)
+
+
+class BusyStore(NotingStore):
+    """A store in which things go on while the reader of the task's journal is on its way to the next one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: list[Any] = []
+        """Done after the next look at that journal that comes from the test's own thread."""
+
+    def read(self, stream: str, start: int = 0) -> Any:
+        found = super().read(stream, start)
+        if stream == "t" and threading.current_thread() is threading.main_thread() and self.meanwhile:
+            self.meanwhile.pop()()
+        return found
+
+
+def test_journals_that_grow_while_they_are_read_one_after_the_other_are_told_in_order() -> None:
+    store, first, second, begun = BusyStore(), threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    def waits_for(gate: threading.Event) -> Any:
+        return lambda task, context: (begun.release(), gate.wait(LONG_S))
+
+    def go_on() -> None:
+        first.set()
+        store.changes_when(task_events.SubtaskSucceeded, "t", "quick")
+        second.set()
+        store.changes_when(TaskFinished, "t@slow:1.1")
+
+    slow = team("slow", [Subtask("c", worker="w")], worker("w", waits_for(second)))
+    plan = [Subtask("quick", worker="quick"), Subtask("slow", worker="slow")]
+    with start(team("p", plan, worker("quick", waits_for(first)), slow), store=store) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        for _ in plan:
+            assert begun.acquire(timeout=LONG_S)
+        store.meanwhile.append(go_on)
+        seen = list(handle.events())
+
+    assert not store.meanwhile
+    require_in_order(seen, store)
+    assert [event.at for event in kept(seen)] == sorted(event.at for event in kept(seen))
