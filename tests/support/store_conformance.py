@@ -242,6 +242,29 @@ def its_records_are_there_when_it_is_opened_again(medium: Medium) -> None:
     assert again.finished(OWNER) == ["u"]
 
 
+def who_waits_for_some_streams_hears_when_these_are_kept(medium: Medium) -> None:
+    store = medium.open()
+    for name in ("a", "b", "a@s:1.1"):
+        store.create(name, OWNER, submitted(name))
+    store.append("a", succeeded("a", ["x" * 100] * 1_000))
+    heard: list[str] = []
+    for names in (("a",), ("b",), ("a@s:1.1",), ("a", "b"), ("nothing of this name",), ()):
+        reply = store.flush_streams(names)
+        if reply is not None:
+            reply.get(timeout=PATIENCE_S)
+        heard += [name for name in names if store.standing(name) is not None]
+    settled(store)
+
+    assert heard == ["a", "b", "a@s:1.1", "a", "b"]
+    assert store.flush_streams(("a", "b", "a@s:1.1")) is None
+    store.replace("@breaker:p/w", OWNER, counted(1))
+    reply = store.flush_streams(("@breaker:p/w",))
+    if reply is not None:
+        reply.get(timeout=PATIENCE_S)
+    store.close()
+    assert list(medium.open().read("a@s:1.1")) == [submitted("a@s:1.1")]
+
+
 def its_token_grows_each_time_that_it_is_opened(medium: Medium) -> None:
     tokens = []
     for _ in range(3):
@@ -322,6 +345,7 @@ DURABLE_CHECKS: Final[tuple[Callable[[Medium], None], ...]] = (
     a_command_of_another_process_is_heard_in_its_order_and_again_until_it_is_done,
     it_is_durable_by_its_type,
     its_records_are_there_when_it_is_opened_again,
+    who_waits_for_some_streams_hears_when_these_are_kept,
     its_token_grows_each_time_that_it_is_opened,
     its_clock_goes_on_and_says_about_the_time,
     it_hears_of_nothing_that_nobody_has_sent,
