@@ -153,15 +153,15 @@ def _gathered(begin: str, inner: Iterable[Any], parts: Callable[[Any], Iterable[
 
 
 _DEPTH: Final = 50
-"""Of what is taken apart: what lies deeper is made text by one call."""
+"""Depth to which a value is taken apart: what lies deeper is made text by one call."""
 
 
 _SCAN: Final[Callable[[str, int], tuple[Any, int]]] = vars(json.JSONDecoder())["scan_once"]
-"""What ``json.loads`` calls after it has looked for spaces around."""
+"""Function that ``json.loads`` calls after it has looked for spaces around."""
 
 
 def from_json(text: str) -> Any:
-    """What was written."""
+    """Return the value that was written."""
     value, end = None, -1
     try:
         value, end = _SCAN(text, 0)
@@ -178,7 +178,7 @@ def from_json(text: str) -> Any:
 
 
 def _plain(value: object) -> object:
-    """What JSON has no form for: models and records, as dicts."""
+    """Convert what JSON has no form for: models and records, as dicts."""
     if isinstance(value, BaseModel):
         return value.model_dump(exclude_unset=True)
     if is_dataclass(value) and not isinstance(value, type):
@@ -191,7 +191,7 @@ _ENCODE: Final = JSONEncoder(default=_plain, separators=(",", ":")).encode
 
 
 def _with_large_numbers(value: object) -> str:
-    """The same where an integer has more digits than Python makes text of: each is put in by hand."""
+    """Encode a value in which an integer has more digits than Python makes text of: each is put in by hand."""
     mark, numbers = uuid.uuid4().hex, list[int]()
 
     def marked(part: object) -> object:
@@ -241,10 +241,10 @@ class _Form:
         self.large: str = cls.large if issubclass(cls, Event) else ""
         hints = get_type_hints(cls)
         self.defaults = [(each.name, each.default) for each in fields(cls)]
-        """What is like its default is not written."""
+        """Defaults of the fields: a value like its default is not written."""
         self._readers = {each.name: _reader(hints[each.name]) for each in fields(cls)}
         self._makers = [(name, read) for name, read in self._readers.items() if not _only_checks(read)]
-        """Those that make something else of a value."""
+        """Readers that make something else of a value."""
         self._known: set[tuple[object, ...]] = set()
         """Names and types of all values, as they came before: where the type decides, they are right."""
 
@@ -300,7 +300,7 @@ def _reader(hint: Any) -> _FieldReader:  # noqa: PLR0911 - a table
 
 
 def _only_checks(read: _FieldReader) -> bool:
-    """Whether it gives back the value itself, or refuses it because of its type."""
+    """True where the reader gives back the value itself, or refuses it because of its type."""
     return read is _as_it_is or isinstance(read, functools.partial)
 
 

@@ -27,13 +27,13 @@ class LocalLease:
         self._until = -math.inf
         self._over = False
         self.token = 0
-        """What effects outside should carry: it grows with every change of hands."""
+        """Number that effects outside should carry: it grows with every change of hands."""
 
     def __repr__(self) -> str:
         return f"<LocalLease {self.token} {'over' if self._over else 'held'}>"
 
     def holds(self) -> bool:
-        """Whether something may be started now."""
+        """True while something may be started."""
         return self._now() < self._until or self._look_again()
 
     def _look_again(self) -> bool:
@@ -48,7 +48,7 @@ class LocalLease:
         return False
 
     def extend(self, token: int, until: float) -> bool:
-        """It was taken, or renewed; False where it was found to be over before."""
+        """Note that the lease was taken, or renewed; False where it was found to be over before."""
         with self._lock:
             if not self._over:
                 self.token, self._until = token, max(until, self._until)

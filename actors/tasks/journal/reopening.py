@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def reopen(state: TaskState, event: task_events.TaskReopened) -> None:
-    """It is wanted once more, by another attempt than before."""
+    """Reopen a part that is wanted once more, by another attempt than before."""
     state.task, state.deadline, state.parent = event.spec, event.deadline, event.parent
     state.chain, state.lineage, state.hops = event.chain, event.lineage, event.hops
     if state.final is None:
@@ -52,7 +52,7 @@ def reopen(state: TaskState, event: task_events.TaskReopened) -> None:
 
 
 def revise(state: TaskState, rerun: dict[str, str]) -> None:
-    """These run again with their feedback, and then all that had used their results."""
+    """Run these again with their feedback, and then all that had used their results."""
     again = {node.id: node for node in with_dependants(state.nodes[id_] for id_ in rerun)}
     for node in again.values():
         if node.is_done:

@@ -1,4 +1,4 @@
-"""What becomes of a task: the report. Pure: made from a state.
+"""Report of a task that has ended. Pure: made from a state.
 
 ``results`` and ``output`` are JSON; ``report.result(id, as_=Model)`` gives a model back.
 """
@@ -50,13 +50,13 @@ class SubtaskReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of a task."""
+    """Report: how a task has ended."""
 
     task_id: str
     goal: str = field(repr=False)
     status: TaskStatus
     output: Any = field(repr=False)
-    """What the synthesizer made of the results; by default the results."""
+    """Output of the synthesizer; by default the results."""
     results: dict[str, Any] = field(repr=False)
     """By subtask."""
     failed: dict[str, str]
@@ -70,18 +70,18 @@ class Report:
     iterations: int
     """Reviews."""
     best_effort: bool
-    """It is not all that was wanted: a review did not pass, a reviewer or synthesizer failed."""
+    """True where it is not all that was wanted: a review did not pass, a reviewer or synthesizer failed."""
     usage: Usage
     timings: dict[str, Any]
     """Seconds: planned, queued, running (sums over the subtasks), total; and under ``subtasks`` each by itself."""
     graph: tuple[SubtaskReport, ...] = field(repr=False)
     """Every subtask as it ended."""
     notes: tuple[str, ...] = ()
-    """What went wrong beside the subtasks, and what was odd about the plan."""
+    """Notes on what went wrong beside the subtasks, and on what was odd about the plan."""
     path: str = ""
-    """Of the supervisor that had it."""
+    """Path of the supervisor that had it."""
     error: TaskError | None = field(default=None, compare=False)
-    """What ``handle.result()`` raises; None where it has succeeded."""
+    """Error that ``handle.result()`` raises; None where it has succeeded."""
 
     @overload
     def result(self, id: str, *, as_: type[T]) -> T: ...
@@ -131,7 +131,7 @@ def report_of(state: TaskState, journal: Callable[[], Sequence[Any]]) -> Report:
 
 
 def _over_budget(state: TaskState) -> tuple[str, ...]:
-    """What used up too much when nothing was left to be saved: the last subtask, a reviewer, a synthesizer."""
+    """Say what used up too much when nothing was left to be saved: the last subtask, a reviewer, a synthesizer."""
     budget, ending = state.task.budget, state.ending
     over = budget.exceeded_by(total_usage(state)) if budget is not None else ""
     told = ending is not None and ending.kind == "budget"
@@ -139,7 +139,7 @@ def _over_budget(state: TaskState) -> tuple[str, ...]:
 
 
 def total_usage(state: TaskState) -> Usage:
-    """What a task has used up so far."""
+    """Return what a task has used up so far."""
     return state.usage + usage_of(0, 0.0, state.running_s)
 
 
@@ -181,7 +181,7 @@ def _timings(state: TaskState) -> dict[str, Any]:
 
 
 def error_of(state: TaskState) -> TaskError | None:
-    """What is raised to whoever waits."""
+    """Return the error that waiters get."""
     ending = state.ending
     if state.final is TaskStatus.SUCCEEDED or ending is None:
         return None

@@ -26,7 +26,7 @@ __all__ = ["DurableStore", "RemoteCommand", "Store", "StoreListener", "StreamSta
 
 
 class StreamState(NamedTuple):
-    """What a store knows of a stream without reading it."""
+    """State of a stream that a store knows without reading it."""
 
     owner: str
     """Empty where it is damaged."""
@@ -34,7 +34,7 @@ class StreamState(NamedTuple):
 
 
 class Store(Protocol):
-    """What an orchestrator needs of a store.
+    """Interface that an orchestrator needs of a store.
 
     Every method may be called from any thread, an event loop's too: none waits for a disk or a network, but ``read`` of
     a stream that is finished, which may take one short query.
@@ -81,7 +81,7 @@ class Store(Protocol):
 
     @abstractmethod
     def finished(self, owner: str) -> list[str]:
-        """Those that are, as far as they are still there; the first that finished first."""
+        """Return finished streams that are still there; the first that finished first."""
 
     @abstractmethod
     def standing(self, stream: str) -> StreamState | None:

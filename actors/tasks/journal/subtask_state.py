@@ -42,7 +42,7 @@ LOST: Final = "nothing is known of its attempt"
 
 
 class EffectRecord:
-    """What one worker did, or began, for a subtask, and what would have to be undone."""
+    """Record of what one worker did, or began, for a subtask, and of what would have to be undone."""
 
     __slots__ = (
         "attempt",
@@ -69,18 +69,18 @@ class EffectRecord:
         self.open = False
         """An attempt was started, and nothing is known of its end."""
         self.broken = False
-        """It had begun and was broken off: that stays so where it is started once more and does not begin."""
+        """True where it had begun and was broken off; stays so where it is started once more and does not begin."""
         self.unknown = False
         """An attempt ended so that it may have had its effect."""
         self.done = False
         self.result: Any = None
         self.undone = False
         self.stands = False
-        """Its undo was given up: nobody calls it again, and what it did is so, or may be."""
+        """True where its undo was given up: it is not called again, and its effect stands, or may."""
         self.undoable = False
-        """Its worker said how it is undone."""
+        """True where its worker declares an undo."""
         self.part = ""
-        """Of a team: the id of its part, where the journal says it."""
+        """Id of its part, of a team, where the journal says it."""
 
     def interrupted(self, why: str = "") -> None:
         """An attempt was ended for reasons of others, or lost: where it had begun, nobody knows what it had done."""
@@ -115,7 +115,7 @@ class Escalation:
         """When it is too late for an answer, in seconds since 1970; None: never."""
         self.standing = event.standing
         self.undoing = event.undoing
-        """It is about an undo that failed."""
+        """True where it is about an undo that failed."""
         self.answers = ("approve", "edit", "respond", "reject")
 
     def __repr__(self) -> str:
@@ -202,7 +202,7 @@ class SubtaskState:
         self.lineage: tuple[str, ...] = ()
         self.escalation: Escalation | None = None
         self.answered: task_events.EscalationAnswered | task_events.EscalationExpired | None = None
-        """What became of the last question, as long as nothing has followed from it."""
+        """Answer to the last question, or its expiry, as long as nothing has followed from it."""
         self.undo_attempt = 0
         self.undo_error = ""
         """Why the undo that a person is asked about has failed."""
@@ -222,7 +222,7 @@ class SubtaskState:
 
     @property
     def total_usage(self) -> Usage:
-        """What all of its attempts together have used up. A team tells itself how long its members ran."""
+        """Usage of all its attempts together. A team tells itself how long its members ran."""
         return self.usage if self.usage.seconds else self.usage + usage_of(0, 0.0, self.running_s)
 
     def begins(self, event: task_events.SubtaskStarted, seq: int) -> None:
@@ -243,7 +243,7 @@ class SubtaskState:
         act.part = event.part
 
     def runs_again(self, feedback: str, missing: int) -> None:
-        """It was sent back, or needs what was: whatever it did before, this is a new act."""
+        """Begin a new act: it was sent back, or needs what was, whatever it did before."""
         self.status, self.standing, self.due = SubtaskStatus.PENDING, FRESH, None
         self.act += 1
         self.made = 0
@@ -251,12 +251,12 @@ class SubtaskState:
 
     @property
     def was_undone(self) -> bool:
-        """What it did under its present key is not so any more: all of it."""
+        """True where all that it did under its present key is undone."""
         acts = [act for act in self.acts or () if act.number == self.act]
         return any(act.undone for act in acts) and not any(act.stands for act in acts)
 
     def begins_anew(self) -> None:
-        """It had ended, and is tried again: the same act, unless that was undone."""
+        """Begin anew after an end: the same act, unless that was undone."""
         self.act += self.was_undone
         self.status, self.standing, self.due, self.answered = SubtaskStatus.PENDING, FRESH, None, None
         self.error = self.kind = self.undo_error = ""
@@ -271,7 +271,7 @@ class SubtaskState:
         node.ask = ask
 
     def asked_before(self, ask: str, spec: Subtask, nodes: dict[str, SubtaskState]) -> SubtaskState | None:
-        """What an earlier run of the same act had asked for in the same words, and this one not yet.
+        """Find what an earlier run of the same act had asked for in the same words, and this one not yet.
 
         That run was lost with its process, or its attempt failed: asking again is the same act, with the same key.
         """
@@ -297,7 +297,7 @@ class SubtaskState:
 
 
 def act_of(node: SubtaskState, worker: str, number: int) -> EffectRecord | None:
-    """What a worker did for a subtask; None: nothing is known of it."""
+    """Return the record of what a worker did for a subtask; None: nothing is known of it."""
     for act in node.acts or ():
         if act.worker == worker and act.number == number:
             return act
@@ -305,7 +305,7 @@ def act_of(node: SubtaskState, worker: str, number: int) -> EffectRecord | None:
 
 
 def stand_still(nodes: Iterable[SubtaskState], waiting_parts: Collection[str] = ()) -> bool:
-    """Whether none goes on by itself: each is done, or waits for a person, a dependency or what it has asked for.
+    """True where none goes on by itself: each is done, or waits for a person, a dependency or what it has asked for.
 
     ``waiting_parts`` are the ids of subtasks whose team waits for a person.
     """
@@ -355,7 +355,7 @@ def asker_of(ask: str) -> str:
 
 
 def with_dependants(nodes: Iterable[SubtaskState]) -> list[SubtaskState]:
-    """These and everything that depends on them, directly or not, each once."""
+    """Return these and everything that depends on them, directly or not, each once."""
     found: dict[str, SubtaskState] = {}
     left = list(nodes)
     while left:

@@ -89,7 +89,7 @@ class TaskState:
 
     @property
     def status(self) -> TaskStatus:
-        """Its public state."""
+        """Public status of the task."""
         if self.final is not None:
             return self.final
         if self.phase == "new":

@@ -1,4 +1,4 @@
-"""What a plan will probably use up, known before anything of it runs.
+"""Estimate of what a plan will use up, known before anything of it runs.
 
 Comes in: subtasks, and what workers declare as ``estimate=``: tokens, a ``Budget``, a ``Usage``, a dict of their
 fields, or a callable of the subtask that gives one of these. Goes out: budgets, and what is wrong with an estimate.
@@ -25,7 +25,7 @@ class EstimateError(ValueError):
 
 
 def estimate_of(subtask: Subtask, row: ExecutableInfo | None) -> Budget | None:
-    """What a subtask will probably use up: what it says, else what its worker says; None: nobody says anything.
+    """Return the estimate of a subtask: its own, else that of its worker; None: there is none.
 
     Raises ``EstimateError`` where the worker's estimate is none, or is a callable that raises.
     """

@@ -1,4 +1,4 @@
-"""Who is meant by a goal: its clauses matched with the catalogue, and made into a graph of subtasks.
+"""Workers that a goal means: its clauses matched with the catalogue, and made into a graph of subtasks.
 
 Comes in: the clauses of a goal, and a catalogue or a user's keywords. Goes out: matches, clause by clause, and the
 subtasks that they make. This module must never import threads, a clock or Pykka.
@@ -19,7 +19,7 @@ from actors.validation.field_types import is_id
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Somebody who is meant by words of a clause."""
+    """Worker that is meant by words of a clause."""
 
     worker: str
     capability: str | None
@@ -86,11 +86,11 @@ class CatalogueIndex:
                 self._by_stem.setdefault(one, set()).add(n)
 
     def match_clauses(self, parts: tuple[Clause, ...]) -> Found:
-        """Who is meant by each clause: by a whole name, else by a part of one, else one by its description."""
+        """Return the workers of each clause: by a whole name, else by a part of one, else one by its description."""
         return [self._match_clause(part, _DESCRIBED) for part in parts]
 
     def match_names(self, goal: str) -> list[Match]:
-        """Those whose id, or a capability of theirs, stands in a clause of the goal with all its words; each once."""
+        """Return the workers whose id or capability stands in a clause of the goal with all its words; each once."""
         found: dict[str, Match] = {}
         for part in clauses(goal):
             for match in self._match_clause(part, _FULL):
@@ -147,7 +147,7 @@ class _Draft:
 
 
 def graph(goal: str, parts: tuple[Clause, ...], found: Found) -> list[Subtask]:
-    """What was found, clause by clause, as subtasks. Nothing of the goal is lost.
+    """Make subtasks of what was found, clause by clause. Nothing of the goal is lost.
 
     A clause after a sequence word depends on all of the stage before it; one that points back, on all before it.
     Whoever is meant twice in a stage has one subtask with both clauses, unless the second one points back.

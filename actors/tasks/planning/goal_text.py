@@ -50,7 +50,7 @@ class Token:
     text: str
     stem: str
     start: int
-    """Its place in the text."""
+    """Place in the text."""
     meaningful: bool
 
     @property
@@ -69,7 +69,7 @@ class Clause:
     after: bool
     """A sequence word stands before it: what comes before has to be done first."""
     back: bool
-    """It speaks of what comes before it."""
+    """True where it speaks of what comes before it."""
 
 
 # -- stems -------------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ _SUFFIXES: Final = (
 
 @lru_cache(maxsize=8192)
 def stem(word: str) -> str:
-    """What the forms of a word have in common: ``search`` for searches, searching, searched and searcher."""
+    """Return what the forms of a word have in common: ``search`` for searches, searching, searched and searcher."""
     word = word.casefold()
     for apostrophe in ("'", "\u2019"):
         word = word.partition(apostrophe)[0]
@@ -180,7 +180,7 @@ _GENERIC_STEMS: Final = frozenset(stem(word) for word in GENERIC_WORDS)
 
 
 def tokens(text: str) -> tuple[Token, ...]:
-    """Its words with their places; ``fetch_pages``, ``fetch-pages`` and ``fetchPages`` are two words each."""
+    """Return its words with their places; ``fetch_pages``, ``fetch-pages`` and ``fetchPages`` are two words each."""
     found = []
     for match in _TOKEN.finditer(text):
         start = match.start()
@@ -279,7 +279,7 @@ def refers_back(text: str) -> bool:
 
 
 def _refers_back(words: tuple[Token, ...], *, shouted: bool) -> bool:
-    """Whether it speaks of something before it: ``review it``, ``combine the findings``, ``summarise all answers``."""
+    """True where it points back: ``review it``, ``combine the findings``, ``summarise all answers``."""
     before, gathering = "", False
     for word in words:
         text = word.text.casefold()

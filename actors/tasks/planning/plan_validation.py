@@ -1,4 +1,4 @@
-"""Whether a plan fits the tree: everything that is wrong with it, before anything of it runs.
+"""Validation of a plan against the tree: everything that is wrong with it, before anything of it runs.
 
 Comes in: a plan, the rows of the registry, what the task may use up, and who waits for it. Goes out: problems, which
 refuse the plan, and warnings, which do not. It takes time in proportion to the plan, because it may run on an event
@@ -28,7 +28,7 @@ _MOST_QUICK: Final = 500
 """Subtasks and dependencies: a few milliseconds."""
 _MOST_PROBLEMS: Final = 50
 _MOST_CHARS: Final = 500
-"""Of what is said of one problem; a planner that is told of it is told enough."""
+"""Limit of the text on one problem; a planner that is told of it is told enough."""
 _MOST_CYCLES: Final = 10
 _MOST_COMPARED: Final = 2_000
 """Words that are compared with one misspelt; beyond that nothing is suggested, because it takes too long."""
@@ -46,14 +46,14 @@ class Candidates:
                 self.able.setdefault(capability, []).append(row)
 
     def candidates(self, subtask: Subtask) -> list[ExecutableInfo]:
-        """Who may do it; nobody where it names what is not there."""
+        """Return the workers that may do it; none where it names what is not there."""
         if subtask.worker is not None:
             row = self.by_id.get(subtask.worker)
             return [] if row is None else [row]
         return self.able.get(subtask.capability, []) if subtask.capability is not None else []
 
     def estimate_source(self, subtask: Subtask) -> ExecutableInfo | None:
-        """Whose estimate counts: of several the first that has one and is available, else the first that has one."""
+        """Return whose estimate counts: the first that has one and is available, else the first that has one."""
         first = None
         for row in self.candidates(subtask):
             if row.estimate is not None:
@@ -63,7 +63,7 @@ class Candidates:
         return first
 
     def resolved(self, subtask: Subtask) -> Subtask:
-        """The same subtask with its worker, or else its capability, where only its id says who does it."""
+        """Return the subtask with its worker or capability filled in, where only its id says who does it."""
         if subtask.worker is not None or subtask.capability is not None:
             return subtask
         if subtask.id in self.by_id:
@@ -74,7 +74,7 @@ class Candidates:
 
 
 def resolved(subtask: Subtask, rows: Catalogue | Candidates) -> Subtask:
-    """The same subtask with its worker, or else its capability, where only its id says who does it; else as it is."""
+    """Return the subtask with its worker or capability filled in, where only its id says who does it; else as it is."""
     return (rows if isinstance(rows, Candidates) else Candidates(rows)).resolved(subtask)
 
 
@@ -135,7 +135,7 @@ def check_plan(
 
 
 def is_quick(plan: Plan, rows: Catalogue) -> bool:
-    """Whether checking a plan runs no code of the user's and is soon done, so that an event loop may do it."""
+    """True where checking a plan runs no code of the user's and is soon done, so that an event loop may do it."""
     size = len(plan.subtasks) + sum(len(subtask.depends_on) for subtask in plan.subtasks)
     if size > _MOST_QUICK or any(callable(row.estimate) for row in rows):
         return False
@@ -190,7 +190,7 @@ class _PlanCheck:
                 self._add(f"{self._task}/{name}.id", what, "Give each an id of its own.")
 
     def who(self, subtask: Subtask) -> None:
-        """There is somebody who can do it."""
+        """Check that there is a worker that can do it."""
         worker, capability = subtask.worker, subtask.capability
         row = self._index.by_id.get(worker) if worker is not None else None
         if worker is None and capability is None:
@@ -211,7 +211,7 @@ class _PlanCheck:
         return near or f"Known: {_some(self._index.by_id)}."
 
     def recursion(self, subtask: Subtask) -> None:
-        """Nobody who waits for this task is to do a part of it."""
+        """Check that no worker that waits for this task is to do a part of it."""
         if not self._waiting:
             return
         candidates = self._index.candidates(subtask)
@@ -224,7 +224,7 @@ class _PlanCheck:
         self._problem(subtask, part, f"{' > '.join(chain)}: {path!r} would wait for itself", hint)
 
     def dependencies(self, subtask: Subtask) -> None:
-        """What it needs is in the plan, and is not itself."""
+        """Check that what it needs is in the plan, and is not itself."""
         for name in dict.fromkeys(subtask.depends_on):
             if name == subtask.id:
                 self._problem(subtask, "depends_on", "depends on itself", "Leave its own id out.")
@@ -242,7 +242,7 @@ class _PlanCheck:
                 self._problem(subtask, part, f"{value_phrase(value)} is no number of seconds", hint)
 
     def undo(self, subtask: Subtask) -> None:
-        """Who undoes it is there."""
+        """Check that what undoes it is there."""
         name = subtask.undo
         if name is None or name in self._index.by_id:
             return
@@ -288,7 +288,7 @@ class _PlanCheck:
         return True
 
     def cost(self, budget: Budget | None) -> None:
-        """What is estimated is not more than there is, for each subtask and for all together."""
+        """Check that the estimates are not more than there is, for each subtask and for all together."""
         total = EstimateTotal()
         for subtask in self._subtasks:
             try:
@@ -317,7 +317,7 @@ def _some(names: Collection[str]) -> str:
 
 
 def _import_problem(target: str) -> tuple[str, str] | None:
-    """What is wrong with ``module:attr``, and a hint; None: it can be called."""
+    """Return what is wrong with ``module:attr``, and a hint; None: it can be called."""
     try:
         found = pkgutil.resolve_name(target)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything when it is imported

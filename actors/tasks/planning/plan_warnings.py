@@ -1,4 +1,4 @@
-"""What is doubtful in a plan though nothing of it is wrong: too few subtasks, or a line where there is no need of one.
+"""Warnings about a plan that is not wrong: too few subtasks, or a line where there is no need of one.
 
 Comes in: the subtasks of a plan, the registry, and the goal. Goes out: sentences. This module must never import
 threads, a clock or Pykka.
@@ -16,7 +16,7 @@ from actors.tasks.planning.goal_matching import CatalogueIndex
 from actors.tasks.planning.goal_text import clauses, has_order, positions, refers_back, stems, tokens
 
 _LINE: Final = 3
-"""So many in a row are a line."""
+"""Length from which subtasks in a row count as a line."""
 _MOST_LOOKED_AT: Final = 200
 """Links of a line: a longer one shows in its first part."""
 _MOST_NAMED: Final = 8

@@ -24,7 +24,7 @@ from actors.validation.validation_messages import type_phrase, value_phrase
 
 
 class InvalidPlanError(ConfigError, ValueError):
-    """What came back is no plan; ``problems`` and the text say why, in words that a model can be told."""
+    """The answer of a model is no plan; ``problems`` and the text say why, in words that a model can be told."""
 
     def __str__(self) -> str:
         return "this is no plan:" + "".join(f"\n  {problem}" for problem in self.problems)
@@ -156,7 +156,7 @@ def _parts(goal: str, chosen: list[tuple[ExecutableInfo, list[str]]], catalogue:
 
 
 class StaticPlan:
-    """The same graph for every task; subtasks without an instruction get the goal as theirs."""
+    """Planner with one graph for every task; subtasks without an instruction get the goal as theirs."""
 
     def __init__(self, subtasks: Iterable[Subtask]) -> None:
         self.fixed = Plan(list(subtasks))
@@ -196,7 +196,7 @@ class ModelPlanner:
         return f"ModelPlanner({_name(self.call)})"
 
     async def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:
-        """What the model answered, as a plan; raises ``InvalidPlanError`` where it is none."""
+        """Return the model's answer, as a plan; raises ``InvalidPlanError`` where it is none."""
         answer = self.ask(task, catalogue, feedback)
         return self.read(await answer if inspect.isawaitable(answer) else answer)
 
@@ -214,7 +214,7 @@ class ModelPlanner:
 
     @staticmethod
     def prompt(task: Task, catalogue: Catalogue, feedback: str = "") -> str:
-        """What the model is told."""
+        """Return the text that the model is given."""
         parts = [
             "Plan how this goal is reached by the workers of the catalogue.",
             f"Goal:\n{task.goal}",
@@ -256,7 +256,7 @@ _HINT: Final = 'Answer with {"subtasks": [{"id": ..., "instruction": ..., "worke
 
 
 def as_plan(value: object) -> Plan:
-    """What a planner returned, as a plan: a ``Plan``, a list of subtasks, a dict, or the JSON of one.
+    """Return what a planner returned, as a plan: a ``Plan``, a list of subtasks, a dict, or the JSON of one.
 
     What is no ``Subtask`` is data, and names no code that would be imported (``undo="module:attr"``).
 
@@ -322,7 +322,7 @@ def _of_data(entry: Mapping[Any, Any]) -> Subtask:
 
 
 def _names_code(subtask: Subtask) -> tuple[Problem, ...]:
-    """What a text says must not choose what is imported and called."""
+    """Refuse an import string in a text: it must not choose what is imported and called."""
     if subtask.undo is None or ":" not in subtask.undo:
         return ()
     hint = "Name a worker, or leave it out; code is named by a Subtask that the planner's own code makes."

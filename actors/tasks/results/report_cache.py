@@ -26,11 +26,11 @@ class ReportCache:
         self._reports: dict[str, Report] = {}
         """The oldest first."""
         self._weights: dict[str, int] = {}
-        """What the results in each are worth, in tokens; 0 for one that is not held. Only ``add`` changes it."""
+        """Tokens of the results in each; 0 for one that is not held. Only ``add`` changes it."""
         self._forgotten: set[str] = set()
-        """Those of ``_weights`` that stand for a former task of that id."""
+        """Entries of ``_weights`` that stand for a former task of that id."""
         self.tokens = 0
-        """What those at hand are worth together."""
+        """Tokens of the reports that are held, together."""
 
     def __len__(self) -> int:
         return len(self._reports)
@@ -43,7 +43,7 @@ class ReportCache:
         return self._reports.get(task)
 
     def forget(self, task: str) -> None:
-        """There is no such report any more, or it may be another one."""
+        """Forget a report: there is none of this id any more, or it may be another one."""
         if task in self._weights:
             self._forgotten.add(task)
         self._reports.pop(task, None)

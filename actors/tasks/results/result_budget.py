@@ -1,4 +1,4 @@
-"""What is held of one task's words: how much, how important, and what is let go first.
+"""Budget of what is held in memory of one task: how much, how important, and what is let go first.
 
 Comes in: names with their tokens and importance. Goes out: names to let go once more than 80 % of the limit is held.
 The words themselves stay with the caller, and in the journal, from which they can be read again. This module must
@@ -75,7 +75,7 @@ class ResultBudget:
             self.tokens -= held.tokens
 
     def excess(self) -> bool:
-        """Whether more than 80 % of the limit is held."""
+        """Return True where more than 80 % of the limit is held."""
         return self.tokens * 5 > self.limit_tokens * 4
 
     def evict(self) -> list[str]:

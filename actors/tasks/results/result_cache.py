@@ -1,4 +1,4 @@
-"""What an orchestrator holds of its tasks' results, and what it reads again from the journal when it needs it.
+"""Results of tasks that an orchestrator holds, and those that it reads again from the journal when it needs it.
 
 The most that is held of one task is its ``context_tokens`` (see ``actors.tasks.results.result_budget``). A result that
 was let go is marked in its node and stays in the journal.
@@ -92,7 +92,7 @@ class ResultCache:
         return {id_: kept[id_] if isinstance(node.value, Evicted) else node.value for id_, node in nodes}
 
     def result_of(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
-        """The one result that an undo gets: that of its act, which need not be the last one of its subtask."""
+        """Return the result that an undo gets: that of its act, which need not be the last one of its subtask."""
         if not isinstance(act.result, Evicted):
             return act.result
         then = fold(state.id, self._to.store.read(state.id)).nodes[node.id]

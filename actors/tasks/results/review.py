@@ -1,4 +1,4 @@
-"""What follows from a verdict. Pure: no threads, no clock, no Pykka."""
+"""Consequences of a verdict. Pure: no threads, no clock, no Pykka."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from actors.tasks.model.policy import Check, Verdict
 
 
 def as_verdict(value: object) -> Verdict:
-    """What a reviewer returned: a ``Verdict``, a bool, or JSON of a verdict.
+    """Return a reviewer's verdict, of what it returned: a ``Verdict``, a bool, or JSON of a verdict.
 
     Raises:
         TypeError: it is something else.

@@ -44,7 +44,7 @@ class ModelSynthesizer:
         return f"ModelSynthesizer({getattr(self._call, '__qualname__', type(self._call).__qualname__)})"
 
     async def combine(self, task: Task, results: dict[str, Any]) -> Any:
-        """What the model made of the results."""
+        """Return what the model made of the results."""
         answer = self.ask(task, results)
         return self.read(await answer if inspect.isawaitable(answer) else answer)
 
@@ -59,7 +59,7 @@ class ModelSynthesizer:
 
     @staticmethod
     def prompt(task: Task, results: dict[str, Any]) -> str:
-        """What the model is told."""
+        """Return the text that the model is given."""
         parts = [
             f"Goal: {task.goal}",
             "Answer the goal from these results. Use all of them; add nothing that is not there.",

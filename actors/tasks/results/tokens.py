@@ -23,9 +23,9 @@ _SHARE = 16
 """After ``_WHOLE`` one sample speaks for as much as a sixteenth of all that stands before it."""
 
 _DEPTH = 4
-"""Of large values in large values: below that each entry counts as one token."""
+"""Depth of large values in large values: below that each entry counts as one token."""
 _PARTS = 64
-"""Of a large dict or list so many entries stand for all of them."""
+"""Sample size: so many entries of a large dict or list stand for all of them."""
 
 _DENSE = r"\u0370-\u03ff\u0530-\u05ff\u0700-\u1fff\u2e80-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 """Greek, Hebrew, Indic, Chinese, Japanese, Korean: about one token a character."""

@@ -19,7 +19,7 @@ from actors.tasks.model.policy import Breaker
 BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
 
 _SLICES = 10
-"""Of the window: so exactly is it known what ended within it. The failures themselves are known by their times."""
+"""Slices of the window: so exactly is it known what ended within it. Failures are known by their times."""
 _UNKNOWN_START = 0
 """The token of an attempt that was not admitted: its end changes nothing."""
 
@@ -35,7 +35,7 @@ class CircuitBreaker:
         self.failures: tuple[float, ...] = ()
         """When, the oldest first; never more than ``failure_threshold``. Those outside the window go at the next."""
         self.ended: list[list[float]] = []
-        """What ended within the window, in slices of it: since when, how many, how many of them failed."""
+        """Ends of attempts within the window, in slices of it: since when, how many, how many of them failed."""
         self.opened_at: float | None = None
         """When it opened for the last time; None while it is closed."""
         self._generation = _UNKNOWN_START + 1
@@ -44,7 +44,7 @@ class CircuitBreaker:
         """When it was closed for the last time: failures before that are forgotten."""
 
     def admits(self, now: float) -> bool:
-        """Whether an attempt may start at ``now``. Changes nothing."""
+        """Return True where an attempt may start at ``now``. Changes nothing."""
         if self.state == "closed":
             return True
         return not self._probing and now >= self._due()
@@ -99,7 +99,7 @@ class CircuitBreaker:
         return True
 
     def _has_counted(self, counted: float | None, now: float) -> bool:
-        """Whether a failure of the same subtask is among those that there are."""
+        """Return True where a failure of the same subtask is among those that there are."""
         return counted is not None and counted >= max(now - self.policy.window_s, self._closed_at)
 
     def _note(self, now: float, *, failed: bool) -> None:
@@ -113,7 +113,7 @@ class CircuitBreaker:
         ended[-1][2] += failed
 
     def _is_so_often(self) -> bool:
-        """Whether so many of those that ended within the window have failed."""
+        """Return True where so many of those that ended within the window have failed."""
         return sum(each[2] for each in self.ended) >= self.policy.failure_rate * sum(each[1] for each in self.ended)
 
     def neutral(self, token: int, now: float) -> bool:  # noqa: ARG002 - the three ends are told in the same way

@@ -1,4 +1,4 @@
-"""Who is next: the subtasks of all tasks that could run, in one queue by (priority, deadline, age of the task, age).
+"""Queue of the subtasks of all tasks that could run, in one order by (priority, deadline, age of the task, age).
 
 The age of its task comes before its own: with a backlog tasks finish one after the other, and not all at the end.
 They wait in *lanes*: all that the same workers can do (a worker's id, a capability, without those who refused it) are
@@ -22,14 +22,14 @@ Rank: TypeAlias = tuple[int, float, int, int]
 
 
 class LaneKey(NamedTuple):
-    """What the subtasks of a lane have in common. A tuple: it is made and looked up for every subtask."""
+    """Key of a lane: what its subtasks have in common. A tuple: it is made and looked up for every subtask."""
 
     worker: str | None
-    """The id of the one who does it, or"""
+    """Id of the worker; None: any that has the capability."""
     capability: str | None = None
-    """what they must be able to do (of both: who does it unless its breaker is open, and what others must be), and"""
+    """Capability that the worker needs; with ``worker``: that of others, where the breaker of that one is open."""
     without: tuple[str, ...] = ()
-    """who is not to be asked any more."""
+    """Ids of workers that are not to be asked any more."""
 
 
 class _Waiting(Generic[ItemT]):
@@ -109,7 +109,7 @@ class ReadyQueue(Generic[ItemT]):
         return ticket.rank[3] if isinstance(ticket, _Waiting) else None
 
     def withdraw(self, ticket: object) -> None:
-        """It does not wait any longer; fine if it was taken already."""
+        """Withdraw an item; fine if it was taken already."""
         if isinstance(ticket, _Waiting) and ticket.item is not None:
             ticket.item = None
             self.size -= 1

@@ -1,4 +1,4 @@
-"""Who is given the next subtask of a lane. Pure, but for looking at the registry.
+"""Selection of the worker for the next subtask of a lane. Pure, but for looking at the registry.
 
 The rules (CONTRACT.md 10, 11, 16): among those who can do it, run and whose breaker admits, the one with
 the fewest attempts; backups only where no primary admits; nobody who waits for this task himself. An open breaker puts
@@ -51,7 +51,7 @@ def chain_of(state: TaskState, node: SubtaskState) -> tuple[str, ...]:
 
 
 def choose_worker(staff: WorkerRegistry, key: LaneKey, now: float) -> RegistryEntry | Failure | None:
-    """Who takes the next one of a lane; None: those who could are busy or put it off, and the lane waits for them."""
+    """Return the worker for the next of a lane; None: those who could are busy or put it off, and the lane waits."""
     primaries = staff.primaries(key)
     found = _among(primaries, now)  # first, and alone: one who can do it has room most of the time
     if isinstance(found, RegistryEntry):
@@ -76,14 +76,14 @@ def choose_worker(staff: WorkerRegistry, key: LaneKey, now: float) -> RegistryEn
 
 
 def _in_turn(staff: WorkerRegistry, key: LaneKey) -> Iterator[list[RegistryEntry]]:
-    """Who is asked, group by group: the next one only where nobody of those before admits."""
+    """Yield the workers that are asked, group by group: the next one only where nobody of those before admits."""
     primaries = staff.primaries(key)
     yield primaries
     yield from _further(staff, key, primaries)
 
 
 def _further(staff: WorkerRegistry, key: LaneKey, primaries: list[RegistryEntry]) -> Iterator[list[RegistryEntry]]:
-    """Those after the first group."""
+    """Yield the groups after the first."""
     yield staff.backups(primaries, key.without)
     if key.worker is not None and key.capability is not None:
         without = tuple(sorted({*key.without, key.worker}))

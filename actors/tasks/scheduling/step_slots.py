@@ -37,7 +37,7 @@ class Slots:
         return False
 
     def leave(self, who: Any) -> None:
-        """Whoever has a slot, or waits for one, needs none any more. A second time it does nothing."""
+        """Give up a slot, or the wait for one. A second time it does nothing."""
         self._waiting.pop(who, None)
         if who not in self._busy:
             return

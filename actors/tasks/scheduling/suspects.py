@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Suspects:
-    """Those of one orchestrator."""
+    """Suspects of one orchestrator."""
 
     def __init__(self, max_losses: int) -> None:
         self._last_chance = max(1, max_losses - 1)
@@ -29,18 +29,18 @@ class Suspects:
         self._put_off: dict[object, Callable[[], None]] = {}
 
     def is_last_chance(self, losses: int) -> bool:
-        """Whether one that was lost so often fails with its next loss: so it runs alone."""
+        """Return True where one that was lost so often fails with its next loss: so it runs alone."""
         return losses >= self._last_chance
 
     def waits_for(self, losses: int, task: str) -> str | None:
-        """Whose records must be kept before one begins: those of its task; None: of all, also the end of the last one.
+        """Return whose records must be kept before one begins: its task's; None: of all, also the end of the last one.
 
         Should the process die of it, whoever had its chance before must not be taken for the culprit.
         """
         return None if self.is_last_chance(losses) else task
 
     def must_wait(self, losses: int, who: object, again: Callable[[], None]) -> bool:
-        """Whether one whose turn it is has to wait for another suspect; then ``again`` is called when it need not."""
+        """True where one has to wait for another suspect; then ``again`` is called when it need not."""
         if not self.is_last_chance(losses) or self._running is who or not self._one_runs():
             return False
         self._put_off[who] = again
@@ -59,7 +59,7 @@ class Suspects:
                 again()
 
     def has(self, who: object) -> bool:
-        """Whether it waits here."""
+        """Return True where it waits here."""
         return who in self._put_off
 
     def _one_runs(self) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 
 class Unsettled:
-    """Those of one orchestrator."""
+    """Tasks of one orchestrator that have such a result."""
 
     def __init__(self) -> None:
         self._results: dict[str, int] = {}
@@ -28,14 +28,14 @@ class Unsettled:
         self._results[task] = self._results.get(task, 0) + 1
 
     def must_wait(self, task: str, subtask: object, again: Callable[[], None]) -> bool:
-        """Whether a subtask that could start has to wait; then ``again`` is called when it need not."""
+        """True where a subtask that could start has to wait; then ``again`` is called when it need not."""
         if task not in self._results:
             return False
         self._put_off.setdefault(task, {})[subtask] = again
         return True
 
     def has(self, subtask: object) -> bool:
-        """Whether it waits here."""
+        """True where it waits here."""
         return any(subtask in waiting for waiting in self._put_off.values())
 
     def end(self, task: str) -> Iterable[Callable[[], None]]:

@@ -46,12 +46,12 @@ class RegistryEntry:
         self.breaker_at = 0.0
         """When something of it was recorded last, by an earlier incarnation of the orchestrator."""
         self.members: dict[str, State] = {}
-        """Of a pool each; else itself."""
+        """Members: each of a pool; else itself."""
         self.boxes: dict[str, Mailbox] = {}
         self.free: dict[Mailbox, None] = {}
         """Members that are up and have nothing."""
         self.attempts: dict[str, Attempt] = {}
-        """Those that it has now, by key."""
+        """Attempts that it has now, by key."""
         self.updates_seen: Counter[str] = Counter()
         """How often a member was heard of."""
         self.lanes: set[LaneKey] = set()
@@ -62,7 +62,7 @@ class RegistryEntry:
 
     @property
     def state(self) -> State:
-        """Of a pool the best of its members."""
+        """State of the worker; of a pool the best of its members."""
         states = set(self.members.values())
         return next((state for state in _BEST_FIRST if state in states), "stopped")
 
@@ -78,7 +78,7 @@ class RegistryEntry:
         return "running" not in states and "restarting" not in states
 
     def info(self, now: float) -> ExecutableInfo:
-        """Its row. A breaker whose cooldown is over waits for a probe, so nobody need pass it over any longer."""
+        """Return its row. A breaker whose cooldown is over waits for a probe: it need not be passed over."""
         executable = self.executable
         breaker = None if self.breaker is None else self.breaker.state
         if self.breaker is not None and breaker == "open" and self.breaker.admits(now):
@@ -119,15 +119,15 @@ class RegistryEntry:
             self.free.pop(box, None)
 
     def admits(self, now: float) -> bool:
-        """Whether its breaker lets it have work."""
+        """Return True where its breaker lets it have work."""
         return self.breaker is None or self.breaker.admits(now)
 
     def counts(self, failure: Failure) -> bool:
-        """Whether a failure says something of it, and not only of the request."""
+        """Return True where a failure says something of it, and not only of the request."""
         return failure.counts and not is_one_of(type(failure.error), self.executable.expected)
 
     def has_room(self) -> bool:
-        """Whether it could begin one more now."""
+        """Return True where it could begin one more now."""
         if self.is_team:
             return self.is_up and len(self.attempts) < self.size
         return bool(self.free)
@@ -172,7 +172,7 @@ class WorkerRegistry:
         """By capability."""
 
         self._gone: dict[str, RegistryEntry] = {}
-        """Those that are listed no longer: what they did may still have to be undone."""
+        """Workers that are listed no longer: what they did may still have to be undone."""
 
     def __iter__(self) -> Iterator[RegistryEntry]:
         return iter(self.entries.values())
@@ -224,7 +224,7 @@ class WorkerRegistry:
         return self._able.get(capability, [])
 
     def primaries(self, key: LaneKey) -> list[RegistryEntry]:
-        """Who is asked first: not those who are only somebody's backup, as long as there are others."""
+        """Return the workers that are asked first: no backups, as long as there are others."""
         if key.worker is not None:  # a capability is then that of others, should its breaker be open
             entry = self.entries.get(key.worker)
             return [] if entry is None or entry.id in key.without else [entry]
@@ -236,7 +236,7 @@ class WorkerRegistry:
         return [entry for entry in able if entry.id not in backups] or able
 
     def backups(self, primaries: Iterable[RegistryEntry], without: Iterable[str]) -> list[RegistryEntry]:
-        """Their backups, and the backups of those, each once."""
+        """Return the backups of these, and the backups of those, each once."""
         out, found = set(without), []
         left = list(primaries)
         seen = {entry.id for entry in left}
@@ -250,7 +250,7 @@ class WorkerRegistry:
         return found
 
     def successor(self, key: LaneKey, tried: tuple[str, ...], rejected: tuple[str, ...], now: float) -> str | None:
-        """Who takes over when ``tried`` have used up their tries: another one that can do it, else a backup.
+        """Return the worker that follows when ``tried`` have used up their tries: another that can, else a backup.
 
         One whose breaker is open only where there is no other: work waits for it.
         """
