@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trees.store.fenced_connection import FencedConnection
 
 GAP_S: Final = 0.01
-"""Between two steps, at least."""
+"""Between two pieces, at least."""
 QUIET_S: Final = 0.02
 """As long as small changes follow each other within this time, the next step waits for them, up to its limit."""
 
@@ -69,9 +69,10 @@ class LargeValue:
         self.change = change
         self._written = 0
         self.next_at = 0.0
-        """When the next step may be made: others have the database for half of the time at least."""
+        """When the next step may be made. After a piece was written others have the database for as long as that took,
+        also those of other processes; text is made without the database."""
         self._limit = 0.0
-        """When it is made in any case: others have the database for two thirds of the time at most."""
+        """When it is made in any case: small changes take two thirds of the time at most."""
 
     @property
     def is_made(self) -> bool:
@@ -87,7 +88,7 @@ class LargeValue:
         """
         began = monotonic()
         self.change.make_more()
-        self._made_step(began)
+        self._made_step(began, gap=0.0)
 
     def write(self, session: FencedConnection) -> bool:
         """Write the next piece; False where that was the last.
@@ -106,13 +107,13 @@ class LargeValue:
         session.write_piece(digest, self._written, value.pieces[self._written])
         value.pieces[self._written] = ""  # it is in the database
         self._written += 1
-        self._made_step(began)
+        self._made_step(began, gap=1.0)
         return self._written < len(value.pieces)
 
-    def _made_step(self, began: float) -> None:
+    def _made_step(self, began: float, gap: float) -> None:
         ended = monotonic()
         took = max(GAP_S, ended - began)
-        self.next_at, self._limit = ended + took, ended + 2 * took
+        self.next_at, self._limit = ended + gap * took, ended + 2 * took
 
     def give_way(self) -> None:
         """Something small was just written: more of the same task may follow at once, and need not wait for a step."""
