@@ -261,6 +261,8 @@ class Reply(pykka.Future[Any]):
     def _hold(self, gate: threading.Lock, timeout_s: float | None) -> bool:
         """Block this thread until the gate is opened; True if there is an outcome."""
         limit = -1 if timeout_s is None else min(timeout_s, _LONGEST_S)
+        if sys.is_finalizing():
+            limit = 0  # a finalizer, while the interpreter ends: no other thread runs any more
         mark = HERE.blocking
         try:
             if mark is None:

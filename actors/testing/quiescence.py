@@ -62,7 +62,7 @@ def _is_moving(child: Child) -> bool:
 def _round_trip(system: System, end: float) -> None:
     for path in list(system.supervisors):
         _ping(system, path, end)
-    for path, child in list(system.children.items()):
+    for path, child in system.children.copy().items():
         if not child.spec.is_supervisor:
             _wait(child.mailbox.when_quiet(), path, end)
     for service in system.services.values():

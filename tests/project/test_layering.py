@@ -225,6 +225,22 @@ def draws_from_the_global_random(file: Source) -> list[str]:
     return [f"{file.name}:{line}: uses {name}" for line, name in used if name != "random.Random"]
 
 
+def lists_the_items_of_a_dict(file: Source) -> list[str]:
+    """What others change meanwhile is walked through in a copy, which is made in one step of C.
+
+    ``list(d.items())`` makes a tuple for each item. There CPython 3.11 may collect garbage: a finalizer runs, and other
+    threads get their turn and change the dict.
+    """
+    return [
+        f"{file.name}:{node.lineno}: {ast.unparse(node)}; write d.copy().items()"
+        for node in file.nodes()
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("list", "tuple", "set")
+        and re.fullmatch(r"[\w.]+\.items\(\)", "".join(map(ast.unparse, node.args)))
+    ]
+
+
 def is_too_long(file: Source) -> list[str]:
     """A file stays under 400 lines and a function under 50, docstrings included, or the top of the file says why."""
     if re.search(rf"^{WAIVED} \S", _top_of(file), re.MULTILINE):
@@ -278,6 +294,7 @@ BREACHES: list[tuple[Rule, str, str]] = [
     (knows_a_room_above, "actors/new.py", "import math"),
     (draws_from_the_global_random, "actors/runtime/system.py", "import random\nrandom.random()"),
     (draws_from_the_global_random, "actors/runtime/system.py", "from random import uniform"),
+    (lists_the_items_of_a_dict, "actors/runtime/system.py", "for path, box in list(self.boxes.items()): pass"),
     (is_too_long, "actors/messaging/ref.py", "x = 1\n" * MAX_FILE_LINES),
     (is_too_long, "actors/messaging/ref.py", LONG_FUNCTION),
     (is_too_long, "actors/messaging/ref.py", f"import re\n{WAIVED} it is not at the top\n{LONG_FUNCTION}"),
@@ -293,6 +310,7 @@ LEGAL: list[tuple[Rule, str, str]] = [
     (knows_a_room_above, "actors/model/strategy.py", "from actors.model import spec\nfrom . import limit"),
     (knows_a_room_above, "trees/host/tree.py", "from actors import Worker\nfrom trees.views.capture import capture"),
     (draws_from_the_global_random, "actors/runtime/system.py", "import random\nrandom.Random(7).random()"),
+    (lists_the_items_of_a_dict, "actors/runtime/system.py", "for path, box in self.boxes.copy().items(): list(path)"),
     (is_too_long, "actors/messaging/ref.py", "x = 1\n" * (MAX_FILE_LINES - 1)),
     (is_too_long, "actors/messaging/ref.py", LONG_FUNCTION.replace("    pass\n", "", 1)),
     (is_too_long, "actors/messaging/ref.py", f'"""Doc."""\n\n{WAIVED} it must.\n\n{LONG_FUNCTION}'),
@@ -497,6 +515,10 @@ def _circles(known: dict[str, set[str]]) -> list[set[str]]:
 
 def test_randomness_comes_from_a_seeded_random_that_was_passed_in() -> None:
     _assert_kept(draws_from_the_global_random)
+
+
+def test_no_dict_is_walked_through_item_by_item_while_others_may_change_it() -> None:
+    _assert_kept(lists_the_items_of_a_dict)
 
 
 def test_files_and_functions_are_short_or_their_file_says_why_not() -> None:

@@ -151,7 +151,7 @@ class Delegation:
             if not self.idle(node) and not node.is_done:
                 self._refused(state, node)
         asks = self._to.ground.asks
-        for key, ask in list(asks.items()):
+        for key, ask in asks.copy().items():
             if ask.attempt.done and ask.attempt.desk is self._to.desk:
                 self.answer(key, None, _too_late_for(ask.attempt))
         for key in list(self._to.ground.answers):
@@ -190,7 +190,7 @@ class Delegation:
 
     def attempt_ended(self, attempt: Attempt) -> None:
         """Nobody waits for what it had asked for."""
-        for key, ask in list(self._to.ground.asks.items()) if attempt.waits else ():
+        for key, ask in self._to.ground.asks.copy().items() if attempt.waits else ():
             if ask.attempt is attempt:
                 self.answer(key, None, _too_late_for(attempt))
 
@@ -255,7 +255,7 @@ class Delegation:
         return [attempt for entry in able for attempt in entry.attempts.values()]
 
     def _waits_for(self, attempt: Attempt) -> list[tuple[TaskState, SubtaskState]] | None:
-        asks = [key for key, ask in list(self._to.ground.asks.items()) if ask.attempt is attempt]
+        asks = [key for key, ask in self._to.ground.asks.copy().items() if ask.attempt is attempt]
         if not asks:
             return None
         found = [self._nodes[key] for key in asks if key in self._nodes]

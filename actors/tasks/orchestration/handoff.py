@@ -162,7 +162,7 @@ class AttemptHandoff:
             self._resume_limits(node, attempt, entry)
             if not attempt.given:
                 to.act(to.suspects.waits_for(node.losses, attempt.task), self.give, attempt, entry, attempt.member)
-        attempt.waits = frozenset(key for key, ask in list(to.ground.asks.items()) if ask.attempt is attempt)
+        attempt.waits = frozenset(key for key, ask in to.ground.asks.copy().items() if ask.attempt is attempt)
         to.dispatcher.waiting += bool(attempt.waits)
         if attempt.done:
             to.desk.post(attempt)  # its outcome may have come while there was no mailbox for it

@@ -269,7 +269,7 @@ class TaskLifecycle:
     def drop_stale(self) -> None:
         """Of a new incarnation: let go of attempts that nobody took up again, and end those that nobody wants."""
         to = self._to
-        for key, attempt in list(to.ground.attempts.items()):
+        for key, attempt in to.ground.attempts.copy().items():
             is_held = (
                 to.dispatcher.running.get(key) is attempt
                 or to.compensation.holds(attempt)

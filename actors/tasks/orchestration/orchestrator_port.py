@@ -129,7 +129,7 @@ class OrchestratorPort:
         """The tree is down: nothing more follows, and who waits hears it."""
         down = self.system.down_error(self.path)
         self.resumed.fail(down)
-        for task, done in list(self.done.items()):
+        for task, done in self.done.copy().items():
             state = self.states.get(task)
             if state is None or state.final is None:
                 done.fail(down)

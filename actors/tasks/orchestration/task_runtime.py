@@ -164,7 +164,7 @@ class TaskRuntime:
 
     def busy(self) -> Iterator[tuple[str, Reply]]:
         """Attempts of planners, reviewers and undos: no child's mailbox knows of them."""
-        return ((key, attempt) for key, attempt in list(self.attempts.items()) if attempt.errand is not None)
+        return ((key, attempt) for key, attempt in self.attempts.copy().items() if attempt.errand is not None)
 
     def attempt_of(self, state: TaskState) -> Attempt | None:
         """What a team's part of a task stands for; None where that is not there, or another team has it by now."""

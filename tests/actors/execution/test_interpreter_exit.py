@@ -1,12 +1,15 @@
 """Nothing of a tree keeps the interpreter from ending, whatever still runs while it ends."""
 
 import threading
+from time import monotonic
 from unittest import mock
 
 import pytest
 
 from actors.concurrency import thread_state
-from tests.support.hardening import python
+from actors.messaging import reply
+from actors.messaging.reply import Reply
+from tests.support.hardening import LONG_S, python
 
 STUBBORN = """
 import asyncio
@@ -60,14 +63,47 @@ KEPT = Tells([tree.ref(f"{tree.spec.id}/{id}") for tree in trees for id in ("p",
 trees[0].stop()
 print("left")
 """
+STOPS = """
+import atexit
+from loguru import logger
+from tests.support.hardening import obey, tree_of, worker
+
+logger.remove()
+
+def late():
+    global kept, tree
+    kept = tree_of(worker("w", obey))
+    try:
+        tree = kept.__enter__()
+    except Exception:  # 3.12 gives no thread any more
+        return
+    assert tree.ref("t/w").ask("a") == "a"
+
+atexit.register(late)  # what the library registers now is not called any more: the with statement is left by the end
+print("left")
+"""
 
 
-@pytest.mark.parametrize("code", [STUBBORN, FINALIZERS], ids=["a coroutine that is destroyed", "finalizers that tell"])
+@pytest.mark.parametrize(
+    "code",
+    [STUBBORN, FINALIZERS, STOPS],
+    ids=["a coroutine that is destroyed", "finalizers that tell", "a finalizer that stops a tree"],
+)
 def test_what_runs_while_the_interpreter_ends_does_not_keep_it(code: str) -> None:
     done = python(code, timeout_s=60.0)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "left"
+
+
+@pytest.mark.parametrize("timeout_s", [None, LONG_S])
+def test_nobody_waits_while_the_interpreter_ends(timeout_s: float | None) -> None:
+    begun = monotonic()
+
+    with mock.patch.object(reply.sys, "is_finalizing", return_value=True):
+        assert not Reply().wait(timeout_s)
+
+    assert monotonic() - begun < LONG_S
 
 
 def test_no_thread_is_started_while_the_interpreter_ends() -> None:

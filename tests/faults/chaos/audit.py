@@ -47,7 +47,7 @@ def obeying(ground: Ground) -> list[str]:
     children = ground.tree._system.children
     return [
         path
-        for path, life in list(ground.obeying.items())
+        for path, life in ground.obeying.copy().items()
         if not life.is_over or (path in children and children[path].life is life)
     ]
 
@@ -89,7 +89,7 @@ def when_down(ground: Ground) -> list[str]:
     if not ledger.events_lost:
         problems += [
             f"{path}: incarnation {record.up} never exited"
-            for path, record in list(ledger.records.items())
+            for path, record in ledger.records.copy().items()
             if record.up is not None
         ]
         problems += _exits_of_all(ledger)
@@ -139,7 +139,7 @@ def lives(ground: Ground, infos: list[ChildInfo]) -> list[str]:
 def pools(ground: Ground) -> list[str]:
     """A pool whose members stay has all of them, and its address leads to those that are listed."""
     problems = []
-    for path, supervisor in list(ground.tree._system.supervisors.items()):
+    for path, supervisor in ground.tree._system.supervisors.copy().items():
         members = Counter(child.pool for child in supervisor.table if child.pool is not None)
         specs = {child.pool: child.spec for child in supervisor.table if child.pool is not None}
         for id_, count in members.items():
@@ -189,7 +189,7 @@ def events(ground: Ground, infos: list[ChildInfo]) -> list[str]:
     ledger = ground.ledger
     if ledger.events_lost:
         return []
-    up = {path: record.up for path, record in list(ledger.records.items()) if record.up is not None}
+    up = {path: record.up for path, record in ledger.records.copy().items() if record.up is not None}
     shown = {info.path: info.incarnation for info in infos if info.state == "running"}
     return [
         f"{path}: by its events incarnation {up.get(path)} is up, shown is {shown.get(path)}"
@@ -226,10 +226,10 @@ def _tells(ledger: Ledger, begun: Counter[int], dead: Counter[int], *, at_the_en
     # A kill may hit between the moment when a message is taken and the first line of its handler: such a one is lost
     # with its worker and not begun. There can be no more of them than killed exits that told of a loss.
     excused: Counter[str] = Counter()
-    for path, record in list(ledger.records.items()):
+    for path, record in ledger.records.copy().items():
         excused[base(path)] += record.killed_and_lost
     missing: dict[str, list[int]] = {}
-    for number, path in list(ledger.told.items()):
+    for number, path in ledger.told.copy().items():
         if number in begun or number in dead or number in ledger.unsure:
             continue
         if at_the_end or number not in ledger.telling:
@@ -244,7 +244,7 @@ def _tells(ledger: Ledger, begun: Counter[int], dead: Counter[int], *, at_the_en
 
 def _asks(ledger: Ledger, begun: Counter[int]) -> list[str]:
     problems = []
-    for number, reply in list(ledger.asking.items()):
+    for number, reply in ledger.asking.copy().items():
         path = ledger.asked[number]
         if reply is None:
             continue  # somebody waits for it in a thread or a task, and notices when it takes too long

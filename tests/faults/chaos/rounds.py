@@ -121,7 +121,7 @@ class Round:
     def _stuck(self, load: Load, patience_s: float = ANSWER_S) -> bool:
         """Whether some thread has been doing one thing for too long."""
         now = time.monotonic()
-        for name, (since, what) in list(load.doing.items()):
+        for name, (since, what) in load.doing.copy().items():
             if now - since > patience_s:
                 self.problems.append(f"{name} does not get on with {what} for {now - since:.0f} s")
         return bool(self.problems)
@@ -175,7 +175,7 @@ class Round:
         """The tree, what the threads of the load do, and where everybody stands."""
         lines = [self.ground.tree.dump(verbose=True, stacks=True)]
         now = time.monotonic()
-        lines += [f"{name}: {what} for {now - since:.1f} s" for name, (since, what) in list(load.doing.items())]
+        lines += [f"{name}: {what} for {now - since:.1f} s" for name, (since, what) in load.doing.copy().items()]
         with tempfile.TemporaryFile("w+") as file:
             faulthandler.dump_traceback(file=file, all_threads=True)
             file.seek(0)
