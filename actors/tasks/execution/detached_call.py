@@ -67,6 +67,10 @@ class DetachedCall:
         self._ground.errands.add(self)
         return self._attempt.desk.slots.enter(self, begin)
 
+    def leave_slot(self) -> None:
+        """Note that it cannot begin yet for another reason: others may have the slot that it has or waits for."""
+        self._attempt.desk.slots.leave(self)
+
     def start(self) -> bool:
         """Begin, once, where it has a slot; whether it has begun, now or before."""
         attempt = self._attempt

@@ -4,6 +4,8 @@ Planners, reviewers, synthesizers and undos are user code that may kill its proc
 
     wanted -> no other suspect runs -> it has a slot -> its start is recorded -> called -> its end is recorded
 
+* What waits for a slot is not yet the suspect that runs, and what waits for another suspect holds no slot. When it has
+  waited for the one, it looks for the other again.
 * *Wanted* to *recorded*: nothing is in the journal. A process that ends has not died of it; the next wants it again.
 * *Recorded*: a process that ends may have died of it. The next one finds the start without an end, and counts a loss.
   After ``max_losses`` of them, one after the other, it has failed.
@@ -75,12 +77,17 @@ class Turns:
         to.act(to.suspects.waits_for(state.step_losses, state.id), begin or self._call, attempt)
 
     def _must_wait(self, state: TaskState, attempt: Attempt, again: Callable[[], None]) -> bool:
+        """Wait for other suspects, or for a slot, and hold neither meanwhile."""
         to, errand = self._to, attempt.errand
         if to.suspects.must_wait(state.step_losses, attempt, again):
+            if errand is not None:
+                errand.leave_slot()
+            return True
+        due: Any = TimerFired(to.life, again, state.id)
+        if errand is not None and not errand.has_slot(lambda: to.desk.post(due)):
             return True
         to.suspects.passes(state.step_losses, attempt)
-        due: Any = TimerFired(to.life, again, state.id)
-        return errand is not None and not errand.has_slot(lambda: to.desk.post(due))
+        return False
 
     def _call(self, attempt: Attempt) -> None:
         """Its time counts from here."""

@@ -200,6 +200,39 @@ def test_an_undo_that_a_person_lets_run_again_has_all_its_chances() -> None:
     assert [record.attempt for record in records(store, "poison", task_events.Compensating)] == [1, 1, 1, 2]
 
 
+def test_one_on_its_last_chance_that_waits_for_a_slot_does_not_hold_up_the_others_that_are() -> None:
+    steps, subtask = {"slow": Waiting(), "suspect": Waiting(), "other": Waiting()}, Waiting()
+    steps["other"].gate.set()
+
+    def planner(task: Any, *_: Any) -> Plan:
+        steps[task.id](task.id)
+        return Plan([Subtask("x", worker="w" if task.id == "other" else "any")])
+
+    workers = [WorkerSpec(id="w", execute=lambda *_: subtask("")), WorkerSpec(id="any", execute=lambda *_: "done")]
+    tasks = Tasks(planner=planner, max_steps=1, max_losses=2, on_failure=[])
+    spec = SupervisorSpec(id="p", tasks=tasks, children=workers)
+    waiting, died = NotingStore(), NotingStore()
+    with start(spec, store=waiting) as tree:
+        tree.submit(Task("slow", id="slow"))
+        steps["slow"].gate.set()
+    steps["slow"].gate.clear()
+    with start(spec, store=died) as tree:
+        tree.submit(Task("other", id="other"))
+        assert subtask.begun.acquire(timeout=LONG_S)
+        tree.submit(Task("suspect", id="suspect"))
+        assert steps["suspect"].begun.acquire(timeout=LONG_S)
+        changes = list(died.changes)
+        subtask.gate.set()
+        steps["suspect"].gate.set()
+    store = NotingStore([waiting.changes[0], *changes])
+    with start(spec, store=store) as tree:
+        assert tree.task("other").result(LONG_S).status is TaskStatus.SUCCEEDED
+        assert not records(store, "suspect", task_events.StepStarted)[1:]
+        steps["slow"].gate.set()
+        for id_ in ("slow", "suspect"):
+            assert tree.task(id_).result(LONG_S).status is TaskStatus.SUCCEEDED
+
+
 # -- what is no loss -------------------------------------------------------------------------------------------
 
 
