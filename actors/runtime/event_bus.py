@@ -222,7 +222,7 @@ def weight_of(event: Event) -> int:
 
 
 def _may_keep_error(kind: type[Event]) -> bool:
-    """Whether records of a kind have an ``error`` at all: most have none, and are not looked at."""
+    """True where records of a kind have an ``error``: most have none, and are not looked at."""
     may = _KEEP_ERROR.get(kind)
     if may is None:
         may = _KEEP_ERROR[kind] = hasattr(kind, "error") or any(each.name == "error" for each in fields(kind))

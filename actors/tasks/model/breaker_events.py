@@ -10,7 +10,7 @@ from actors.model.events import LOGGED_TIME, UNLOGGED, Event
 
 @dataclass(frozen=True, slots=True)
 class BreakerChanged(Event):
-    """What the breaker of the worker at ``path`` has counted. Kept, so that a new orchestrator goes on from here."""
+    """Count of the breaker of the worker at ``path``. Kept, so that a new orchestrator goes on from here."""
 
     journalled: ClassVar[bool] = True
 
@@ -19,12 +19,12 @@ class BreakerChanged(Event):
     failures: tuple[float, ...] = field(metadata=UNLOGGED)  # when, within the window
     opened_at: float | None = field(metadata=LOGGED_TIME)
     ended: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
-    """What ended within the window, in slices of it: since when, how many, how many of them failed."""
+    """Ends of attempts within the window, in slices of it: since when, how many, how many of them failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerOpened(BreakerChanged):
-    """It failed too often: it gets no work until its cooldown is over."""
+    """A worker failed too often: it gets no work until its cooldown is over."""
 
     level: ClassVar[str] = "WARNING"
 
@@ -36,4 +36,4 @@ class BreakerHalfOpened(BreakerChanged):
 
 @dataclass(frozen=True, slots=True)
 class BreakerClosed(BreakerChanged):
-    """It works again."""
+    """The worker works again."""

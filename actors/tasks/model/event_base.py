@@ -1,4 +1,4 @@
-"""What every event of a task has; the kinds are in ``actors.tasks.model.task_events``."""
+"""Base of the events of tasks; the kinds are in ``actors.tasks.model.task_events``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TaskEvent(Event):
 
     @property
     def task_id(self) -> str:
-        """The same, by the name that a report has for it."""
+        """Alias by the name that a report has for it."""
         return self.task
 
 

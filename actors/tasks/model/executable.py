@@ -1,4 +1,4 @@
-"""What can be given work: what its declaration says of it, and what others may see of it.
+"""Executable: what the declaration says of a worker that can be given work, and what others may see of it.
 
 Comes in: what ``trees.declaration.build`` made of a declaration. Goes out: frozen records. This module must never
 import threads, a clock or Pykka.
@@ -19,13 +19,13 @@ BreakerWord: TypeAlias = Literal["closed", "open", "half_open"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executable:
-    """What a declaration says of a worker, or a team, that can be given work."""
+    """Declaration of a worker, or a team, that can be given work."""
 
     type: Type = "tool"
     description: str = ""
     capabilities: frozenset[str] = frozenset()
     output: Any = None
-    """What its result is checked against (anything pydantic has a schema for); None: nothing."""
+    """Type that its result is checked against (anything pydantic has a schema for); None: nothing."""
     input_schema: dict[str, Any] | None = None
     """JSON schema of what its code says that it takes; None: it says nothing."""
     output_schema: dict[str, Any] | None = None
@@ -68,7 +68,7 @@ class ExecutableInfo:
 
     @property
     def is_available(self) -> bool:
-        """Whether a planner should count on it: neither down for good nor behind an open breaker."""
+        """True where a planner should count on it: neither down for good nor behind an open breaker."""
         return self.state in {"running", "restarting"} and self.breaker != "open"
 
 

@@ -28,29 +28,29 @@ class FailureKind(StrEnum):
     """How an attempt ended that is not done."""
 
     FAILED = "failed"
-    """It said so, or an exception left a plain function: clean, nothing was done."""
+    """The worker said so, or an exception left a plain function: clean, nothing was done."""
     CRASHED = "crashed"
     """The worker died of it: whether it was done is unknown."""
     TIMEOUT = "timeout"
-    """It was ended: whether it was done is unknown."""
+    """The attempt was ended: whether it was done is unknown."""
     INVALID = "invalid"
-    """It returned what does not fit, or cannot be stored: it was done."""
+    """The result does not fit, or cannot be stored: it was done."""
     BREAKER = "breaker"
-    """Nobody admits it: it never ran."""
+    """No worker admits it: it never ran."""
     REJECTED = "rejected"
     """Every candidate said that it is not theirs."""
     RECURSION = "recursion"
-    """It would have waited for itself; never tried again."""
+    """A worker would have waited for itself; never tried again."""
     ESCALATED = "escalated"
-    """It asked for a person."""
+    """The worker asked for a person."""
     NOBODY = "nobody"
-    """There is no worker for it any more."""
+    """No worker is left for it."""
     UNANSWERED = "unanswered"
     """A person was asked and did not answer in time."""
     DENIED = "denied"
     """A person said no."""
     LOST = "lost"
-    """Its process ended with it, as often as is allowed: whether it was done is unknown."""
+    """The process ended with it, as often as is allowed: whether it was done is unknown."""
 
 
 class InvalidResultError(Failed):
@@ -58,7 +58,7 @@ class InvalidResultError(Failed):
 
 
 MOST_CHARS: Final = 2000
-"""So much is told of an error's text."""
+"""Limit of an error's text that is told, in characters."""
 UNKNOWN: Final = frozenset(
     {FailureKind.CRASHED.value, FailureKind.TIMEOUT.value, FailureKind.INVALID.value, FailureKind.LOST.value}
 )
@@ -77,7 +77,7 @@ class Failure:
     over_budget: bool = False
     """The budget of its subtask is used up: nobody tries it again, but for a person who says so."""
     question: str = ""
-    """What a person is to be asked, where it asked for one."""
+    """Question to a person, where it asked for one."""
     told: str = ""
     """The text of an error that user code raised: made once, where that code runs. Empty: made of ``error``."""
     types: tuple[type[BaseException], ...] = ()
@@ -85,7 +85,7 @@ class Failure:
 
     @property
     def text(self) -> str:
-        """What happened, in a line."""
+        """Say what happened, in a line."""
         told = self.told or text_of(self.error)
         name, _, said = told.partition(": ")
         return said if name in {"Failed", "Escalated"} and said else told
@@ -120,7 +120,7 @@ def plain_text(value: object, *, otherwise: str = "") -> str:
 
 
 def is_one_of(error: type[BaseException], named: Iterable[type[BaseException]]) -> bool:
-    """Whether a declaration names this error. A metaclass of the user's may be asked; one that raises says no."""
+    """True where a declaration names this error. A metaclass of the user's may be asked; one that raises says no."""
     try:
         return issubclass(error, tuple(named))
     except BaseException:  # noqa: BLE001 - see above

@@ -1,4 +1,4 @@
-"""What is to be done when something fails or is not good enough, as data: ladders, breakers, answers, verdicts.
+"""Policies for what fails or is not good enough, as data: ladders, breakers, answers, verdicts.
 
 Comes in: what a user writes. Goes out: frozen words. A rung says itself what follows from a failure (``Rung.next``);
 which rung is asked is decided in ``actors.tasks.recovery.ladder``. What follows from the rest is decided in
@@ -53,7 +53,7 @@ NextWorker: TypeAlias = Callable[[tuple[str, ...]], str | None]
 
 @dataclass(frozen=True, slots=True)
 class RungFacts:
-    """What a rung may know besides where the subtask stands and how it failed."""
+    """Facts that a rung may know besides where the subtask stands and how it failed."""
 
     worker: str | None
     """Worker that had the attempt; None: nobody had it."""
@@ -224,7 +224,7 @@ class Respond(SpecModel, frozen=True, kw_only=False):
 
 
 class Reject(SpecModel, frozen=True, kw_only=False):
-    """It has failed."""
+    """Answer: it has failed."""
 
     reason: str = ""
 
@@ -235,13 +235,13 @@ Answer: TypeAlias = Approve | Edit | Respond | Reject
 
 
 class Check(SpecModel, frozen=True, kw_only=False):
-    """What a reviewer says of one subtask's result."""
+    """Judgement of a reviewer on one subtask's result."""
 
     subtask: str
-    """Its id."""
+    """Id of the subtask."""
     passed: bool
     feedback: str = ""
-    """What is to be better; the subtask sees it when it runs again."""
+    """Feedback: what is to be better; the subtask sees it when it runs again."""
 
 
 def _a_list(value: object) -> object:
@@ -249,7 +249,7 @@ def _a_list(value: object) -> object:
 
 
 class Verdict(SpecModel, frozen=True, kw_only=False):
-    """What a reviewer says of all results. Only subtasks whose check has not passed run again."""
+    """Judgement of a reviewer on all results. Only subtasks whose check has not passed run again."""
 
     passed: bool
     checks: Annotated[list[Check], BeforeValidator(_a_list)] = Field(default_factory=list)

@@ -12,7 +12,7 @@ from typing import Any, Final
 SMALL_NODES: Final = 1_000
 """Values inside a value, with itself: so many are copied, checked or measured in the time of a few messages."""
 SMALL_CHARS: Final = 100_000
-"""The same of the texts in it."""
+"""Size up to which its texts count as small, in characters."""
 _CONTAINERS: Final = frozenset({dict, list})
 _ATOMS: Final = frozenset({int, float, bool, type(None)})
 
@@ -36,7 +36,7 @@ def copied(value: Any) -> Any:
 
 
 def is_small(value: object, *, of_json: bool = True) -> bool:
-    """Whether a value is so small that what is done with all of it holds up nobody. Looks at no more than that.
+    """True where a value is so small that what is done with all of it holds up nobody. Looks at no more than that.
 
     Args:
         value: any; what is no JSON is never small, because nobody knows what it does when it is looked at.

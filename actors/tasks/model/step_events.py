@@ -33,7 +33,7 @@ class StepPutBack(TaskEvent):
     """plan, review, combine or undo."""
     reason: str
     subtask: str = ""
-    """Of an undo: whose."""
+    """Subtask that is undone, of an undo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class PlanRefused(TaskEvent):
     number: int
     problems: tuple[Problem, ...] = field(metadata=LOGGED_ERROR)
     needed: tuple[str, ...] | None = field(default=None, metadata=LOGGED_ERROR)
-    """What nobody can do, where that is what is wrong."""
+    """Capabilities that no worker has, where that is what is wrong."""
     known: tuple[str, ...] = field(default=(), metadata=UNLOGGED)
     usage: Usage = NO_USAGE  # of the step; the same below
     is_last: bool = False
@@ -53,7 +53,7 @@ class PlanRefused(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Planned(TaskEvent):
-    """This is the plan."""
+    """The task has a plan."""
 
     large: ClassVar[str] = "plan"
     plan: Plan = field(repr=False)
@@ -71,7 +71,7 @@ class Reviewed(TaskEvent):
     rerun: dict[str, str] = field(repr=False)
     """Subtasks that run again, with their feedback."""
     best_effort: bool = False
-    """It has not passed, and is taken as it is."""
+    """True where it has not passed, and is taken as it is."""
     error: str = field(default="", metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE
 

@@ -1,4 +1,4 @@
-"""What happens to the store of a tree. These are told to everybody who subscribes, and are in no journal."""
+"""Events of the store of a tree. They are told to everybody who subscribes, and are in no journal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StorePaused(Event):
 
 @dataclass(frozen=True, slots=True)
 class StoreResumed(Event):
-    """It can again, and what has waited is kept."""
+    """The store can be written again, and what has waited is kept."""
 
     level: ClassVar[str] = "WARNING"
     after_s: float = field(metadata=SECONDS)
@@ -36,7 +36,7 @@ class JournalDamaged(Event):
 
 @dataclass(frozen=True, slots=True)
 class OrderDamaged(Event):
-    """What another process wanted of a task cannot be read: it is taken away, and nothing follows from it."""
+    """A command of another process cannot be read: it is deleted, and nothing follows from it."""
 
     level: ClassVar[str] = "ERROR"
     task: str

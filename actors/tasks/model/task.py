@@ -1,4 +1,4 @@
-"""What is to be done: a task, the plan that it becomes, its subtasks, and the states they go through.
+"""Tasks, the plans that they become, their subtasks, and the states that these go through.
 
 Comes in: what a user or a planner writes. Goes out: frozen records, each right by itself; whether a plan fits the tree
 is found by ``actors.tasks.planning.plan_validation``. This module must never import threads, a clock or Pykka.
@@ -52,7 +52,7 @@ class SubtaskStatus(StrEnum):
     RETRYING = "retrying"
     """An attempt failed; the next one waits for its time."""
     WAITING = "waiting"
-    """Somebody is asked what to do."""
+    """A person is asked what to do."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -85,13 +85,13 @@ MOST_TOKENS: Final = 10**18
 
 
 class Usage(SpecModel, frozen=True, kw_only=False):
-    """What something used up."""
+    """Usage of an attempt, a subtask or a task."""
 
     tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] = 0
     cost: field_types.Amount = 0.0
     """In whatever currency you count."""
     seconds: field_types.Amount = 0.0
-    """Of running, all attempts together."""
+    """Seconds of running, all attempts together."""
 
     def __add__(self, other: Usage) -> Usage:
         """The sum. It never raises: a number beyond the largest legal one is that one."""
@@ -101,7 +101,7 @@ class Usage(SpecModel, frozen=True, kw_only=False):
 
 
 def usage_of(tokens: int, cost: float, seconds: float) -> Usage:
-    """What was counted by us, which is not checked like what a user writes: each number is held within its limits."""
+    """Make a ``Usage`` of numbers counted here, not checked like a user's: each is held within its limits."""
     return Usage.model_construct(
         tokens=min(MOST_TOKENS, max(0, tokens)),
         cost=min(field_types.MAX_AMOUNT, max(0.0, cost)),
@@ -123,7 +123,7 @@ class Budget(SpecModel, frozen=True, kw_only=False):
     """Seconds of running, all attempts together. A limit by the clock is the deadline. ``None``: no limit."""
 
     def left(self, usage: Usage) -> Budget:
-        """What is left of it."""
+        """Return what is left of it."""
         tokens = None if self.tokens is None else max(0, self.tokens - usage.tokens)
         cost = None if self.cost is None else max(0.0, self.cost - usage.cost)
         seconds = None if self.seconds is None else max(0.0, self.seconds - usage.seconds)
@@ -137,7 +137,7 @@ class Budget(SpecModel, frozen=True, kw_only=False):
         )
 
     def exceeded_by(self, usage: Usage) -> str:
-        """What of it is used up and how far, or nothing: ``tokens 120 of 100``."""
+        """Say what of it is used up and how far, or nothing: ``tokens 120 of 100``."""
         parts = [
             f"{name} {used:g} of {limit:g}"
             for name in ("tokens", "cost", "seconds")
@@ -188,13 +188,13 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
     required: bool = True
     """``False``: the task may succeed without it."""
     preemptible: bool = True
-    """Whether it may be interrupted for something more urgent. Not given: ``False`` where an undo is declared."""
+    """``True``: it may be interrupted for something more urgent. Not given: ``False`` where an undo is declared."""
     undo: str | None = None
     """Undoes it if the task fails: the id of a worker, or ``"module:attr"``. ``None``: its worker's."""
     budget: Budget | None = None
     """Limit of its usage, all attempts together. ``None``: no limit of its own."""
     estimate: Budget | None = None
-    """Its probable usage. ``None``: its worker's."""
+    """Probable usage of one attempt. ``None``: its worker's."""
 
     def __str__(self) -> str:
         return self.instruction
@@ -207,7 +207,7 @@ class Plan(SpecModel, frozen=True, kw_only=False):
 
 
 def same_instruction(instruction: str, inputs: dict[str, Any]) -> str:
-    """What two delegations have in common when they ask for the same thing: words and inputs, not spaces or case."""
+    """Key that two delegations share when they ask for the same thing: words and inputs, not spaces or case."""
     words = " ".join(instruction.casefold().split())
     return f"{words} {json.dumps(inputs, sort_keys=True, default=repr)}" if inputs else words
 

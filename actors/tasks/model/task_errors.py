@@ -35,7 +35,7 @@ class TaskError(ActorsError):
     """The base of them all."""
 
     report: Report | None = None
-    """What there is of the task, where it has ended."""
+    """Report of the task, where it has ended."""
 
 
 class TaskFailedError(TaskError):
@@ -48,7 +48,7 @@ class TaskFailedError(TaskError):
         self.task = task
         self.why = why
         self.kind = ""
-        """Of its end (``TaskEnding``): what has failed because of a ``recursion`` is never tried again."""
+        """Kind of its end (``TaskEnding``): what has failed because of a ``recursion`` is never tried again."""
 
     def __str__(self) -> str:
         return f"task {self.task}: failed: {self.why}"
@@ -78,7 +78,7 @@ class PlanError(TaskFailedError):
 
 
 class NoCapableWorkerError(PlanError):
-    """Nobody who is there can do it."""
+    """No worker of the supervisor can do it."""
 
     def __init__(self, task: str, needed: tuple[str, ...], known: tuple[str, ...]) -> None:
         wanted = " and ".join(repr(one) for one in needed) if needed else "this goal"
@@ -101,7 +101,7 @@ class TaskDeadlineError(TaskFailedError):
 
 
 class TaskCancelledError(TaskError):
-    """Somebody cancelled the task; what was done by then is in ``report``."""
+    """The task was cancelled; what was done by then is in ``report``."""
 
     private_text = True
 
@@ -127,7 +127,7 @@ class TaskTimeoutError(TaskError, TimeoutError):
 
 
 class SubtaskFailedError(TaskError):
-    """What was delegated has failed, after all that could be tried."""
+    """A delegated subtask has failed, after all that could be tried."""
 
     private_text = True
 
@@ -186,7 +186,7 @@ class AttemptLostError(TaskError):
     def __init__(self, subtask: str, losses: int, what: str = "subtask") -> None:
         super().__init__(subtask, losses, what)
         self.subtask = subtask
-        """Its id; of a step of the task: plan, review or combine."""
+        """Id of the subtask; of a step of the task: plan, review or combine."""
         self.losses = losses
         self.what = what
         """subtask, step, or undo of subtask."""
@@ -196,7 +196,7 @@ class AttemptLostError(TaskError):
 
 
 class EscalationError(TaskError):
-    """There is no such open question, or this is no answer to it."""
+    """No such question is open, or this is no answer to it."""
 
     private_text = True
 
@@ -224,7 +224,7 @@ class StoreError(TaskError):
     """The store cannot take or give something."""
 
     may_be_taken = False
-    """Of a submission: True where the task may be in the store all the same, and will run then."""
+    """True, of a submission, where the task may be in the store all the same, and will run then."""
 
     def __init__(self, store: str, what: str) -> None:
         super().__init__(store, what)
@@ -250,7 +250,7 @@ class StoreBusyError(StoreError):
 
 
 class LeaseLostError(StoreError):
-    """This process may not write for this root any more: another one has taken it over, or may have."""
+    """The process may not write for this root any more: another one has taken it over, or may have."""
 
     def __init__(self, store: str, root: str, holder: str, why: str = "") -> None:
         what = why or f"{holder} has taken over {root!r}"

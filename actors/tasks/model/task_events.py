@@ -1,4 +1,4 @@
-"""What happens to tasks: the records that a task's journal is made of, and that everybody may subscribe to.
+"""Events of tasks: the records that a task's journal is made of, and that everybody may subscribe to.
 
 A task's state is a fold over these (``actors.tasks.journal.task_state``), so each carries all that the fold needs. What
 may be large or private (goals, results, answers) has no place in a repr, and none in a log line. ``at`` is in seconds
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class TaskSubmitted(TaskEvent):
-    """It is in the journal, and will be looked at."""
+    """The task is in the journal, and will be looked at."""
 
     begins: ClassVar[str] = "task"
     large: ClassVar[str] = "spec"
@@ -49,7 +49,7 @@ class TaskSubmitted(TaskEvent):
     chain: tuple[str, ...] = ()
     """Paths of those who wait for it: a task that one of them would have to do again is refused."""
     lineage: tuple[str, ...] = field(default=(), repr=False)
-    """What those were asked to do."""
+    """Instructions that those were given."""
     parent: str | None = None
     """The attempt of another task that it stands for: it is a team's part of it."""
     hops: int = 0
@@ -76,12 +76,12 @@ class UsageTold(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskPaused(TaskEvent):
-    """Its team gives way to something more urgent; what is done stays."""
+    """The team gives way to something more urgent; what is done stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResumed(TaskEvent):
-    """It goes on."""
+    """The part goes on."""
 
     deadline: float | None = field(default=None, metadata=LOGGED_TIME)
     """Seconds since 1970; the time of its pause is not taken from what it may run."""
@@ -94,7 +94,7 @@ class TaskReopened(TaskSubmitted):
 
 @dataclass(frozen=True, slots=True)
 class TaskEnding(TaskEvent):
-    """It cannot succeed any more: nothing new is started, and what was done will be undone where that is declared."""
+    """The task cannot succeed any more: nothing new is started, and work is undone where that is declared."""
 
     status: TaskStatus
     kind: str
@@ -119,7 +119,7 @@ class TaskFinished(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class SubtaskQueued(SubtaskEvent):
-    """It can run as soon as there is a worker and a slot; ``reason`` says why again, where it is not the first time."""
+    """The subtask can run once there is a worker and a slot; ``reason`` says why, where it is not the first time."""
 
     ends: ClassVar[str] = "attempt"
     reason: str = ""
@@ -136,9 +136,9 @@ class SubtaskStarted(SubtaskEvent):
     act: int
     """Counts what is to have its effect once: a revision, or the answer of a person, is a new one."""
     undoable: bool = False
-    """Whether its worker says how it is undone: so that this is known where the worker is not there any more."""
+    """True where its worker declares an undo: so that this is known where the worker is not there any more."""
     part: str = ""
-    """Of a team: the id of its part. Empty in older journals, where it is made of the attempt's number."""
+    """Id of its part, of a team. Empty in older journals, where it is made of the attempt's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class SubtaskSucceeded(SubtaskEvent):
     value: Any = field(repr=False)
     usage: Usage = NO_USAGE
     tokens: int | None = field(default=None, repr=False)
-    """What the value is worth, by the user's counter; None: nobody has counted."""
+    """Tokens of the value, by the user's counter; None: not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ class SubtaskFailed(SubtaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class SubtaskPreempted(SubtaskEvent):
-    """It gave way to something more urgent, and is queued again. No attempt is counted."""
+    """The subtask gave way to something more urgent, and is queued again. No attempt is counted."""
 
     ends: ClassVar[str] = "attempt"
     worker: str
@@ -225,19 +225,19 @@ class SubtaskPreempted(SubtaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class SubtaskSkipped(SubtaskEvent):
-    """It will not run."""
+    """The subtask will not run."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskCancelled(SubtaskEvent):
-    """Its task ended while it ran, waited or was tried again."""
+    """The task ended while its subtask ran, waited or was tried again."""
 
     ends: ClassVar[str] = "attempt"
     reason: str
     unknown: bool
-    """Whether it may have had its effect."""
+    """True where it may have had its effect."""
     usage: Usage = NO_USAGE
 
 
@@ -255,7 +255,7 @@ class SubtaskDelegated(SubtaskEvent):
     """Paths of those who wait for it."""
     lineage: tuple[str, ...] = field(repr=False)
     anew: bool = False
-    """It had failed, or was cut short, for an attempt before this one: it is tried anew, under its old key."""
+    """True where it had failed, or was cut short, for an earlier attempt: it is tried anew, under its old key."""
 
 
 # -- people --------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class SubtaskDelegated(SubtaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class EscalationRaised(SubtaskEvent):
-    """Somebody is asked: see ``handle.escalations``."""
+    """A person is asked: see ``handle.escalations``."""
 
     ends: ClassVar[str] = "attempt"
     level: ClassVar[str] = "ERROR"
@@ -275,7 +275,7 @@ class EscalationRaised(SubtaskEvent):
     standing: LadderPosition = field(metadata=UNLOGGED)
     """Where it goes on if nobody answers."""
     undoing: bool = False
-    """It is about an undo that failed."""
+    """True where it is about an undo that failed."""
     usage: Usage = NO_USAGE
     kind: str = ""
     worker: str | None = None
@@ -284,19 +284,19 @@ class EscalationRaised(SubtaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class EscalationAnswered(SubtaskEvent):
-    """Somebody answered."""
+    """A person answered."""
 
     large: ClassVar[str] = "value"
     escalation: str
     answer: str
     """approve, edit, respond or reject."""
     value: Any = field(repr=False)
-    """Of an edit the result, of a respond the text, of a reject the reason."""
+    """Result of an edit, text of a respond, reason of a reject."""
 
 
 @dataclass(frozen=True, slots=True)
 class EscalationExpired(SubtaskEvent):
-    """Nobody answered in time."""
+    """No answer came in time."""
 
     level: ClassVar[str] = "WARNING"
     escalation: str
@@ -307,7 +307,7 @@ class EscalationExpired(SubtaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Compensating(SubtaskEvent):
-    """Its undo is about to be called."""
+    """An undo is about to be called."""
 
     worker: str
     act: int
@@ -328,10 +328,10 @@ class CompensationRetrying(SubtaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Compensated(SubtaskEvent):
-    """It is undone; or, with an ``error``, it could not be."""
+    """An undo has ended; with an ``error`` it could not be undone."""
 
     worker: str
     act: int
     error: str = field(default="", repr=False)  # with what a person has said
     nothing: bool = False
-    """There was nothing to undo: a team none of whose members had done anything that can be undone."""
+    """True where there was nothing to undo: a team none of whose members had done anything that can be undone."""

@@ -21,7 +21,7 @@ from actors.model.errors import ConfigError, Problem
 MARK: Final = "@"
 """In every id of the library's own, and in none of a user's."""
 BREAKER: Final = f"{MARK}breaker:"
-"""What the names of the streams of breakers begin with."""
+"""Prefix of the names of the streams of breakers."""
 OLD_IDS: Final = 1
 """The rule of ids that a record without one follows: it is of an older version."""
 NEW_IDS: Final = 2
@@ -61,7 +61,7 @@ def whole_of(id_: str, parent: str | None = None, is_known: Callable[[str], bool
 
 
 def is_part_of(id_: str, parent: str | None, whole: str) -> bool:
-    """Whether a task is a team's part of another one."""
+    """True where a task is a team's part of another one."""
     if MARK in id_:
         return id_.startswith(f"{whole}{MARK}")
     return parent is not None and id_.startswith(f"{whole}:")

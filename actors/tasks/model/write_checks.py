@@ -18,14 +18,14 @@ from actors.model.events import Event, require_journalled
 
 E = TypeVar("E", bound=Event)
 MOST_CHARACTERS: Final = 128 * 1024 * 1024
-"""Of one value. As JSON it may be six times as long, and has to be in memory as a whole a few times."""
+"""Limit of one value. As JSON it may be six times as long, and has to be in memory as a whole a few times."""
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 _Check = Callable[[Any], bool]
 _Fields = list[tuple[str, object, _Check]]
 
 
 def checked(record: E) -> E:
-    """This record; it can be written, and read back.
+    """Return the record; it can be written, and read back.
 
     Raises:
         TypeError: it cannot, because of a bug: names the kind, or the field, and not what is in it.
@@ -83,7 +83,7 @@ def _length(value: object, most: int) -> int:
 
 
 class _Form:
-    """What the fields of a type of records may hold.
+    """Types that the fields of a type of records may hold.
 
     Of most fields the type of the value alone decides, and records of a type have the same few types in them: once
     these have passed together they are ``known``, and only the other fields are looked at.
@@ -107,7 +107,7 @@ _FORMS: Final[dict[type[Any], _Form]] = {}
 
 
 def _is_atom(hint: Any) -> bool:
-    """Whether a value of exactly one of ``_ATOMS`` is of this type, or is not, whatever it is."""
+    """True where a value of exactly one of ``_ATOMS`` is of this type, or is not, whatever it is."""
     return hint in _ATOMS or (get_origin(hint) in {Union, types.UnionType} and _ATOMS.issuperset(get_args(hint)))
 
 
@@ -122,7 +122,7 @@ def _anything(_: object) -> bool:
 
 
 def _check(hint: Any) -> _Check:
-    """Whether a value is of this type, as ``actors.tasks.journal.codec`` reads it."""
+    """True where a value is of this type, as ``actors.tasks.journal.codec`` reads it."""
     if hint is Any:
         return _anything
     origin, parts = get_origin(hint), get_args(hint)
