@@ -96,7 +96,8 @@ class Landing:
     def leave(self) -> None:
         """On the loop: from now on who brings calls it again."""
         self._turn += 1
-        self._call_again()
+        if self._arrived:
+            self._call_again()
 
     def _call_again(self) -> None:
         if self._arrived and self._called != self._turn:

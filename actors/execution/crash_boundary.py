@@ -210,7 +210,7 @@ class WorkerIncarnation(ControlledIncarnation):
     async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901, PLR0912 - the hot path, in one piece
         """Handle messages; False when the incarnation is over."""
         handle, now = self.actor._regrow_handler(), self.system.now  # noqa: SLF001
-        may_leave_tasks = self.recipe.where is DispatcherKind.LOOP
+        on_loop = self.recipe.where is DispatcherKind.LOOP  # where it may leave tasks behind
         current: Any = None  # what CURRENT is: made for each message, but on a thread for one from outside
         home: Home | None = None
         for envelope in islice(batch, QUOTA):
@@ -228,14 +228,14 @@ class WorkerIncarnation(ControlledIncarnation):
                     self.system.expired(self.mailbox, envelope)
                     continue
                 CURRENT.set(current := CurrentMessage(self, origin, reply))
-            elif may_leave_tasks:
+            elif on_loop:
                 CURRENT.set(current := CurrentMessage(self, None))
             elif home is None or current is not home:
                 CURRENT.set(current := (home := self._home()))
             try:
                 result = handle(body)
                 if type(result) is CoroutineType:
-                    result = await self._settled(result)
+                    result = await (result if on_loop else self._settled(result))
             except BaseException as error:
                 # No finalizer of these is to run here after the report of the end.
                 handle = envelope = body = result = None  # type: ignore[assignment]  # noqa: PLW2901

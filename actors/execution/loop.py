@@ -129,7 +129,7 @@ class Loop:
                 for life in self._take_ready():
                     self._run(life)
                 landing.land()
-                if monotonic() > end:
+                if self._ready and monotonic() > end:
                     break
         finally:
             self._turn += 1  # from now on it calls again

@@ -234,8 +234,10 @@ class SubtaskState:
         acts = self.acts
         if acts is None:
             acts = self.acts = []
-        act = acts[-1] if acts else None
-        if act is None or act.worker != event.worker or act.number != event.act:
+        if not acts:
+            acts.append(EffectRecord(event.worker, event.act, seq))
+        act = acts[-1]
+        if act.worker != event.worker or act.number != event.act:
             # It may come back to a worker after another one; the last act is always the one that runs.
             act = act_of(self, event.worker, event.act) or EffectRecord(event.worker, event.act, seq)
             acts[:] = [*[each for each in acts if each is not act], act]

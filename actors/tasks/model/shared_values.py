@@ -55,7 +55,7 @@ def is_small(value: object, *, of_json: bool = True) -> bool:
             if nodes > SMALL_NODES:
                 return False
             left += each.values()
-            chars += sum([len(str(key)) for key in each])
+            chars += sum(map(len, map(str, each)))
         elif kind is list:
             if nodes + len(each) > SMALL_NODES:
                 return False

@@ -79,6 +79,8 @@ class AttemptHandoff:
 
     def _deadline(self, state: TaskState, node: SubtaskState) -> float | None:
         """When its time is up, on the tree's clock: its task's time, or that of whoever asked for it."""
+        if state.deadline is None and node.ask is None:
+            return None
         ground = self._to.ground
         ask = ground.asks.get(node.ask) if node.ask is not None else None
         ends = [state.deadline and state.deadline - ground.epoch, ask and ask.due]

@@ -320,7 +320,8 @@ class OrchestratorPort:
 
     def addresses(self, chain: tuple[str, ...]) -> tuple[Any, ...]:
         """Those of a chain that are listed now."""
-        return tuple(box for path in chain if (box := self.system.boxes.get(path)) is not None)
+        boxes = self.system.boxes
+        return tuple([box for path in chain if (box := boxes.get(path)) is not None])
 
     def down(self) -> ActorStoppedError:
         """Why nothing can be submitted."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from actors.tasks.journal.report import Report
-from actors.tasks.results.tokens import tokens_of
+from actors.tasks.results.tokens import tokens_of, tokens_of_short
 
 MOST: Final = 1000
 """Reports that are at hand, however small they are."""
@@ -58,7 +58,8 @@ class ReportCache:
         task = report.task_id
         new = task not in self._weights or task in self._forgotten
         self._let_go(task)
-        weight = tokens_of(report.results) + tokens_of(report.output)
+        short = tokens_of_short(report.results)
+        weight = (tokens_of(report.results) if short is None else short) + tokens_of(report.output)
         is_held = weight <= self._most_tokens
         self._weights[task] = weight if is_held else 0
         if is_held:

@@ -15,16 +15,13 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.results.result_budget import NEEDED, RESULT, SUMMARY, ResultBudget, summary_of
-from actors.tasks.results.tokens import estimate_tokens, tokens_of
+from actors.tasks.results.tokens import SHORT, estimate_tokens, tokens_of
 
 if TYPE_CHECKING:
     from actors.tasks.orchestration.orchestrator import Orchestrator
 
 LARGE_TOKENS: Final = 250_000
 """A result that is worth more takes a store longer than a moment."""
-SMALL_CHARS: Final = 64
-"""A result that is a text of at most so many characters is held as it is, and measured roughly."""
-
 
 class Evicted:
     """Stands for a result that is not held; a short cut of it is."""
@@ -60,7 +57,7 @@ class ResultCache:
         for act in (node.acts or ())[:-1]:
             act.result = _BEFORE if act.done else None
         value = node.value
-        small = value is None or (type(value) is str and len(value) <= SMALL_CHARS)
+        small = value is None or (type(value) is str and len(value) <= SHORT)
         tokens = node.tokens  # by the user's counter, which has run where the result was made
         if tokens is None:
             tokens = len(value or "") // 4 + 1 if small else tokens_of(value)
@@ -85,11 +82,11 @@ class ResultCache:
 
     def results(self, state: TaskState, ids: Sequence[str]) -> dict[str, Any]:
         """The results of these subtasks, those that there are; read again where let go. Nobody changes them."""
-        nodes = [(id_, node) for id_ in ids if (node := state.nodes[id_]).status is SubtaskStatus.SUCCEEDED]
-        if state.id not in self._let_go or not any(isinstance(node.value, Evicted) for _, node in nodes):
-            return {id_: node.value for id_, node in nodes}
+        found = {id_: node.value for id_ in ids if (node := state.nodes[id_]).status is SubtaskStatus.SUCCEEDED}
+        if state.id not in self._let_go or not any(isinstance(value, Evicted) for value in found.values()):
+            return found
         kept = kept_results(self._to.store.read(state.id))
-        return {id_: kept[id_] if isinstance(node.value, Evicted) else node.value for id_, node in nodes}
+        return {id_: kept[id_] if isinstance(value, Evicted) else value for id_, value in found.items()}
 
     def result_of(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
         """Return the result that an undo gets: that of its act, which need not be the last one of its subtask."""

@@ -15,6 +15,8 @@ from pydantic_core import to_json
 
 from actors.tasks.model.shared_values import SMALL_CHARS, is_small
 
+SHORT = 64
+"""Characters: a text of at most so many is worth a token for each four of them, and one more."""
 _WHOLE = 4096
 """Characters; so much of a text is counted and not sampled."""
 _SAMPLE = 256
@@ -58,7 +60,7 @@ def estimate_tokens(text: str) -> int:
     """
     size = len(text)
     if size <= _WHOLE:
-        return _pieces(text)
+        return _pieces(text) if size else 0
     total = float(_pieces(text[:_WHOLE]))
     start = _WHOLE
     while start < size:
@@ -68,6 +70,17 @@ def estimate_tokens(text: str) -> int:
         total += _pieces(text[start : start + sampled]) * (stop - start) / sampled
         start = stop
     return round(total)
+
+
+def tokens_of_short(texts: dict[str, Any]) -> int | None:
+    """How many tokens short texts with their names are worth, roughly; None where one of them is no text, or is long.
+
+    Most results are short, and a task may have thousands of them.
+    """
+    values = texts.values()
+    if set(map(type, values)) != {str} or max(map(len, values)) > SHORT:
+        return None
+    return (sum(map(len, texts)) + sum(map(len, values))) // 4 + len(texts)
 
 
 def tokens_of(value: Any, count: Callable[[str], int] = estimate_tokens) -> int:

@@ -5,6 +5,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -250,6 +251,33 @@ def test_what_waits_for_a_slow_subscriber_is_bounded_by_what_it_keeps() -> None:
     assert [each.error.args[0] for each in got if isinstance(each, RequestFailed)] == list(
         range(2 * BACKLOG_WEIGHT, 3 * BACKLOG_WEIGHT)
     )
+
+
+@dataclass(frozen=True)
+class WithoutSlots(Event):
+    """A kind of a user's, whose error stands in the dict of each record."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Inherits(RequestFailed):
+    """A kind that has its error from another one."""
+
+
+@pytest.mark.parametrize("kind", [InternalError, WithoutSlots, Inherits])
+def test_whatever_kind_keeps_an_error_is_weighed_when_it_is_published(kind: Callable[..., Event]) -> None:
+    pool, got = Later(), []
+    bus = Bus(pool, "r")  # type: ignore[arg-type]
+    bus.subscribe(got.append)
+    more = {"asked": True} if kind is Inherits else {}
+    for number in range(BACKLOG_WEIGHT + 10):
+        bus.publish(letter(number))
+        bus.publish(kind("r", error=ValueError(), **more))
+    pool.run()
+
+    assert sum(type(each) is kind for each in got) == BACKLOG_WEIGHT
+    assert isinstance(got[0], EventsLost)
 
 
 @pytest.mark.stress

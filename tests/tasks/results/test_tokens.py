@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.tasks.results import tokens
-from actors.tasks.results.tokens import estimate_tokens, tokens_of
+from actors.tasks.results.tokens import SHORT, estimate_tokens, tokens_of, tokens_of_short
 
 DICKENS = (
     "It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness, "
@@ -155,3 +155,23 @@ def test_a_large_text_within_a_value_is_sampled_as_one_that_stands_alone(
 
     assert tokens_of(wrapped(text)) == pytest.approx(tokens_of(text), rel=0.01)
     assert max(seen, default=0) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("texts", "tokens"),
+    [
+        ({"abcd": "", "n": "x" * 8}, 2 + 3),
+        ({"a": "x" * SHORT}, 1 + SHORT // 4),
+        ({"a": "x" * (SHORT + 1)}, None),
+        ({"a": "x", "b": 1}, None),
+        ({"a": "x", "b": None}, None),
+        ({}, None),
+    ],
+    ids=["one for each four and for each text", "as long as may be", "one is long", "a number", "None", "nothing"],
+)
+def test_short_texts_are_measured_roughly_and_nothing_else_is(texts: dict[str, Any], tokens: int | None) -> None:
+    assert tokens_of_short(texts) == tokens
+
+
+def test_no_text_is_worth_nothing() -> None:
+    assert estimate_tokens("") == 0
