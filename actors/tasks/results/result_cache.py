@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LARGE_TOKENS: Final = 250_000
 """A result that is worth more takes a store longer than a moment."""
 
+
 class Evicted:
     """Stands for a result that is not held; a short cut of it is."""
 
