@@ -19,7 +19,7 @@ from actors.validation.introspection import binds, is_async, signature_of
 from actors.validation.validation_messages import type_phrase
 
 AGENT_METHODS = ("ainvoke", "invoke", "arun", "run")
-"""What agent objects of frameworks are called by, the first that there is; each takes a prompt."""
+"""Methods by which agent objects of frameworks are called, the first that there is; each takes a prompt."""
 
 _CONTEXT_NAMES = ("context", "_context", "ctx", "_ctx", "_")
 _SOME = object()
@@ -33,9 +33,9 @@ class AdaptedCall:
     call: Callable[..., Any]
     """``call(subtask, context, *args, **kwargs)``; what comes after the first two is handed on."""
     is_async: bool
-    """Whether calling it gives a coroutine."""
+    """True where calling it gives a coroutine."""
     name: str
-    """Of the code behind it."""
+    """Name of the code behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class EntryPoint:
     code: Callable[..., Any]
     """The function or method that is called."""
     method: str = ""
-    """That of an agent by which it is called: it takes a prompt, and its result is that of a framework."""
+    """Method of an agent by which it is called: it takes a prompt, and its result is that of a framework."""
 
 
 def is_executable(target: object) -> bool:
@@ -185,7 +185,7 @@ def _usage_of(agent: object, code: Callable[..., Any]) -> type[Any] | None:
 
 
 def unwrap_result(answer: Any) -> Any:
-    """What an agent said, out of the record in which its framework hands it over, with the tokens that it took."""
+    """Take an agent's answer out of the record in which its framework hands it over, with the tokens that it took."""
     if hasattr(answer, "output") and hasattr(answer, "usage"):
         return _done(answer.output, answer.usage)
     if hasattr(answer, "content") and not isinstance(answer, type):
@@ -199,7 +199,7 @@ def _done(value: Any, usage: Any) -> Any:
 
 
 _COUNTS = ("total_tokens", "input_tokens", "output_tokens", "request_tokens", "response_tokens")
-"""What frameworks call their counts of tokens."""
+"""Names that frameworks give to their counts of tokens."""
 
 
 def _tokens(usage: Any) -> int:

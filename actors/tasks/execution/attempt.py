@@ -45,11 +45,11 @@ class Attempt(Reply, SystemMessage):
     """One attempt, and its outcome."""
 
     caught: BaseException | None = None
-    """What left the worker's code."""
+    """Exception that left the worker's code."""
     crashed = False
-    """That was a crash of the worker."""
+    """True where that was a crash of the worker."""
     said: Any = None
-    """What that means (``Outcome``), as plain data; None: nothing left the worker's code."""
+    """Meaning of it (``Outcome``), as plain data; None: nothing left the worker's code."""
     ended_by: str | None = None
     """Why it was ended from outside: timeout, idle, cancel, preempt, stop."""
     life: Incarnation | None = None
@@ -57,49 +57,49 @@ class Attempt(Reply, SystemMessage):
     started: float | None = None
     """When it began to run, on the tree's clock."""
     last_sign = 0.0
-    """Its last sign of life, on the tree's clock."""
+    """Time of its last sign of life, on the tree's clock."""
     progress: tuple[float, str] | None = None
     waits: frozenset[str] = frozenset()
     """Keys of its own asks that are open: it holds no slot while it waits. Written by its orchestrator only."""
     hops = 0
     """How many tells and tasks led to it."""
     used: Usage = NO_USAGE
-    """What it has used up, by ``context.use``, ``Done`` and a team's report. Written by ``use`` only."""
+    """Usage so far, by ``context.use``, ``Done`` and a team's report. Written by ``use`` only."""
     unrecorded: Usage = NO_USAGE
-    """What of that no record has yet."""
+    """Part of that usage which no record has yet."""
     tokens: int | None = None
-    """What its result is worth, by the user's counter."""
+    """Tokens of its result, by the user's counter."""
     token = 0
-    """Of its worker's breaker."""
+    """Token of its worker's breaker."""
     counted = False
-    """Its breaker has counted it as a failure."""
+    """True where its breaker has counted it as a failure."""
     run = 0
     """Which start of the whole task it is."""
     again = False
-    """It was begun by a process that is gone, and is given once more to the team that has it."""
+    """True where it was begun by a process that is gone, and is given once more to the team that has it."""
     adapter: TypeAdapter[Any] | None = None
     call: Callable[..., Any] | None = None
-    """What is called instead of the worker's own code: an undo, a step of the task."""
+    """Code that is called instead of the worker's own: an undo, a step of the task."""
     form: Callable[[Any], Any] | None = None
-    """Of a step: makes of what it returned the plain form that the orchestrator takes; None: JSON is made of it."""
+    """Function, of a step, that makes the plain form of its return value; None: JSON is made of it."""
     role = "work"
     """work, undo, plan, review or combine."""
     errand: DetachedCall | None = None
-    """What runs it, where that is no worker."""
+    """Call that runs it, where that is no worker."""
     timer: Timer | None = None
-    """Of the limit that it has now."""
+    """Timer of the limit that it has now."""
     given = False
-    """It was put where it is done."""
+    """True once it was put where it is done."""
     budget: Budget | None = None
-    """Of a team: what is left for its part of the task."""
+    """Budget that is left for a team's part of the task."""
     nested = ""
-    """Of one for a team: the task that it is there; of an undo the one that was done."""
+    """Id of the task that it is in a team; of an undo that of the one that was done."""
     undone: list[str] | None = None
-    """Of an undo by a team: what its members have undone."""
+    """Subtasks that the members of a team have undone."""
     losses = 0
     """How many processes have ended with it."""
     reply_refused = False
-    """It was not even taken."""
+    """True where it was not even taken."""
     news = 0
     """How often its member had been heard of when it was put there."""
     preemptible = False
@@ -131,9 +131,9 @@ class Attempt(Reply, SystemMessage):
         self.path = path
         """The path of the worker; ancestry names it."""
         self.chain = chain
-        """Who waits for it."""
+        """Addresses of those who wait for it."""
         self.lineage = lineage
-        """What those were asked to do."""
+        """Instructions that those were given."""
         self.deadline = deadline
         """On the tree's clock."""
         self.timeout_s = timeout_s
@@ -156,7 +156,7 @@ class Attempt(Reply, SystemMessage):
 
     @property
     def error(self) -> BaseException | None:
-        """What it failed with."""
+        """Error that it failed with."""
         return self._error
 
     @property
@@ -173,7 +173,7 @@ class Attempt(Reply, SystemMessage):
     # -- the worker ----------------------------------------------------------------------------------------
 
     def give_once(self) -> bool:
-        """It is about to be put where it is done; False where it was before."""
+        """Note that it is about to be put where it is done; False where it was before."""
         with self._lock:
             given, self.given = self.given, True
         return not given
@@ -190,7 +190,7 @@ class Attempt(Reply, SystemMessage):
         return True
 
     def use(self, usage: Usage) -> bool:
-        """It has used this up; True where that is the first of which no record has it."""
+        """Add to its usage; True where that is the first of which no record has it."""
         with self._lock:
             first = self.unrecorded is NO_USAGE
             self.used += usage
@@ -198,7 +198,7 @@ class Attempt(Reply, SystemMessage):
         return first
 
     def take_used(self) -> Usage:
-        """What it has used up that no record has; whoever takes it records it, and nothing else before that."""
+        """Take the usage that no record has; whoever takes it records it, and nothing else before that."""
         if self.unrecorded is NO_USAGE:
             self.desk.taken = None
             return NO_USAGE
@@ -208,7 +208,7 @@ class Attempt(Reply, SystemMessage):
         return rest
 
     def take_back(self, usage: Usage) -> None:
-        """It was not recorded: whoever was to do that has died of it."""
+        """Take usage back: it was not recorded, because the orchestrator has died of it."""
         with self._lock:
             self.unrecorded += usage
 
@@ -226,14 +226,14 @@ class Attempt(Reply, SystemMessage):
         return run_attempt(worker.execute, self)
 
     def request_cancel(self, why: str) -> bool:
-        """It is to be cancelled; False where it is over, or was ended by others already."""
+        """Note that it is to be cancelled; False where it is over, or was ended by others already."""
         if self.ended_by is not None or self.done:
             return False
         self.ended_by = why
         return True
 
     def origin(self, origin_type: type[MessageContext]) -> MessageContext:
-        """What its message carries: those who wait for it, and until when."""
+        """Return the context that its message carries: those who wait for it, and until when."""
         return origin_type(None, self.chain, self.deadline, self.hops, self.lineage)
 
 

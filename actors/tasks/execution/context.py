@@ -1,4 +1,4 @@
-"""What an attempt sees of its task: its goal, its own inputs, the results of what it depends on, and nothing else.
+"""Context of an attempt: its goal, its own inputs, the results of what it depends on, and nothing else.
 
 It also carries what an attempt may say while it runs: how far it is, what it used up, and what it needs from others.
 """
@@ -41,27 +41,27 @@ class Context:
         self._attempt = attempt
         self._shared = {"inputs": inputs, "results": results}
         self._own: dict[str, dict[str, Any]] = {}
-        """The same, for the worker's code, which may change it; made when that asks for it."""
+        """Copies for the worker's code, which may change them; made when that asks for it."""
         self.goal = goal
-        """Of the whole task."""
+        """Goal of the whole task."""
         self.feedback = feedback
-        """What is to be better than last time; empty the first time."""
+        """Feedback: what is to be better than last time; empty the first time."""
         self.attempt = number
         """1 is the first."""
         self.idempotency_key = idempotency_key
-        """The same for everything that is to have its effect once, however often it has to be tried."""
+        """Key of one effect: it stays the same however often that has to be tried."""
 
     def __repr__(self) -> str:
         return f"<Context of {self._attempt.key}>"
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """Of the task, and over them those of the subtask."""
+        """Inputs of the task, and over them those of the subtask."""
         return self._owned("inputs")
 
     @property
     def results(self) -> dict[str, Any]:
-        """Of the subtasks that this one depends on, by id, as JSON."""
+        """Results of the subtasks that this one depends on, by id, as JSON."""
         return self._owned("results")
 
     def _owned(self, name: str) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class Context:
 
 
 def is_light(context: Context) -> bool:
-    """Whether copying what it has for the worker's code holds up nobody."""
+    """True where copying what it has for the worker's code takes no time to speak of."""
     shared = context._shared  # noqa: SLF001 - a friend
     inputs, results = shared["inputs"], shared["results"]
     return (not results or is_small(results)) and (not inputs or is_small(inputs))

@@ -63,7 +63,7 @@ class DetachedCall:
         attempt.errand = self
 
     def has_slot(self, begin: Callable[[], object]) -> bool:
-        """Whether it has a slot, or gets one at once; else ``begin`` is called when it does."""
+        """True where it has a slot, or gets one at once; else ``begin`` is called when it does."""
         self._ground.errands.add(self)
         return self._attempt.desk.slots.enter(self, begin)
 
@@ -91,28 +91,28 @@ class DetachedCall:
             self._over()
 
     def _give_up(self) -> None:
-        """It was cancelled and did not end: leave it to itself."""
+        """Abandon it: it was cancelled and did not end."""
         if self.life.abandon() is not None:
             self._over()  # whoever ends a life at once is not told of it
 
     def is_of(self, desk: OrchestratorPort) -> bool:
-        """Whether it is for this desk."""
+        """True where it is for this orchestrator."""
         return self._attempt.desk is desk
 
     def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
-        """What its life tells its owner."""
+        """Receive a report of its incarnation."""
         if isinstance(message, Exited):
             self._over()
         return True
 
     def _over(self) -> None:
-        """It is over, or was never begun."""
+        """Note that it is over, or was never begun."""
         self._ground.errands.discard(self)
         self._ground.system.loop.call(partial(self._attempt.desk.slots.leave, self))
         self._attempt.fail(ActorStoppedError(self._attempt.path, "was ended"))
 
     def _enter(self) -> CurrentMessage:
-        """Who waits for it stands in its ancestry, until it ends."""
+        """Set its ancestry, those who wait for it, until it ends."""
         current = CurrentMessage(self.life, self._attempt.origin(MessageContext))
         CURRENT.set(current)
         return current

@@ -79,12 +79,12 @@ class _OffLoopCall:
             current.end()
 
     def end(self) -> None:
-        """Nobody waits for it any more: a thread that has it is left to itself."""
+        """End it: nothing waits for it any more. A thread that has it is abandoned."""
         if not self.reply.done:
             self.life.kill()
 
     def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
-        """What its life tells its owner."""
+        """Receive a report of its incarnation."""
         if isinstance(message, Exited):
             self.reply.fail(ActorStoppedError(self.life.mailbox.path, "was ended"))
         return True

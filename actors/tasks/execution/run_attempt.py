@@ -1,4 +1,4 @@
-"""What a worker does with an attempt: run its code, and make of what comes back an outcome that can be kept.
+"""Run of one attempt in its worker: calls its code, and makes of what comes back an outcome that can be kept.
 
 The one door through which anything of user code comes to the orchestrator: a result, usage, an error and what it says,
 a plan, a verdict, a synthesis. All of it becomes plain data here, in the worker, where it may raise, block or lie as it
@@ -88,7 +88,7 @@ def record_error(
 
 
 def _limit(attempt: Attempt, current: CurrentMessage, now: float) -> None:
-    """What it asks others for may not take longer than it may take itself."""
+    """Limit what it asks others for to the time that it has itself."""
     due = now + (attempt.timeout_s or 0.0)
     origin = current.origin
     if origin is not None and (origin.deadline is None or due < origin.deadline):
@@ -113,7 +113,7 @@ async def _unpacked(code: Callable[..., Any], attempt: Attempt, context: Context
 
 
 def _is_quick(attempt: Attempt, result: Any) -> bool:
-    """Whether nothing of the user's runs when this result is made what is kept, and it is soon done."""
+    """True where nothing of the user's runs when this result is made what is kept, and it is soon done."""
     if attempt.form is not None or attempt.adapter is not None or attempt.desk.settings.count_tokens is not None:
         return False
     value = result.value if type(result) is Done else result
@@ -175,7 +175,7 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
 
 
 def _value_of(attempt: Attempt, result: Any) -> Any:
-    """What was returned without what came with it: usage is counted, also where the rest is no result."""
+    """Return value without what came with it: usage is counted, also where the rest is no result."""
     if attempt.form is not None:
         result = unwrap_result(result)
     if isinstance(result, (Failed, Rejected, Later, Escalated)):
@@ -197,7 +197,7 @@ def _tokens_of(value: Any, count: Callable[[str], int] | None) -> int | None:
 
 
 def _counted(told: object) -> Usage:
-    """What a worker says that it used, in numbers of ours."""
+    """Return the usage that a worker claims, in checked numbers."""
     if told is NO_USAGE:
         return NO_USAGE
     if not isinstance(told, Usage):
