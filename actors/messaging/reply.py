@@ -52,6 +52,23 @@ if TYPE_CHECKING:
 
 _PENDING = object()
 _LONGEST_S = threading.TIMEOUT_MAX
+_SIGNAL_S = 1.0
+"""Seconds after which the main thread looks for signals while it waits."""
+
+
+def _pass(gate: threading.Lock, limit_s: float) -> None:
+    """Wait for the gate for at most ``limit_s`` seconds, -1 for ever; on the main thread with looks for signals.
+
+    Python runs a signal handler on the main thread, between two of its instructions. A signal that comes just before
+    that thread falls asleep, or on another thread, does not wake it: its handler would not run as long as it waits.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    while is_main and not 0 <= limit_s <= _SIGNAL_S:
+        if gate.acquire(timeout=_SIGNAL_S):
+            return
+        if limit_s > 0:
+            limit_s -= _SIGNAL_S
+    gate.acquire(timeout=limit_s)
 
 
 def require_thread(path: str, instead: str = "await it") -> None:
@@ -266,10 +283,10 @@ class Reply(pykka.Future[Any]):
         mark = HERE.blocking
         try:
             if mark is None:
-                gate.acquire(timeout=limit)
+                _pass(gate, limit)
             else:
                 with mark:
-                    gate.acquire(timeout=limit)
+                    _pass(gate, limit)
         finally:  # also where a signal handler has raised, which may be after the gate had opened for this thread
             done = self._value is not _PENDING
             if done:

@@ -2,6 +2,8 @@
 
 import random
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -86,3 +88,27 @@ def test_a_signal_handler_may_tell_a_worker_that_the_main_thread_is_just_telling
             ref.tell(1)
 
         assert ref.ask("again", timeout=LIMIT_S) == "again"
+
+
+@pytest.mark.parametrize("timeout_s", [None, LIMIT_S])
+def test_a_signal_that_does_not_wake_the_main_thread_is_handled_soon_while_it_waits(timeout_s: float | None) -> None:
+    """One that comes to another thread, or just before the main thread falls asleep: Python only notes it."""
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def cut(*_: object) -> None:
+        raise InterruptedError
+
+    def send() -> None:
+        while sys._current_frames()[main].f_code.co_name != "_pass":
+            pass
+        signal.raise_signal(signal.SIGUSR2)  # on this thread
+
+    before = signal.signal(signal.SIGUSR2, cut)
+    try:
+        with a_tree() as tree:
+            threading.Thread(target=send).start()
+            with pytest.raises(InterruptedError):
+                tree.wait(timeout_s)
+    finally:
+        signal.signal(signal.SIGUSR2, before)
