@@ -53,7 +53,7 @@ class Worker(ManagedActor):
         """Handle a message; what it returns is the reply. Not overridden: the message is a dead letter."""
         life = self._regrow_life
         if life is not None:
-            life.system.dead_letter(life.mailbox, message, Refusal.UNHANDLED, None)
+            life.system.letters.dead_letter(life.mailbox, message, Refusal.UNHANDLED, None)
 
     def execute(self, task: Any, context: Any) -> Any:
         """Do a piece of work: ``str(task)`` says what, ``context`` is all it may know. Override it, sync or async.
@@ -75,7 +75,7 @@ class ExecuteWorker(ManagedActor):
             return message.handle(self)
         current = CURRENT.get()
         if current is not None:
-            current.life.system.dead_letter(current.life.mailbox, message, Refusal.UNHANDLED, None)
+            current.life.system.letters.dead_letter(current.life.mailbox, message, Refusal.UNHANDLED, None)
         return None
 
 

@@ -150,7 +150,7 @@ class WorkerIncarnation(ControlledIncarnation):
 
     def fail_internally(self, error: BaseException) -> None:
         """Something left the boundary that should not have: the worker has crashed, and never stays as a zombie."""
-        self.system.internal_error(error)
+        self.system.reports.internal_error(error)
         self._tell_end(Exit(Reason.CRASHED, error, frames=error.__traceback__))
 
     def _leave(self) -> None:
@@ -162,7 +162,7 @@ class WorkerIncarnation(ControlledIncarnation):
             abandoned, self.abandoned = self.abandoned, False
             self.mailbox.abandoned -= abandoned
         if abandoned:
-            self.system.thread_returned(self)
+            self.system.strays.returned(self)
             self._let_go(self._objects())  # abandoned just now
 
     async def _enter(self) -> bool:
@@ -219,13 +219,13 @@ class WorkerIncarnation(ControlledIncarnation):
             if self.order is not None:
                 refusal = self.mailbox.give_back(self, envelope)
                 if refusal is not None:
-                    self.system.refused(self.mailbox.path, self.mailbox, envelope, refusal)
+                    self.system.letters.refused(self.mailbox.path, self.mailbox, envelope, refusal)
                 return True
             body, reply, origin = envelope
             if origin is not None:
                 late = origin.deadline is not None and origin.deadline < self.since
                 if late or (reply is not None and reply.is_abandoned):
-                    self.system.expired(self.mailbox, envelope)
+                    self.system.letters.expired(self.mailbox, envelope)
                     continue
                 CURRENT.set(current := CurrentMessage(self, origin, reply))
             elif on_loop:
@@ -275,7 +275,7 @@ class WorkerIncarnation(ControlledIncarnation):
         frames = error.__traceback__
         if reply is not None:
             reply.fail(error)
-        self.system.request_failed(self.mailbox.path, error, asked=reply is not None)
+        self.system.reports.request_failed(self.mailbox.path, error, asked=reply is not None)
         clear_own(frames)  # whoever keeps the exception keeps its traceback, not the worker's state
         return not self.is_over
 
@@ -323,7 +323,7 @@ class WorkerIncarnation(ControlledIncarnation):
         if self._enter_last_hook(plain=self.recipe.fails_plain or self.actor is None, crash=crash):
             second = await self._hook("on_failure", type(error), error, error.__traceback__)
             if second is not None:
-                self.system.hook_raised(self.mailbox.path, "on_failure", second)
+                self.system.reports.hook_raised(self.mailbox.path, "on_failure", second)
         self._tell_end(crash)
 
     def _enter_last_hook(self, *, plain: bool, crash: Exit | None = None) -> bool:

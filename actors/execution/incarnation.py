@@ -54,6 +54,16 @@ class IncarnationOwner(Protocol):
         """Take an ``Started``, ``Stopping`` or ``Exited``."""
 
 
+class Strays(Protocol):
+    """Knows the abandoned incarnations."""
+
+    def add(self, life: Incarnation) -> None:
+        """Note that an incarnation was abandoned."""
+
+    def returned(self, life: Incarnation) -> None:
+        """Note that the thread of an abandoned incarnation has returned."""
+
+
 class IncarnationHost(Host, Protocol):
     """Tree, as an incarnation sees it: where it runs, and where it reports what becomes of it."""
 
@@ -72,20 +82,9 @@ class IncarnationHost(Host, Protocol):
     def dispatcher(self, where: DispatcherKind) -> Dispatcher:
         """The place of this kind."""
 
-    def abandoned(self, life: Incarnation) -> None:
-        """An incarnation was abandoned."""
-
-    def thread_returned(self, life: Incarnation) -> None:
-        """The thread of an abandoned incarnation has returned."""
-
-    def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None:
-        """A handler answered with an error, and lives."""
-
-    def hook_raised(self, path: str, hook: str, error: BaseException) -> None:
-        """A last hook raised on the way out of a crash."""
-
-    def internal_error(self, error: BaseException) -> None:
-        """A bug of ours."""
+    @property
+    def strays(self) -> Strays:
+        """Knows the abandoned incarnations."""
 
 
 class IncarnationPhase(IntEnum):
@@ -329,7 +328,7 @@ class Incarnation:
         remains: list[Any] = [Frames(exit_.frames), current]
         current = None
         if abandon:
-            self.system.abandoned(self)
+            self.system.strays.add(self)
         else:
             remains += self._objects()
         if tell:

@@ -3,7 +3,7 @@
 Whatever refuses or drops a message comes here with the envelope and the reason, and nowhere else: so none is lost
 without a trace.
 
-Locking: ``_books`` guards the counters. No other lock is taken while it is held, but a finalizer may run there and
+Locking: ``_lock`` guards the counters. No other lock is taken while it is held, but a finalizer may run there and
 come here again, so it is re-entrant.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from actors.messaging.envelope import SystemMessage
 from actors.messaging.mailbox import Mailbox, Refusal
@@ -23,7 +23,6 @@ from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
     from actors.messaging.envelope import Envelope
-    from actors.messaging.leftovers import Leftovers
 
 _WHY: dict[Refusal, str] = {
     Refusal.STOPPED: "is stopped. restart_child starts it again",
@@ -37,30 +36,37 @@ _WHY: dict[Refusal, str] = {
 }
 
 
-class DeadLetterOffice:
-    """The part of a tree's shared ground that deals with undeliverable messages."""
-
-    is_down: bool
-    cause: ActorsError | None
-    leftovers: Leftovers
-
-    def __init__(self) -> None:
-        self._counts_lock = threading.RLock()
-        self.dead_letters: Counter[str] = Counter()
-        """Dead letters so far, by reason."""
+class Sender(Protocol):
+    """A tree, as its undeliverable messages see it."""
 
     def publish(self, event: Event) -> None:
         """Something happened."""
-        raise NotImplementedError
+
+    def stopped_error(self, path: str, refusal: Refusal) -> ActorStoppedError:
+        """Why an ask to this path fails at once."""
+
+
+class DeadLetterOffice:
+    """The part of a tree's shared ground that deals with undeliverable messages."""
+
+    def __init__(self, tree: Sender) -> None:
+        self._tree = tree
+        self._lock = threading.RLock()
+        self.counts: Counter[str] = Counter()
+        """Dead letters so far, by reason."""
+
+    def forked(self) -> None:
+        """Take a new lock in the child of a fork: a thread that is not here may have held the old one."""
+        self._lock = threading.RLock()
 
     def dead_letter(self, box: Mailbox | None, body: Any, reason: Refusal, sender: str | None, path: str = "") -> None:
         """Count a message that no worker will handle, and publish that."""
-        with self._counts_lock:
-            self.dead_letters[reason] += 1
+        with self._lock:
+            self.counts[reason] += 1
             if box is not None:
                 box.dead += 1
         where = box.path if box is not None else path
-        self.publish(DeadLetter(where, str(reason), type_name(type(body)), sender))
+        self._tree.publish(DeadLetter(where, str(reason), type_name(type(body)), sender))
 
     def expired(self, box: Mailbox, envelope: Envelope) -> None:
         """Drop a message whose asker waits no longer."""
@@ -68,10 +74,6 @@ class DeadLetterOffice:
         if reply is not None:
             reply.expire()
         self.dead_letter(box, body, Refusal.EXPIRED, origin.sender if origin is not None else None)
-
-    def answer(self, box: Mailbox, left: list[Envelope], refusal: Refusal) -> None:
-        """Refuse what a mailbox that was closed still held, now or soon; see ``Leftovers``."""
-        self.leftovers.answer(box, left, refusal)
 
     def overflowed(self, box: Mailbox | None, envelope: Envelope) -> None:
         """A message had to go for a newer one."""
@@ -83,23 +85,22 @@ class DeadLetterOffice:
         if reply is not None:
             capacity = box.bounds.capacity if box is not None else None
             full = refusal is Refusal.FULL and capacity is not None
-            reply.fail(MailboxFullError(path, capacity or 0) if full else self.stopped_error(path, refusal))
+            reply.fail(MailboxFullError(path, capacity or 0) if full else self._tree.stopped_error(path, refusal))
         elif not issubclass(type(body), SystemMessage) and (
             not isinstance(box, SupervisorMailbox) or refusal is Refusal.SUPERVISOR
         ):
             self.dead_letter(box, body, refusal, origin.sender if origin is not None else None, path)
 
-    def stopped_error(self, path: str, refusal: Refusal) -> ActorStoppedError:
-        """Why an ask to this path fails at once."""
-        if self.is_down or refusal is Refusal.DOWN:
-            return self.down_error(path)
-        kind = ParkedError if refusal is Refusal.PARKED else ActorStoppedError
-        return kind(path, _WHY.get(refusal, str(refusal)))
 
-    def down_error(self, path: str) -> TreeDownError:
-        """The whole tree is down; with the reason, where nobody had asked for that."""
-        cause = self.cause
-        why = "" if cause is None else ": its root gave up" if isinstance(cause, RestartLimitError) else f": {cause}"
-        error = TreeDownError(path, (_WHY[Refusal.DOWN] + why).removesuffix("."))
-        error.__cause__ = cause
-        return error
+def stopped_error(path: str, refusal: Refusal) -> ActorStoppedError:
+    """Why an ask to a path of a tree that is up fails at once."""
+    kind = ParkedError if refusal is Refusal.PARKED else ActorStoppedError
+    return kind(path, _WHY.get(refusal, str(refusal)))
+
+
+def down_error(path: str, cause: ActorsError | None) -> TreeDownError:
+    """The whole tree is down; with the reason, where nobody had asked for that."""
+    why = "" if cause is None else ": its root gave up" if isinstance(cause, RestartLimitError) else f": {cause}"
+    error = TreeDownError(path, (_WHY[Refusal.DOWN] + why).removesuffix("."))
+    error.__cause__ = cause
+    return error

@@ -74,11 +74,8 @@ class Addresses(Protocol):
         """Raise where a worker would wait for its own end."""
 
 
-class Reports(Protocol):
-    """Where is told what becomes of messages."""
-
-    def publish(self, event: Event) -> None:
-        """Something happened."""
+class DeadLetters(Protocol):
+    """Where messages go that no worker takes."""
 
     def dead_letter(self, box: Mailbox | None, body: Any, reason: Refusal, sender: str | None, path: str = "") -> None:
         """Count a message that no worker will handle."""
@@ -92,21 +89,45 @@ class Reports(Protocol):
     def expired(self, box: Mailbox, envelope: Envelope) -> None:
         """Drop a message whose asker waits no longer."""
 
+
+class FailureReports(Protocol):
+    """Where is told what failed around a message."""
+
+    def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None:
+        """A handler answered with an error, and lives."""
+
+    def callback_raised(self, path: str, error: BaseException) -> None:
+        """A callback that somebody had added to a reply raised."""
+
+    def hook_raised(self, path: str, hook: str, error: BaseException) -> None:
+        """A last hook raised on the way out of a crash."""
+
+    def internal_error(self, error: BaseException) -> None:
+        """A bug of ours."""
+
+
+class Host(Addresses, Protocol):
+    """A tree, as messages see it."""
+
+    @property
+    def letters(self) -> DeadLetters:
+        """Where messages go that no worker takes."""
+
+    @property
+    def reports(self) -> FailureReports:
+        """Where is told what failed around a message."""
+
+    def publish(self, event: Event) -> None:
+        """Something happened."""
+
     def recursion_refused(self, path: str, chain: tuple[Address, ...], hops: int = 0) -> None:
         """A request or a tell was refused."""
 
     def stopped_error(self, path: str, refusal: Refusal) -> ActorStoppedError:
         """Why an ask to this path fails at once."""
 
-    def callback_raised(self, path: str, error: BaseException) -> None:
-        """A callback that somebody had added to a reply raised."""
-
     def run_apart(self, job: Job) -> None:
         """Run a callback of a user on a thread on which it may block."""
-
-
-class Host(Addresses, Reports, Protocol):
-    """A tree, as messages see it."""
 
 
 class Runnable(Protocol):

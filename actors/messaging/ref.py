@@ -341,9 +341,9 @@ class Ref(pykka.ActorRef[Any]):
 
     def _give_up(self, envelope: Envelope, verdict: PutResult) -> None:
         if isinstance(verdict, tuple):
-            self._system.overflowed(self._any_box(), verdict)
+            self._system.letters.overflowed(self._any_box(), verdict)
         elif isinstance(verdict, Refusal):
-            self._system.refused(self.path, self._any_box(), envelope, verdict)
+            self._system.letters.refused(self.path, self._any_box(), envelope, verdict)
         elif isinstance(verdict, Room):
             self._put_again(envelope, verdict)
 

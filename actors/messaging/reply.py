@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from actors.messaging.envelope import Address, CurrentMessage
+    from actors.messaging.ports import FailureReports
 
 _PENDING = object()
 _LONGEST_S = threading.TIMEOUT_MAX
@@ -92,11 +93,12 @@ class CallbackHost(Protocol):
     def root_path(self) -> str:
         """The path of its root."""
 
+    @property
+    def reports(self) -> FailureReports:
+        """Is told what a callback raised."""
+
     def run_apart(self, job: UserCallback) -> None:
         """Run it on a thread on which it may block."""
-
-    def callback_raised(self, path: str, error: BaseException) -> None:
-        """Report what a callback raised."""
 
 
 class Reply(pykka.Future[Any]):
@@ -193,7 +195,7 @@ class Reply(pykka.Future[Any]):
     def _callback_raised(self, error: BaseException) -> None:
         host = self._host
         if host is not None:
-            host.callback_raised(self.target.path if self.target is not None else host.root_path, error)
+            host.reports.callback_raised(self.target.path if self.target is not None else host.root_path, error)
         else:  # no tree to report it to: what Python does with an exception that leaves a thread
             where = threading.current_thread()
             threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, where)))

@@ -2,8 +2,8 @@
 
 It is built for one tree and ends with it. ``trees.Tree`` is what users hold; a ``System`` knows no declarations.
 
-Locking: ``_books`` (of ``actors.messaging.dead_letters``) guards the counters and ``abandoned_lives``. No other lock is
-taken while it is held, but a finalizer may run there and come here again, so it is re-entrant.
+Parts: ``letters`` takes what no worker takes, ``leftovers`` what a closed mailbox still held, ``reports`` makes events
+of what the places where things run have to tell, ``strays`` knows the lives that were left to themselves.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from typing import Any
 from actors.concurrency.disposal import disposal_on
 from actors.concurrency.thread_state import Job, after_fork, in_background
 from actors.execution.dispatcher import Dispatcher
-from actors.execution.incarnation import Exit, Exited, Incarnation, Started
+from actors.execution.incarnation import Exit, Exited, Started
 from actors.execution.loop import Loop
 from actors.execution.pinned_thread import Threads
 from actors.execution.pool import Pool
 from actors.execution.pykka_bridge import register_root
 from actors.execution.timers import Timers
 from actors.messaging import wait_graph
-from actors.messaging.dead_letters import DeadLetterOffice
+from actors.messaging.dead_letters import DeadLetterOffice, down_error, stopped_error
 from actors.messaging.envelope import CURRENT, Address, CurrentMessage, own_copy
 from actors.messaging.leftovers import Leftovers
 from actors.messaging.mailbox import Mailbox, Refusal
+from actors.messaging.message_errors import ActorStoppedError, TreeDownError
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ref import Ref
 from actors.messaging.reply import Reply, require_thread
@@ -46,7 +47,8 @@ from actors.model.errors import (
 )
 from actors.model.spec import ChildSpec, DispatcherKind, Reason
 from actors.runtime import event_log, living_trees
-from actors.runtime.dispatch_reports import Reports
+from actors.runtime.abandoned_lives import AbandonedLives
+from actors.runtime.dispatch_reports import DispatchReports
 from actors.runtime.event_bus import Bus
 from actors.runtime.services import Service
 from actors.supervision.child import Child, ChildState
@@ -59,7 +61,7 @@ GRACE_S = 2.0
 """How long a tree that cannot go on has for an end in order."""
 
 
-class System(DeadLetterOffice, Reports):
+class System:
     """The shared ground of one running tree."""
 
     exit: Exit | None = None
@@ -82,16 +84,19 @@ class System(DeadLetterOffice, Reports):
         self.now = self.clock.now
         self.random = random.Random(seed)  # noqa: S311 - for jitter, not for secrets
         self.max_hops = max_hops
-        self.pool = Pool(name, max_threads, near_cap=self.near_cap, failed=self.internal_error)
+        self.letters = DeadLetterOffice(self)
+        self.strays = AbandonedLives(self.publish)
+        reports = self.reports = DispatchReports(name, self.publish)
+        self.pool = Pool(name, max_threads, near_cap=reports.near_cap, failed=reports.internal_error)
         self.disposal = disposal_on(self.pool)  # lets go of what may have finalizers of users
-        self.leftovers = Leftovers(self.pool, self.refused, self.disposal)
+        self.leftovers = Leftovers(self.pool, self.letters.refused, self.disposal)
         self.bus = Bus(self.pool, name)
-        self.loop = Loop(f"{name}-loop", blocked=self.loop_blocked, failed=self.internal_error)
-        self.timers = Timers(f"{name}-timers", self.clock, failed=self.internal_error)
+        self.loop = Loop(f"{name}-loop", blocked=reports.loop_blocked, failed=reports.internal_error)
+        self.timers = Timers(f"{name}-timers", self.clock, failed=reports.internal_error)
         self._dispatchers: dict[DispatcherKind, Dispatcher] = {
             DispatcherKind.POOL: self.pool,
             DispatcherKind.LOOP: self.loop,
-            DispatcherKind.THREAD: Threads(failed=self.internal_error),
+            DispatcherKind.THREAD: Threads(failed=reports.internal_error),
         }
         self.boxes: dict[str, Mailbox | PoolAddress] = {}
         """Every path that is listed now, pools too."""
@@ -99,9 +104,6 @@ class System(DeadLetterOffice, Reports):
         """Every child that is listed now, the root too."""
         self.supervisors: dict[str, Supervisor] = {}
         """The present, or last, incarnation of each supervisor."""
-        super().__init__()
-        self.abandoned_lives: set[Incarnation] = set()
-        """Lives whose thread or task was left to itself and still runs."""
         self.started, self.ended = Reply(), Reply()
         self.cause: ActorsError | None = None
         """Why it ended where nobody had asked for that: what its root gave up for, or what ``fail`` was told."""
@@ -205,7 +207,7 @@ class System(DeadLetterOffice, Reports):
         self.is_down = True
         for box in list(self.boxes.values()):
             if isinstance(box, Mailbox):
-                self.answer(box, box.close(Refusal.DOWN), Refusal.DOWN)
+                self.leftovers.answer(box, box.close(Refusal.DOWN), Refusal.DOWN)
         for service in self.services.values():
             service.close()
         in_background(f"{self.root_path}-close", lambda: self._stopped(exit_))
@@ -227,7 +229,7 @@ class System(DeadLetterOffice, Reports):
             try:
                 act()
             except Exception as error:  # noqa: BLE001 - whatever it meets, those who wait for the end must hear of it
-                self.internal_error(error)
+                self.reports.internal_error(error)
         if self._last_acts:
             self.bus.flush(CLOSE_S)
         for service in self.services.values():
@@ -245,7 +247,8 @@ class System(DeadLetterOffice, Reports):
     def forked(self) -> None:
         """In the child of a fork: none of the threads is here, so the tree is down."""
         wait_graph.forked()
-        self._counts_lock = threading.RLock()
+        self.letters.forked()
+        self.strays.forked()
         self.is_down = True
         self.bus.silence()
         boxes = list(self.boxes.values())
@@ -291,26 +294,27 @@ class System(DeadLetterOffice, Reports):
         """Something happened."""
         self.bus.publish(event)
 
+    @property
+    def dead_letters(self) -> Counter[str]:
+        """Dead letters so far, by reason."""
+        return self.letters.counts
+
+    def stopped_error(self, path: str, refusal: Refusal) -> ActorStoppedError:
+        """Why an ask to this path fails at once."""
+        return self.down_error(path) if self.is_down or refusal is Refusal.DOWN else stopped_error(path, refusal)
+
+    def down_error(self, path: str) -> TreeDownError:
+        """The whole tree is down; with the reason, where nobody had asked for that."""
+        return down_error(path, self.cause)
+
     def recursion_refused(self, path: str, chain: tuple[Address, ...], hops: int = 0) -> None:
         """A request or a tell was refused."""
         self.publish(events.RecursionRefused(path, (*(address.path for address in chain), path), hops))
 
-    def abandoned(self, life: Incarnation) -> None:
-        """A life was left to itself."""
-        with self._counts_lock:
-            if life.abandoned:  # else it came back before this
-                self.abandoned_lives.add(life)
-        self.publish(events.ChildAbandoned(life.mailbox.path, life.mailbox.abandoned))
-
-    def thread_returned(self, life: Incarnation) -> None:
-        """The thread of an abandoned life has returned."""
-        with self._counts_lock:
-            self.abandoned_lives.discard(life)
-
     @property
     def lives_abandoned(self) -> Counter[str]:
-        """The strays, counted by path."""
-        return Counter(life.mailbox.path for life in list(self.abandoned_lives))
+        """Lives that were left to themselves and still run, counted by path."""
+        return self.strays.by_path()
 
     # -- calls that would wait for themselves --------------------------------------------------------------
 

@@ -8,9 +8,7 @@ from actors.execution.incarnation import IncarnationHost
 from actors.model.spec import RandomSource
 
 if TYPE_CHECKING:
-    from actors.messaging.envelope import Envelope
-    from actors.messaging.inbox import Refusal
-    from actors.messaging.mailbox import Mailbox
+    from actors.messaging.leftovers import Leftovers
     from actors.supervision.child import Child
     from actors.supervision.supervisor import Supervisor
     from actors.supervision.supervisor_incarnation import SupervisorIncarnation
@@ -34,5 +32,6 @@ class Registry(IncarnationHost, Protocol):
     def supervise(self, life: SupervisorIncarnation) -> Supervisor:
         """A new incarnation of a supervisor."""
 
-    def answer(self, box: Mailbox, left: list[Envelope], refusal: Refusal) -> None:
-        """Refuse what a mailbox that was closed still held."""
+    @property
+    def leftovers(self) -> Leftovers:
+        """Refuses what a mailbox that was closed still held."""

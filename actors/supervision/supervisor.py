@@ -18,7 +18,7 @@ Only its own message handling touches its state, so there is no lock here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar
 
 from actors.execution.incarnation import Exit, Exited, Started, Stopping
 from actors.execution.pykka_bridge import ManagedActor
@@ -84,7 +84,7 @@ class Supervisor(ManagedActor):
 
     def receive(self, message: Any, reply: Reply | None) -> None:
         """Handle one message."""
-        hears = _HANDLERS.get(type(message))
+        hears = self._HANDLERS.get(type(message))
         if hears is not None:
             hears(self, message)
         elif reply is not None and self.shutdown is None:
@@ -290,7 +290,7 @@ class Supervisor(ManagedActor):
         if below is not None:
             below.close_all(refusal)
         box = child.mailbox
-        self.system.answer(box, box.close(refusal), refusal)
+        self.system.leftovers.answer(box, box.close(refusal), refusal)
 
     def close_all(self, refusal: Refusal) -> None:
         """Close the subtree: its own supervisor does not start it again, for now or for good."""
@@ -360,14 +360,13 @@ class Supervisor(ManagedActor):
             self.forget(child)
         self.life.finish(exit_)
 
-
-_HANDLERS: Final[dict[type[Any], Callable[[Supervisor, Any], None]]] = {
-    Started: Supervisor._on_started,  # noqa: SLF001 - its own
-    Stopping: Supervisor._on_stopping,  # noqa: SLF001
-    Exited: Supervisor._on_exited,  # noqa: SLF001
-    TimedOut: Supervisor._on_timed_out,  # noqa: SLF001
-    Continue: Supervisor._on_continue,  # noqa: SLF001
-    StopOrder: Supervisor._on_stop,  # noqa: SLF001
-    KillOrder: Supervisor._on_kill,  # noqa: SLF001
-    ReplaceChild: Supervisor._on_replace,  # noqa: SLF001
-}
+    _HANDLERS: ClassVar[dict[type[Any], Callable[[Supervisor, Any], None]]] = {
+        Started: _on_started,
+        Stopping: _on_stopping,
+        Exited: _on_exited,
+        TimedOut: _on_timed_out,
+        Continue: _on_continue,
+        StopOrder: _on_stop,
+        KillOrder: _on_kill,
+        ReplaceChild: _on_replace,
+    }

@@ -121,7 +121,7 @@ class SupervisorIncarnation(Incarnation):
                         return False  # the rest of the batch is the next incarnation's
         except BaseException as error:
             # A bug of ours. The subtree is in an unknown state: kill it, and let the next level up start it anew.
-            self.system.internal_error(error)
+            self.system.reports.internal_error(error)
             return self._fail_internally(error)
         return False
 
@@ -129,7 +129,7 @@ class SupervisorIncarnation(Incarnation):
         try:
             self.actor.fail_internally(error)
         except BaseException as second:
-            self.system.internal_error(second)
+            self.system.reports.internal_error(second)
             self.finish(Exit(Reason.CRASHED, second))
             return False
         return True
@@ -145,4 +145,4 @@ class SupervisorIncarnation(Incarnation):
     def finish(self, exit_: Exit) -> None:
         """The last child is down: the end. Calls that were not heard are refused, and do not wait for a successor."""
         if self._end(exit_, tell=True) is not None:
-            self.system.answer(self.mailbox, self.unheard, self.mailbox.absent)
+            self.system.leftovers.answer(self.mailbox, self.unheard, self.mailbox.absent)

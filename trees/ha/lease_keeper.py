@@ -174,7 +174,7 @@ class LeaseKeeper:
         """The tree is down and its last write kept; returns when the lease is given back."""
         system = self._system
         error = system.exit.error if system.exit is not None else None
-        clean = not system.abandoned_lives
+        clean = not system.strays.lives
 
         def heard(now: float) -> None:
             if isinstance(error, StartError):
@@ -204,7 +204,7 @@ class LeaseKeeper:
                 if self._candidate.phase is CandidatePhase.OVER:
                     self._finish()
         except BaseException as error:  # noqa: BLE001 - a tree that nobody keeps the lease for must not go on
-            self._system.internal_error(error)
+            self._system.reports.internal_error(error)
             self._candidate.phase, self._candidate.lost = CandidatePhase.OVER, f"its keeper died of {_text(error)}"
             with ExitStack() as ending:  # whatever one of these raises, the others are done
                 ending.callback(self._finish)
@@ -369,7 +369,7 @@ class LeaseKeeper:
         try:
             self._leases.close()
         except Exception as caught:  # noqa: BLE001 - whatever a driver raises, everybody who waits must hear of the end
-            system.internal_error(caught)
+            system.reports.internal_error(caught)
         if error is not None and system.cause is None:
             system.cause = error
         self.over.complete()

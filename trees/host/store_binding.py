@@ -80,7 +80,7 @@ class TreeStoreListener:
         try:
             remove(task_runtime_of(self._system), order.task)
         except TaskError as error:  # whoever sent it finds the task still there
-            self._system.request_failed(self._system.root_path, error, asked=False)
+            self._system.reports.request_failed(self._system.root_path, error, asked=False)
         self._forget(order)
 
     def _do(self, desk: OrchestratorPort, order: RemoteCommand) -> None:
@@ -89,7 +89,7 @@ class TreeStoreListener:
             _tell(desk, order)
         except (EscalationError, ConfigError, KeyError, TypeError, ValueError) as error:
             # It comes too late, or from another version: whoever sent it finds in the journal that nothing followed.
-            self._system.request_failed(desk.path, error, asked=False)
+            self._system.reports.request_failed(desk.path, error, asked=False)
         desk.tell(RunWhenDurable(order.task, lambda: self._forget(order)))
 
     def _forget(self, order: RemoteCommand) -> None:

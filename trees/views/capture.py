@@ -258,7 +258,7 @@ class _Capture:
 
     def abandoned_stacks(self, path: str) -> tuple[str, ...]:
         """Stacks of the abandoned incarnations."""
-        lives = [life for life in list(self.system.abandoned_lives) if life.mailbox.path == path]
+        lives = [life for life in list(self.system.strays.lives) if life.mailbox.path == path]
         return tuple(stack for life in lives if (stack := stack_of_life(life)) is not None)
 
     def worst_of(self, child: Child) -> int | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from actors.tasks.journal.reopening import reopen
 from actors.tasks.journal.step_fold import APPLY_STEPS, step_over
@@ -103,7 +103,7 @@ class TaskState:
     def apply(self, event: task_events.TaskEvent) -> None:
         """Take one event in."""
         self.events += 1
-        _APPLY[type(event)](self, event)
+        self._APPLY[type(event)](self, event)
         self.last_at = event.at
 
     def results(self) -> dict[str, Any]:
@@ -333,29 +333,28 @@ class TaskState:
         if escalation is not None:
             self.nodes[escalation.subtask].escalation = None
 
-
-_APPLY: Final[dict[type[task_events.TaskEvent], Callable[[TaskState, Any], None]]] = {
-    task_events.TaskSubmitted: TaskState._submitted,  # noqa: SLF001 - its own
-    task_events.TaskJoined: TaskState._joined,  # noqa: SLF001
-    task_events.PlanRefused: TaskState._refused,  # noqa: SLF001
-    task_events.Planned: TaskState._planned,  # noqa: SLF001
-    task_events.UsageTold: TaskState._told,  # noqa: SLF001
-    task_events.TaskPaused: TaskState._paused,  # noqa: SLF001
-    task_events.TaskReopened: reopen,
-    task_events.TaskResumed: TaskState._resumed,  # noqa: SLF001
-    task_events.TaskEnding: TaskState._is_ending,  # noqa: SLF001
-    task_events.TaskFinished: TaskState._finished,  # noqa: SLF001
-    task_events.SubtaskQueued: TaskState._queued,  # noqa: SLF001
-    task_events.SubtaskStarted: TaskState._started,  # noqa: SLF001
-    task_events.SubtaskSucceeded: TaskState._succeeded,  # noqa: SLF001
-    task_events.SubtaskRetrying: TaskState._retrying,  # noqa: SLF001
-    task_events.SubtaskFailed: TaskState._failed,  # noqa: SLF001
-    task_events.SubtaskPreempted: TaskState._preempted,  # noqa: SLF001
-    task_events.SubtaskSkipped: TaskState._skipped,  # noqa: SLF001
-    task_events.SubtaskCancelled: TaskState._cancelled,  # noqa: SLF001
-    task_events.SubtaskDelegated: TaskState._delegated,  # noqa: SLF001
-    task_events.EscalationRaised: TaskState._raised,  # noqa: SLF001
-    task_events.EscalationAnswered: TaskState._answered,  # noqa: SLF001
-    task_events.EscalationExpired: TaskState._expired,  # noqa: SLF001
-    **APPLY_STEPS,
-}
+    _APPLY: ClassVar[dict[type[task_events.TaskEvent], Callable[[TaskState, Any], None]]] = {
+        task_events.TaskSubmitted: _submitted,
+        task_events.TaskJoined: _joined,
+        task_events.PlanRefused: _refused,
+        task_events.Planned: _planned,
+        task_events.UsageTold: _told,
+        task_events.TaskPaused: _paused,
+        task_events.TaskReopened: reopen,
+        task_events.TaskResumed: _resumed,
+        task_events.TaskEnding: _is_ending,
+        task_events.TaskFinished: _finished,
+        task_events.SubtaskQueued: _queued,
+        task_events.SubtaskStarted: _started,
+        task_events.SubtaskSucceeded: _succeeded,
+        task_events.SubtaskRetrying: _retrying,
+        task_events.SubtaskFailed: _failed,
+        task_events.SubtaskPreempted: _preempted,
+        task_events.SubtaskSkipped: _skipped,
+        task_events.SubtaskCancelled: _cancelled,
+        task_events.SubtaskDelegated: _delegated,
+        task_events.EscalationRaised: _raised,
+        task_events.EscalationAnswered: _answered,
+        task_events.EscalationExpired: _expired,
+        **APPLY_STEPS,
+    }

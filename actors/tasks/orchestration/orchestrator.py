@@ -23,7 +23,7 @@ noted (``task``; ``crash_guard``).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from actors.concurrency import collector
 from actors.execution.pykka_bridge import ManagedActor
@@ -134,7 +134,7 @@ class Orchestrator(ManagedActor):
                 self.system.publish(JournalDamaged(self.path, id_, error))
                 self.desk.put_aside(id_)
             except Exception as error:  # noqa: BLE001 - nor a bug of ours that only one of them meets
-                self.system.internal_error(error)
+                self.system.reports.internal_error(error)
                 self.desk.put_aside(id_)
         self.desk.states = self.states
 
@@ -208,7 +208,7 @@ class Orchestrator(ManagedActor):
             desk.tries, desk.died_at = desk.tries + 1 if at == desk.died_at else 1, at
         if task is not None:
             desk.guard.died(task, at[1])
-            self.system.internal_error(error)
+            self.system.reports.internal_error(error)
 
     # -- hearing -------------------------------------------------------------------------------------------
 
@@ -235,9 +235,9 @@ class Orchestrator(ManagedActor):
                 self.task = message.nested
                 self.teams.accept(message)
         else:
-            hears = _HANDLERS.get(kind)
+            hears = self._HANDLERS.get(kind)
             if hears is None:
-                self.system.dead_letter(self.life.mailbox, message, Refusal.UNHANDLED, None)
+                self.system.letters.dead_letter(self.life.mailbox, message, Refusal.UNHANDLED, None)
             else:
                 hears(self, message)
         if self.begun and not self.closing:
@@ -271,9 +271,9 @@ class Orchestrator(ManagedActor):
             order = desk.orders[0]
             self.task, self._order = getattr(order, "task", None), order
             if desk.tries < COMMAND_TRIES:
-                _HANDLERS[type(order)](self, order)
+                self._HANDLERS[type(order)](self, order)
             else:
-                self.system.dead_letter(self.life.mailbox, order, Refusal.UNHANDLED, None)
+                self.system.letters.dead_letter(self.life.mailbox, order, Refusal.UNHANDLED, None)
             desk.orders.popleft()
             desk.tries, self._order = 0, None
 
@@ -368,24 +368,23 @@ class Orchestrator(ManagedActor):
         for task, its in effects.items():
             self.desk.effects.after(self.ground.flush(task), its, task)
 
-
-_HANDLERS: Final[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
-    CommandsWaiting: Orchestrator._on_commands_waiting,  # noqa: SLF001 - its own
-    TaskArrived: Orchestrator._on_task_arrived,  # noqa: SLF001
-    Cancel: Orchestrator._on_cancel,  # noqa: SLF001
-    WaiterJoined: Orchestrator._on_waiter_joined,  # noqa: SLF001
-    EscalationResponse: Orchestrator._on_escalation_response,  # noqa: SLF001
-    TimerFired: Orchestrator._on_timer_fired,  # noqa: SLF001
-    EffectFailed: Orchestrator._on_effect_failed,  # noqa: SLF001
-    RunOnLoop: lambda _, message: message.act(),
-    RunWhenDurable: Orchestrator._on_run_when_durable,  # noqa: SLF001
-    Delegate: lambda to, message: to.delegation.delegate(message),
-    UsageReported: lambda to, message: to.lifecycle.count(message.attempt),
-    DelegationCancelled: lambda to, message: to.delegation.withdraw(message),
-    DelegationAnswered: lambda to, message: to.delegation.answered(message),
-    Pause: lambda to, message: to.teams.pause(message),
-    WorkerChanged: Orchestrator._on_worker_changed,  # noqa: SLF001
-    RegistrySnapshot: Orchestrator._on_registry_snapshot,  # noqa: SLF001
-    Begin: Orchestrator._on_begin,  # noqa: SLF001
-    ShuttingDown: Orchestrator._on_shutting_down,  # noqa: SLF001
-}
+    _HANDLERS: ClassVar[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
+        CommandsWaiting: _on_commands_waiting,
+        TaskArrived: _on_task_arrived,
+        Cancel: _on_cancel,
+        WaiterJoined: _on_waiter_joined,
+        EscalationResponse: _on_escalation_response,
+        TimerFired: _on_timer_fired,
+        EffectFailed: _on_effect_failed,
+        RunOnLoop: lambda _, message: message.act(),
+        RunWhenDurable: _on_run_when_durable,
+        Delegate: lambda to, message: to.delegation.delegate(message),
+        UsageReported: lambda to, message: to.lifecycle.count(message.attempt),
+        DelegationCancelled: lambda to, message: to.delegation.withdraw(message),
+        DelegationAnswered: lambda to, message: to.delegation.answered(message),
+        Pause: lambda to, message: to.teams.pause(message),
+        WorkerChanged: _on_worker_changed,
+        RegistrySnapshot: _on_registry_snapshot,
+        Begin: _on_begin,
+        ShuttingDown: _on_shutting_down,
+    }

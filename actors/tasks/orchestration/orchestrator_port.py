@@ -115,7 +115,7 @@ class OrchestratorPort:
     def _broke(self, error: Exception, task: str | None) -> None:
         """An effect could not be had. Its orchestrator begins anew, and finds in the journal what is to be done."""
         if task is None:
-            self.system.internal_error(error)  # else it is told where it is heard
+            self.system.reports.internal_error(error)  # else it is told where it is heard
         self.post(EffectFailed(error, task))
 
     def put_aside(self, task: str) -> None:

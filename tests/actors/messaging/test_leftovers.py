@@ -160,7 +160,7 @@ def test_a_supervisor_hears_orders_while_the_mailbox_of_a_child_is_answered() ->
             ref.tell(number)
         last = ref.ask("the last", timeout=None, block=False)
         reached, go_on = threading.Event(), threading.Event()
-        refuse, leftovers = tree._system.refused, tree._system.leftovers
+        refuse, leftovers = tree._system.letters.refused, tree._system.leftovers
         seen: list[Any] = []
 
         def held(path: str, box: Any, envelope: Any, refusal: Refusal) -> None:

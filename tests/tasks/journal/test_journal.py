@@ -12,7 +12,7 @@ from actors.tasks.journal.fold import fold
 from actors.tasks.journal.report import report_of
 from actors.tasks.journal.store import decode, encode
 from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState
-from actors.tasks.journal.task_state import _APPLY, TaskState
+from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.task_errors import StoreError
 from tests.faults.cut_points import CuttingStore, World, WritingStore, essence, started
@@ -125,7 +125,7 @@ def test_every_kind_of_record_can_be_folded_and_every_one_that_can_is_known_to_t
     }
     journalled = {each for each in kinds() if each.journalled and each.__module__.startswith("actors.")}
 
-    assert set(_APPLY) == journalled - plain
+    assert set(TaskState._APPLY) == journalled - plain
 
 
 def test_a_record_of_an_unknown_kind_is_refused_by_name() -> None:

@@ -320,7 +320,8 @@ def test_a_dump_on_a_signal_waits_for_no_lock_that_the_interrupted_thread_holds(
     with running(shop(faulty("ledger"))) as tree:
         restore = tree.dump_on_signal(file=page)
         # What Thread.start holds while it runs: a handler that used it would wait for its own thread for ever.
-        with threading._active_limbo_lock, tree._system._counts_lock, tree._system.root.mailbox.lock:  # type: ignore[attr-defined]
+        system = tree._system
+        with threading._active_limbo_lock, system.letters._lock, system.strays._lock, system.root.mailbox.lock:  # type: ignore[attr-defined]
             os.kill(os.getpid(), signal.SIGUSR1)
             written = page.full.wait(LONG_S)
         restore()

@@ -1,0 +1,44 @@
+"""Abandoned incarnations: their thread or task still runs, though nobody waits for it.
+
+Locking: ``_lock`` guards ``lives``. No other lock is taken while it is held, but a finalizer may run there and come
+here again, so it is re-entrant.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+from actors.execution.incarnation import Incarnation
+from actors.model import events
+
+
+class AbandonedLives:
+    """The part of a tree's shared ground that knows what still runs where nobody waits for it any more."""
+
+    def __init__(self, publish: Callable[[events.Event], object]) -> None:
+        self._publish = publish
+        self._lock = threading.RLock()
+        self.lives: set[Incarnation] = set()
+        """Incarnations that were abandoned and still run."""
+
+    def forked(self) -> None:
+        """Take a new lock in the child of a fork: a thread that is not here may have held the old one."""
+        self._lock = threading.RLock()
+
+    def add(self, life: Incarnation) -> None:
+        """Note that an incarnation was abandoned."""
+        with self._lock:
+            if life.abandoned:  # else it came back before this
+                self.lives.add(life)
+        self._publish(events.ChildAbandoned(life.mailbox.path, life.mailbox.abandoned))
+
+    def returned(self, life: Incarnation) -> None:
+        """Note that the thread of an abandoned incarnation has returned."""
+        with self._lock:
+            self.lives.discard(life)
+
+    def by_path(self) -> Counter[str]:
+        """Count them by path."""
+        return Counter(life.mailbox.path for life in list(self.lives))
