@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
+from actors.runtime.handle import Handle, system_of
 from actors.supervision.child import Child, ChildState
 from actors.supervision.supervisor_incarnation import Ping
 
@@ -13,13 +14,7 @@ if TYPE_CHECKING:
     from actors.runtime.system import System
 
 
-class Settled(Protocol):
-    """A ``trees.Tree``; ``actors`` knows no trees."""
-
-    _system: System
-
-
-def settle(tree: Settled, timeout_s: float = 10.0) -> None:
+def settle(tree: Handle, timeout_s: float = 10.0) -> None:
     """Return when everything that was set off so far has been handled, and every event delivered.
 
     Then no task could go on by itself: each one has ended, or waits for a time of the clock, a person, or a worker.
@@ -28,7 +23,7 @@ def settle(tree: Settled, timeout_s: float = 10.0) -> None:
     Raises:
         TimeoutError: something was still going on after ``timeout_s`` seconds.
     """
-    system = tree._system  # noqa: SLF001 - a friend
+    system = system_of(tree)
     end = monotonic() + timeout_s
     before, quiet = -1, 0
     while True:

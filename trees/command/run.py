@@ -25,6 +25,7 @@ from actors.model.events import (
     SupervisorGaveUp,
 )
 from actors.runtime.event_log import ErrorsInLog
+from actors.runtime.handle import system_of
 from actors.tasks.model.store_events import JournalDamaged, StorePaused, StoreResumed, TaskStranded
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import (
@@ -88,7 +89,7 @@ class Runner:
             return OK
         try:
             tree.dump_on_signal()
-            tree._system.ended.when_done(lambda: self._gave_up(tree))  # noqa: SLF001 - its own package
+            system_of(tree).ended.when_done(lambda: self._gave_up(tree))
             with _showing(tree, self._keeping.said):
                 if not self._resume:
                     announce(tree, _say)
@@ -111,7 +112,7 @@ class Runner:
             tree.stop(timeout=0.0)
             code = KILLED
         _say(f"\n{dump}")
-        cause = tree._system.cause  # noqa: SLF001
+        cause = system_of(tree).cause
         return code if cause is None else GAVE_UP if isinstance(cause, RestartLimitError) else STORE_LOST
 
     def _main(self, tree: Tree) -> int:
@@ -143,15 +144,15 @@ class Runner:
 
     def _gave_up(self, tree: Tree) -> None:
         """A main that waits for something else would not notice that its tree is gone."""
-        if self._interruptible and tree._system.cause is not None:  # noqa: SLF001
-            _say(str(tree._system.cause), sys.stderr)  # noqa: SLF001
+        if self._interruptible and system_of(tree).cause is not None:
+            _say(str(system_of(tree).cause), sys.stderr)
             os.kill(os.getpid(), signal.SIGTERM)  # not SIGINT: a job in the background of a shell is deaf to it
 
 
 @contextmanager
 def _showing(tree: Tree, said: str) -> Iterator[None]:
     """A live view on a terminal; plain lines anywhere else."""
-    children = len(tree._system.children) - 1  # noqa: SLF001
+    children = len(system_of(tree).children) - 1
     _say(f"{tree.spec.id}: up, {children} children. Ctrl-C ends it; 'regrow dump --pid {os.getpid()}' looks at it.")
     if said:
         _say(said)
@@ -163,7 +164,7 @@ def _showing(tree: Tree, said: str) -> Iterator[None]:
             yield
     finally:
         if unsubscribe is not None:
-            tree._system.bus.flush(FLUSH_S)  # noqa: SLF001
+            system_of(tree).bus.flush(FLUSH_S)
             unsubscribe()
 
 

@@ -57,60 +57,45 @@ class NotLeaderError(ActorStoppedError):
         )
 
 
-class RoleMethods:
-    """The part of a ``Tree`` that has to do with who leads."""
+class Leadership:
+    """The part of a ``Tree`` that knows who leads: its keeper, or without ``ha=`` the tree itself."""
 
-    _system: System
-    _keeper: LeaseKeeper | None = None
+    def __init__(self, system: System, keeper: LeaseKeeper | None) -> None:
+        self._system = system
+        self.keeper = keeper
 
     @property
     def role(self) -> Role:
-        """``"leader"``, ``"standby"`` (another process leads, nothing has been started here) or ``"stopped"``.
-
-        It says leader when all is up and what was unfinished has been taken up again. Without ``ha=`` a tree leads as
-        long as it is up.
-        """
+        """The part that this process plays."""
         if self._system.is_down:
             return "stopped"
-        return self._keeper.role if self._keeper is not None else "leader"
+        return self.keeper.role if self.keeper is not None else "leader"
 
     @property
     def holder(self) -> str | None:
-        """Leader, as far as this process knows: a name, or host and process id. None: nobody, or without ``ha=``."""
-        return self._keeper.holder if self._keeper is not None else None
+        """Leader, as far as this process knows."""
+        return self.keeper.holder if self.keeper is not None else None
 
-    def wait_for_role(self, role: Role, timeout: float | None = None) -> bool:
-        """Wait until this process plays a part; True once it does.
-
-        Args:
-            role: ``"leader"``, ``"standby"`` or ``"stopped"``.
-            timeout: seconds; None: as long as it takes.
-
-        Returns:
-            False when the time is up, or where it cannot be any more: a leader never becomes a standby again, and what
-            has stopped stays so (``wait`` says why).
-
-        Raises:
-            ValueError: there is no such role.
-        """
+    def wait_for(self, role: Role, timeout: float | None) -> bool:
+        """Wait until this process plays a part; True once it does."""
         if role not in {"leader", "standby", "stopped"}:
             raise ValueError(f"wait_for_role: {role!r} is no role. Use 'leader', 'standby' or 'stopped'.")
         require_thread(self._system.root_path, "await asyncio.to_thread(tree.wait_for_role, ...)")
-        if self._keeper is not None:
-            return self._keeper.wait_for(role, timeout)
+        if self.keeper is not None:
+            return self.keeper.wait_for(role, timeout)
         if role == "stopped":
             return self._system.ended.wait(timeout)
         return self.role == role
 
     @property
-    def _up(self) -> System:
+    def running(self) -> System:
         """The running tree.
 
         Raises:
             NotLeaderError: this is a standby. A worker of a tree that is just taking over may go on.
             TreeDownError: it was one, and never led.
         """
-        system, keeper = self._system, self._keeper
+        system, keeper = self._system, self.keeper
         if keeper is not None and not system.in_handler:
             if keeper.role == "standby":
                 raise keeper.not_leader(system.root_path)
@@ -118,6 +103,6 @@ class RoleMethods:
                 raise system.down_error(system.root_path)
         return system
 
-    def _role_facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Return the facts for a snapshot."""
-        return {"role": self.role} | ({} if self._keeper is None else self._keeper.facts(self.role))
+        return {"role": self.role} | ({} if self.keeper is None else self.keeper.facts(self.role))

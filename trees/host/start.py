@@ -6,7 +6,8 @@ a ``Tree`` when every ``on_start`` has succeeded, or an exception, and then noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, get_args
 
@@ -15,6 +16,7 @@ from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import Clock
 from actors.model.errors import ActorsError
 from actors.runtime.event_log import ErrorsInLog
+from actors.runtime.handle import system_of
 from actors.runtime.system import System
 from actors.tasks.journal.store import Store
 from actors.tasks.model.task_errors import StoreError
@@ -24,6 +26,7 @@ from trees.declaration.check import require_root
 from trees.declaration.specs import SupervisorSpec
 from trees.ha.assembly import candidate, require_shared
 from trees.ha.ha_settings import HA
+from trees.ha.roles import Leadership
 from trees.host.console import Console
 from trees.host.start_options import Options
 from trees.host.store_binding import bind, close_store
@@ -102,6 +105,9 @@ class _Launch:
     Its console is open from the beginning: it shows what a start waits for.
     """
 
+    begin: Callable[[], Reply]
+    """Starts the tree, or its keeper; completed when it is up, or is a standby. Failed when nothing is left of it."""
+
     def __init__(self, spec: SupervisorSpec, options: Options) -> None:
         spec = require_root(spec)
         if options.ha is not None:
@@ -114,15 +120,22 @@ class _Launch:
     def run(self) -> Tree:
         """Start it, and wait until it is up."""
         tree = self.tree(self.open())
-        try:
-            self.begin(tree).get()
-        except ActorsError:
-            tree._shut_console()  # noqa: SLF001
-            raise
-        except BaseException:  # Ctrl-C while it starts
-            tree.stop()
-            raise
+        with self.undone_by(tree.stop):
+            self.begin().get()
         return tree
+
+    @contextmanager
+    def undone_by(self, stop: Callable[[], object]) -> Iterator[None]:
+        """Leave nothing of a start that fails, or is interrupted by Ctrl-C or cancelled."""
+        try:
+            yield
+        except ActorsError:
+            if self._console is not None:
+                self._console.close()
+            raise
+        except BaseException:
+            stop()
+            raise
 
     @property
     def waits(self) -> bool:
@@ -161,6 +174,7 @@ class _Launch:
             )
             attach(system, store)
             keeper = None
+            self.begin = system.start
             if options.ha is None:
                 bind(system, store, self._spec, close=self.waits)
             else:
@@ -169,19 +183,12 @@ class _Launch:
                     bind(system, store, self._spec, close=False, lost=lost)
 
                 keeper = candidate(options.ha, self._spec, system, store, str(options.store), connect)
-            tree = Tree(self._spec, system, keeper)
-            if self._console is not None:
-                tree._open(self._console)  # noqa: SLF001 - its own package
+                self.begin = keeper.start
+            tree = Tree(self._spec, system, Leadership(system, keeper), self._console)
         except BaseException:
             self.close()
             raise
         return tree
-
-    @staticmethod
-    def begin(tree: Tree) -> Reply:
-        """Start it, or its keeper; completed when it is up, or is a standby. Failed when nothing is left of it."""
-        keeper, system = tree._keeper, tree._system  # noqa: SLF001 - its own package
-        return system.start() if keeper is None else keeper.start()
 
     def close(self) -> None:
         """Let go of everything: there will be no tree."""
@@ -216,14 +223,8 @@ class Starting:
         launch = _Launch(self._spec, self._options)
         store = await _elsewhere(f"{self._spec.id}-store", launch) if launch.waits else launch.open()
         tree = launch.tree(store)
-        try:
-            await launch.begin(tree)
-        except ActorsError:
-            tree._shut_console()  # noqa: SLF001
-            raise
-        except BaseException:  # cancelled while it starts
-            tree._system.stop()  # noqa: SLF001
-            raise
+        with launch.undone_by(system_of(tree).stop):  # on an event loop nobody waits for the end
+            await launch.begin()
         return tree
 
 

@@ -1,41 +1,44 @@
 """``Tree``: the handle that a host program holds of a tree that ``trees.start`` has started.
 
-Comes in: paths, specs of children, callbacks. Goes out: refs, what stands where, dumps, and the end of the tree. What
-it can do with tasks is in ``trees.host.task_methods``, which process leads in ``trees.ha.roles``.
+It is made of parts: ``actors.runtime.child_admin`` looks at children and changes them, ``trees.host.task_api`` works
+with tasks, ``trees.ha.roles`` knows which process leads, and ``trees.host.shutdown`` ends the tree. Here each method
+says what its user must know.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Literal, Self, TextIO
+from typing import Self, TextIO
 
-from actors.messaging.mailbox import Refusal
-from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ref import Ref, ref_of
-from actors.messaging.reply import Reply, require_thread
-from actors.messaging.supervisor_mailbox import SupervisorMailbox
 from actors.model.child_state import ChildCounts
-from actors.model.errors import ChildError, UnknownPathError
 from actors.model.events import Event
+from actors.runtime import child_admin
 from actors.runtime.system import System
-from actors.supervision.child import Child, ChildInfo
-from actors.supervision.child_calls import DeleteChild, RestartChild, StartChild, TerminateChild
-from actors.validation.validation_messages import require_seconds, type_phrase
+from actors.supervision.child import ChildInfo
+from actors.tasks.journal.report import Report
+from actors.tasks.journal.subtask_state import Escalation
+from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.model.policy import Answer
+from actors.tasks.model.task import Task, TaskStatus
+from actors.validation.validation_messages import type_phrase
 from trees.declaration.build import build
 from trees.declaration.check import require_spec, require_valid
 from trees.declaration.check_tasks import running
 from trees.declaration.specs import Spec, SupervisorSpec
-from trees.ha.lease_keeper import LeaseKeeper
+from trees.ha.roles import Leadership
 from trees.host.console import Console
+from trees.host.shutdown import Shutdown
 from trees.host.signals import SIGUSR1, on_signal
-from trees.host.task_methods import TaskMethods
+from trees.host.task_api import TaskApi
+from trees.host.task_handle import TaskHandle
 from trees.views.capture import capture
-from trees.views.snapshot import TreeSnapshot
+from trees.views.snapshot import Role, TreeSnapshot
 from trees.views.tree_text import Format, render
 
 
-class Tree(TaskMethods):
+class Tree:
     """A running tree: find workers, look at it, change it, end it. May be used from any thread.
 
     As a context manager, sync or async, it is stopped on leaving, and a tree that ended by itself cannot be missed:
@@ -43,17 +46,20 @@ class Tree(TaskMethods):
     unless another exception is under way.
     """
 
-    def __init__(self, spec: SupervisorSpec, system: System, keeper: LeaseKeeper | None = None) -> None:
+    def __init__(self, spec: SupervisorSpec, system: System, leadership: Leadership, console: Console | None) -> None:
         self.spec = spec
         """The declaration that it was started from."""
         self._system = system
-        self._keeper = keeper
-        self._close_console: Callable[[], None] | None = None
+        self._leadership = leadership
+        self._tasks = TaskApi(leadership)
+        self._shutdown = Shutdown(system, console)
+        if console is not None:
+            console.serve(lambda asked: self.dump(asked.path, asked.format, stacks=asked.stacks, verbose=asked.verbose))
 
     def __repr__(self) -> str:
         return f"<Tree {self.spec.id} {'up' if self.is_alive else 'down'}>"
 
-    # -- finding -------------------------------------------------------------------------------------------
+    # -- children -----------------------------------------------------------------------------------------
 
     def ref(self, path: str) -> Ref:
         """The address of a worker, a pool or a supervisor; it survives every restart.
@@ -61,7 +67,7 @@ class Tree(TaskMethods):
         Raises:
             UnknownPathError: no child of this path is listed now.
         """
-        return ref_of(self._up, path)
+        return ref_of(self._leadership.running, path)
 
     def child(self, path: str) -> ChildInfo:
         """One child (or pool, as one) as it stands now; costs the same among ten and a hundred thousand.
@@ -69,14 +75,7 @@ class Tree(TaskMethods):
         Raises:
             UnknownPathError: no child of this path is listed now.
         """
-        child = self._up.children.get(path)
-        if child is not None:
-            return child.info(self._up)
-        box = self._up.boxes.get(path)
-        if not isinstance(box, PoolAddress):
-            raise UnknownPathError(path, self._up.near(path))
-        found = [self._up.children.get(member.path) for member in list(box.members)]
-        return _pool_info(box, [member.info(self._up) for member in found if member is not None], self._up)
+        return child_admin.child_info(self._leadership.running, path)
 
     def which_children(self, path: str) -> list[ChildInfo]:
         """The children of a supervisor in start order (OTP's order is the reverse), pool members each.
@@ -84,7 +83,7 @@ class Tree(TaskMethods):
         Raises:
             UnknownPathError: no supervisor of this path is listed now.
         """
-        return [child.info(self._up) for child in self._children(path)]
+        return child_admin.which_children(self._leadership.running, path)
 
     def count_children(self, path: str) -> ChildCounts:
         """How many children a supervisor has: listed, running now, and listed by kind, dead or alive.
@@ -92,18 +91,7 @@ class Tree(TaskMethods):
         Raises:
             UnknownPathError: no supervisor of this path is listed now.
         """
-        children = self._children(path)
-        supervisors = sum(child.spec.is_supervisor for child in children)
-        active = sum(child.state == "running" for child in children)
-        return ChildCounts(len(children), active, supervisors, len(children) - supervisors)
-
-    def _children(self, path: str) -> list[Child]:
-        supervisor = self._up.supervisors.get(path)
-        if supervisor is None:
-            raise self._up.no_supervisor(path)
-        return list(supervisor.table.children.values())
-
-    # -- changing ------------------------------------------------------------------------------------------
+        return child_admin.count_children(self._leadership.running, path)
 
     def start_child(self, path: str, spec: Spec) -> Ref:
         """Add a child to the supervisor at ``path`` and start it; returns when it is up.
@@ -120,16 +108,12 @@ class Tree(TaskMethods):
             TreeDownError: the whole tree is down.
         """
         require_spec(spec)
-        supervisor = self._up.supervisors.get(path)
-        if supervisor is None:
-            raise self._up.no_supervisor(path)
-        level = path.count("/") + 2
-        has_tasks = supervisor.recipe.settings is not None
-        siblings = running(lambda: [child.spec for child in self._children(path)], has_tasks=has_tasks)
-        require_valid(spec, path, level, str(supervisor.recipe.auto_shutdown), siblings)
-        self._call(path, StartChild(build(spec, under_tasks=has_tasks)))
-        box = self._up.boxes.get(f"{path}/{spec.id}")
-        return Ref(self._up, box if box is not None else supervisor.table.closed_mailbox(spec.id))
+        system = self._leadership.running
+        recipe = child_admin.supervisor_of(system, path).recipe
+        has_tasks = recipe.settings is not None
+        siblings = running(lambda: child_admin.specs_of(system, path), has_tasks=has_tasks)
+        require_valid(spec, path, path.count("/") + 2, str(recipe.auto_shutdown), siblings)
+        return child_admin.start_child(system, path, build(spec, under_tasks=has_tasks))
 
     def terminate_child(self, path: str) -> None:
         """Stop a child (or all members of a pool) for good; fine if it is down already. A temporary one is forgotten.
@@ -140,8 +124,7 @@ class Tree(TaskMethods):
             ActorStoppedError: its supervisor is not running; see ``start_child``.
             TreeDownError: the whole tree is down.
         """
-        self._up.refuse_own_end(path)
-        self._child_call(path, TerminateChild)
+        child_admin.terminate_child(self._leadership.running, path)
 
     def restart_child(self, path: str) -> Ref:
         """Start a child that is stopped or parked; returns when it is up. Not tried again where it fails.
@@ -152,8 +135,7 @@ class Tree(TaskMethods):
             ActorStoppedError: its supervisor is not running; see ``start_child``.
             TreeDownError: the whole tree is down.
         """
-        self._child_call(path, RestartChild)
-        return self.ref(path)
+        return child_admin.restart_child(self._leadership.running, path)
 
     def delete_child(self, path: str) -> None:
         """Take a child that is stopped or parked off the list.
@@ -163,25 +145,139 @@ class Tree(TaskMethods):
             ActorStoppedError: its supervisor is not running; see ``start_child``.
             TreeDownError: the whole tree is down.
         """
-        self._child_call(path, DeleteChild)
+        child_admin.delete_child(self._leadership.running, path)
 
-    def _child_call(self, path: str, call: type[TerminateChild | RestartChild | DeleteChild]) -> None:
-        parent, _, id_ = path.rpartition("/")
-        if not self._up.is_down and not isinstance(self._up.boxes.get(parent), SupervisorMailbox):
-            raise ChildError(path, "not_found")
-        self._call(parent, call(id_))
+    # -- tasks, and who leads ------------------------------------------------------------------------------
 
-    def _call(self, path: str, message: StartChild | TerminateChild | RestartChild | DeleteChild) -> None:
-        system = self._up
-        if system.is_down:
-            raise system.down_error(path or self.spec.id)
-        require_thread(path, "await asyncio.to_thread(tree.start_child, ...)")
-        reply = Reply()
-        box = system.boxes.get(path)
-        refusal = box.call(message, reply) if isinstance(box, SupervisorMailbox) else Refusal.FORGOTTEN
-        if refusal is not None:
-            raise system.stopped_error(path, refusal)
-        reply.get()
+    def submit(self, task: Task | str, path: str | None = None) -> TaskHandle:
+        """Give a task to the supervisor at ``path`` (None: the root); returns when it is in the journal, and kept.
+
+        Never waits for the orchestrator, so workers may call it; waits for the store, which takes milliseconds, at most
+        10 seconds. On an event loop of yours write ``await tree.asubmit(...)``. An id that is known gives its handle,
+        and starts nothing.
+
+        Raises:
+            ConfigError: the task is wrong.
+            UnknownPathError: no supervisor of this path is listed now.
+            TaskError: it has no ``tasks=``.
+            StoreError: the store could not keep it. It was not taken and never runs, unless ``may_be_taken`` is True.
+            NotLeaderError: this process is a standby.
+            TreeDownError: the whole tree is down.
+        """
+        return self._tasks.submit(task, path)
+
+    async def asubmit(self, task: Task | str, path: str | None = None) -> TaskHandle:
+        """Do this on an event loop, without holding it up."""
+        return await self._tasks.asubmit(task, path)
+
+    def run(self, task: Task | str, timeout: float | None = None, path: str | None = None) -> Report:
+        """Submit a task and wait for its report; raises what ``TaskHandle.result`` raises.
+
+        Args:
+            task: or only its goal.
+            timeout: seconds to wait; the task goes on when they are over. None: as long as it takes.
+            path: of the supervisor; None: the root.
+        """
+        return self._tasks.run(task, timeout, path)
+
+    async def arun(self, task: Task | str, path: str | None = None) -> Report:
+        """Do this on an event loop, without holding it up."""
+        return await self._tasks.arun(task, path)
+
+    def task(self, id: str) -> TaskHandle:
+        """The handle of a task that was submitted before. Never waits, and reads nothing.
+
+        Raises:
+            UnknownTaskError: the store has no task of this id.
+            StoreError: its journal is damaged.
+        """
+        return self._tasks.task(id)
+
+    def remove_task(self, id: str) -> None:
+        """Delete a task that has ended, or whose journal is damaged; returns when the store has forgotten it.
+
+        Its id may be used again then, and starts a new task. On an event loop of yours write
+        ``await tree.aremove_task(id)``.
+
+        Raises:
+            UnknownTaskError: the store has no task of this id.
+            TaskError: it goes on, or it is a team's part of another one.
+            StoreError: that could not be written within 10 seconds.
+            NotLeaderError: this process is a standby.
+        """
+        self._tasks.remove(id)
+
+    async def aremove_task(self, id: str) -> None:
+        """Do this on an event loop, without holding it up."""
+        await self._tasks.aremove(id)
+
+    def tasks(self, status: TaskStatus | str | None = None) -> list[TaskHandle]:
+        """The tasks that the store has, of all supervisors, those of earlier processes too.
+
+        First those that have ended and are still kept, the oldest first, then the others; for each supervisor.
+
+        Raises:
+            ValueError: there is no such status.
+        """
+        return self._tasks.tasks(status)
+
+    def resumed(self) -> list[TaskHandle]:
+        """The tasks that earlier processes had left unfinished and that go on in this one, also where they have ended.
+
+        A team's part of a task is not listed for itself. ``handle.kept`` tells what need not be done again.
+        """
+        return self._tasks.resumed()
+
+    def registry(self, path: str | None = None) -> list[ExecutableInfo]:
+        """List the workers that the supervisor at ``path`` (None: the root) can give work to, as they stand now.
+
+        Raises:
+            UnknownPathError: no supervisor of this path is listed now.
+            TaskError: it has no ``tasks=``.
+        """
+        return self._tasks.registry(path)
+
+    def escalations(self) -> list[Escalation]:
+        """All open questions to people, the oldest first."""
+        return self._tasks.escalations()
+
+    def respond(self, id: str, answer: Answer) -> None:
+        """Answer one: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.
+
+        Raises:
+            EscalationError: there is no such open question, it was answered already, or this is no answer.
+        """
+        self._tasks.respond(id, answer)
+
+    @property
+    def role(self) -> Role:
+        """``"leader"``, ``"standby"`` (another process leads, nothing has been started here) or ``"stopped"``.
+
+        It says leader when all is up and what was unfinished has been taken up again. Without ``ha=`` a tree leads as
+        long as it is up.
+        """
+        return self._leadership.role
+
+    @property
+    def holder(self) -> str | None:
+        """Leader, as far as this process knows: a name, or host and process id. None: nobody, or without ``ha=``."""
+        return self._leadership.holder
+
+    def wait_for_role(self, role: Role, timeout: float | None = None) -> bool:
+        """Wait until this process plays a part; True once it does.
+
+        Args:
+            role: ``"leader"``, ``"standby"`` or ``"stopped"``.
+            timeout: seconds; None: as long as it takes.
+
+        Returns:
+            False when the time is up, or where it cannot be any more: a leader never becomes a standby again, and what
+            has stopped stays so (``wait`` says why).
+
+        Raises:
+            ValueError: there is no such role.
+        """
+        return self._leadership.wait_for(role, timeout)
 
     # -- looking -------------------------------------------------------------------------------------------
 
@@ -209,7 +305,7 @@ class Tree(TaskMethods):
         Raises:
             UnknownPathError: nothing of this path is listed now.
         """
-        return capture(self._system, path, stacks=stacks, leading=self._role_facts())
+        return capture(self._system, path, stacks=stacks, leading=self._leadership.facts())
 
     def dump(
         self, path: str | None = None, format: Format = "text", *, stacks: bool = False, verbose: bool = False
@@ -229,7 +325,7 @@ class Tree(TaskMethods):
             UnknownPathError: nothing of this path is listed now.
             DumpFormatError: no such format.
         """
-        taken = capture(self._system, path, stacks=stacks, fold=format != "json", leading=self._role_facts())
+        taken = capture(self._system, path, stacks=stacks, fold=format != "json", leading=self._leadership.facts())
         return render(taken, format, verbose=verbose)
 
     def dump_on_signal(self, signum: int = SIGUSR1, file: TextIO | None = None) -> Callable[[], None]:
@@ -243,12 +339,6 @@ class Tree(TaskMethods):
             ValueError: not called in the main thread, where Python wants it.
         """
         return on_signal(signum, lambda: self.dump(stacks=True, verbose=True), file)
-
-    def _open(self, console: Console) -> None:
-        """Show this tree through a console, until it ends."""
-        self._close_console = console.close
-        self._system.ended.when_done(console.close)
-        console.serve(lambda asked: self.dump(asked.path, asked.format, stacks=asked.stacks, verbose=asked.verbose))
 
     @property
     def is_alive(self) -> bool:
@@ -273,14 +363,7 @@ class Tree(TaskMethods):
             BlockingAskError: called on the thread of a tree's event loop.
             ValueError: this is no timeout. Nothing was stopped.
         """
-        require_seconds("stop", timeout)
-        self._system.refuse_to_wait_for_end()
-        ended = self._system.stop()
-        in_order = ended.wait(timeout)
-        if not in_order:
-            self._system.kill().wait(_KILL_S)
-        self._shut_console()
-        return in_order
+        return self._shutdown.stop(timeout)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the tree is down; True if it is, False after ``timeout`` seconds.
@@ -292,12 +375,7 @@ class Tree(TaskMethods):
             BlockingAskError: called on the thread of a tree's event loop.
             ValueError: this is no timeout.
         """
-        require_seconds("wait", timeout)
-        self._system.refuse_to_wait_for_end()
-        ended = self._system.ended.wait(timeout)
-        if ended and self._system.cause is not None:
-            raise self._system.cause
-        return ended
+        return self._shutdown.wait(timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -306,7 +384,8 @@ class Tree(TaskMethods):
         self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
     ) -> None:
         self.stop()
-        self._raise_cause(error)
+        if error is None:
+            self._shutdown.raise_cause()
 
     async def __aenter__(self) -> Self:
         return self
@@ -314,44 +393,6 @@ class Tree(TaskMethods):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
     ) -> None:
-        self._system.refuse_to_wait_for_end(awaits=True)
-        await self._system.stop()
-        self._shut_console()
-        self._raise_cause(error)
-
-    def _raise_cause(self, error: BaseException | None) -> None:
-        if error is None and self._system.cause is not None:
-            raise self._system.cause
-
-    def _shut_console(self) -> None:
-        close, self._close_console = self._close_console, None
-        if close is not None:
-            close()
-
-
-_KILL_S = 30.0
-"""How long a kill may take. Cancelled coroutines have a short grace, threads are abandoned at once; a database that
-does not answer is given up after 20 s."""
-
-
-def _pool_info(box: PoolAddress, members: list[ChildInfo], system: System) -> ChildInfo:
-    """A pool as one child: the state that most says what is wrong, sums, and the newest exit."""
-    order: tuple[Literal["parked", "stopped", "restarting", "running"], ...] = (
-        "parked",
-        "stopped",
-        "restarting",
-        "running",
-    )
-    states = {member.state for member in members}
-    exits = [member.last_exit for member in members if member.last_exit is not None]
-    return ChildInfo(
-        id=box.path.rpartition("/")[2],
-        path=box.path,
-        kind="worker",
-        state=next((state for state in order if state in states), "stopped"),
-        incarnation=max((member.incarnation for member in members), default=0),
-        restarts=sum(member.restarts for member in members),
-        restart=members[0].restart if members else "permanent",
-        last_exit=max(exits, key=lambda exit_: exit_.at, default=None),
-        ref=Ref(system, box),
-    )
+        await self._shutdown.astop()
+        if error is None:
+            self._shutdown.raise_cause()

@@ -111,7 +111,7 @@ def kept(
     system = System(build(given))
     attach(system, MemoryStore())
     tree = Tree(given, system)
-    keeper = tree._keeper = LeaseKeeper(ha, system, leases, open_store)
+    keeper = tree._leadership.keeper = LeaseKeeper(ha, system, leases, open_store)
     system.before_stop = keeper.leave
     record = Record(tree)
     settled = keeper.start()
@@ -206,8 +206,8 @@ def test_a_write_that_was_refused_ends_it_at_once() -> None:
     leases = FakeLeases()
     with kept(leases) as (tree, _, settled):
         settled.get()
-        assert tree._keeper is not None
-        tree._keeper.lease_lost(LeaseLostError("fake", "shop", "other"))
+        assert tree._leadership.keeper is not None
+        tree._leadership.keeper.lease_lost(LeaseLostError("fake", "shop", "other"))
 
         error = lost(tree)
         assert error.holder == "other"
@@ -220,7 +220,7 @@ def test_whoever_finds_the_lease_over_ends_it() -> None:
     leases = FakeLeases()
     with kept(leases) as (tree, _, settled):
         settled.get()
-        keeper: Any = tree._keeper
+        keeper: Any = tree._leadership.keeper
         standing, go_on = threading.Event(), threading.Event()
 
         def stand(_: float) -> None:
@@ -265,7 +265,7 @@ def working(execute: Callable[..., Any], **words: Any) -> SupervisorSpec:
 def stands(tree: Tree) -> threading.Event:
     """Hold its keeper up until its time is over; setting the event lets it go on."""
     standing, go_on = threading.Event(), threading.Event()
-    keeper: Any = tree._keeper
+    keeper: Any = tree._leadership.keeper
 
     def stand(_: float) -> None:
         standing.set()
@@ -553,7 +553,7 @@ def test_a_keeper_that_dies_takes_its_tree_with_it() -> None:
         def bug(_: float) -> None:
             refuse()
 
-        keeper: Any = tree._keeper
+        keeper: Any = tree._leadership.keeper
         keeper._hear(bug)
 
         assert "its keeper died of ValueError" in str(lost(tree))

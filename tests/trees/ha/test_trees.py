@@ -146,7 +146,7 @@ def test_a_candidate_that_starts_where_nobody_leads_goes_on_with_what_is_unfinis
 def freeze(tree: Tree) -> threading.Event:
     """Hold its keeper up, as if only that were frozen: everything else goes on. Set the event to thaw it."""
     standing, go_on = threading.Event(), threading.Event()
-    keeper: Any = tree._keeper
+    keeper: Any = tree._leadership.keeper
 
     def stand(_: float) -> None:
         standing.set()
@@ -201,7 +201,7 @@ def test_what_an_old_leader_writes_is_refused_and_ends_it(begin: Begin, works: W
 
 def take_away(url: str, tree: Tree) -> None:
     """As if its time were over for the store, and another one had taken the lease."""
-    keeper: Any = tree._keeper
+    keeper: Any = tree._leadership.keeper
     with closing(SqlLease(url, "shop", str(tree.holder), lease_s=0.0, wait_s=5.0, hangs_s=5.0)) as same_name:
         assert same_name.renew(keeper._candidate.token) == 1
     with closing(SqlLease(url, "shop", "thief", lease_s=30.0, wait_s=5.0, hangs_s=5.0)) as thief:
@@ -224,7 +224,7 @@ def test_an_effect_of_an_old_leader_finds_that_it_comes_too_late_and_is_nobodys_
     over = threading.Event()
 
     def late(_: object, context: Any) -> None:
-        keeper: Any = tree._keeper
+        keeper: Any = tree._leadership.keeper
         keeper.lease.end()
         try:
             seen.append(context.token)
@@ -343,7 +343,7 @@ def test_an_async_start_is_the_same(store_url: str, works: Works) -> None:
 
 def ends_of(tree: Tree) -> float:
     """When its lease is over, by our clock."""
-    keeper: Any = tree._keeper
+    keeper: Any = tree._leadership.keeper
     ends: float = keeper._candidate.sent + LEASE_S
     return ends
 

@@ -1,4 +1,4 @@
-"""Task methods of a ``Tree``: submit tasks, wait for them, find them again, answer their questions."""
+"""What a ``Tree`` can do with tasks: submit tasks, wait for them, find them again, answer their questions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 
 from actors.messaging.reply import Reply, require_thread
+from actors.runtime.system import System
 from actors.tasks.journal.report import Report
 from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.model.executable import ExecutableInfo
@@ -16,64 +17,43 @@ from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.model.task_ids import NEW_IDS, require_own
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from actors.validation.validation_messages import listed, require_seconds, value_phrase
-from trees.ha.roles import RoleMethods
+from trees.ha.roles import Leadership
 from trees.host.submission import STORE_WAIT_S, Submission, came
 from trees.host.task_handle import TaskHandle, respond, waiting_chain
 from trees.host.task_removal import remove
 
 
-class TaskMethods(RoleMethods):
-    """The part of a ``Tree`` that has to do with tasks."""
+class TaskApi:
+    """The part of a ``Tree`` that has to do with tasks. What its methods raise stands at those of ``Tree``."""
 
-    def submit(self, task: Task | str, path: str | None = None) -> TaskHandle:
-        """Give a task to the supervisor at ``path`` (None: the root); returns when it is in the journal, and kept.
+    def __init__(self, leadership: Leadership) -> None:
+        self._leadership = leadership
 
-        Never waits for the orchestrator, so workers may call it; waits for the store, which takes milliseconds, at most
-        10 seconds. On an event loop of yours write ``await tree.asubmit(...)``. An id that is known gives its handle,
-        and starts nothing.
-
-        Raises:
-            ConfigError: the task is wrong.
-            UnknownPathError: no supervisor of this path is listed now.
-            TaskError: it has no ``tasks=``.
-            StoreError: the store could not keep it. It was not taken and never runs, unless ``may_be_taken`` is True.
-            NotLeaderError: this process is a standby.
-            TreeDownError: the whole tree is down.
-        """
+    def submit(self, task: Task | str, path: str | None) -> TaskHandle:
+        """Give a task to a supervisor; returns when it is in the journal, and kept."""
         submission, handle = self._submission(task, path, joined=False)
         return handle(new=submission.run())
 
-    async def asubmit(self, task: Task | str, path: str | None = None) -> TaskHandle:
+    async def asubmit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Do this on an event loop, without holding it up."""
         submission, handle = self._submission(task, path, joined=False)
         return handle(new=await submission.arun())
 
-    def run(self, task: Task | str, timeout: float | None = None, path: str | None = None) -> Report:
-        """Submit a task and wait for its report; raises what ``TaskHandle.result`` raises.
-
-        Args:
-            task: or only its goal.
-            timeout: seconds to wait; the task goes on when they are over. None: as long as it takes.
-            path: of the supervisor; None: the root.
-        """
-        require_thread(path or self._up.root_path, "await tree.arun(...)")
+    def run(self, task: Task | str, timeout: float | None, path: str | None) -> Report:
+        """Submit a task and wait for its report."""
+        require_thread(path or self._system.root_path, "await tree.arun(...)")
         require_seconds("run", timeout)  # before anything of it is begun
         submission, handle = self._submission(task, path, joined=True)
         return handle(new=submission.run()).result(timeout)
 
-    async def arun(self, task: Task | str, path: str | None = None) -> Report:
+    async def arun(self, task: Task | str, path: str | None) -> Report:
         """Do this on an event loop, without holding it up."""
         submission, handle = self._submission(task, path, joined=True)
         return await handle(new=await submission.arun())
 
     def task(self, id: str) -> TaskHandle:
-        """The handle of a task that was submitted before. Never waits, and reads nothing.
-
-        Raises:
-            UnknownTaskError: the store has no task of this id.
-            StoreError: its journal is damaged.
-        """
-        ground = task_runtime_of(self._up)
+        """Return the handle of a task that was submitted before."""
+        ground = task_runtime_of(self._system)
         standing = ground.store.standing(id)
         if standing is None or id in ground.submitting:  # that may yet be refused
             raise UnknownTaskError(id)
@@ -81,48 +61,29 @@ class TaskMethods(RoleMethods):
             ground.store.read(id)  # says what is wrong, which is at hand
         return TaskHandle(ground.desk_at(standing.owner), id, found=standing.is_ == "finished")
 
-    def remove_task(self, id: str) -> None:
-        """Delete a task that has ended, or whose journal is damaged; returns when the store has forgotten it.
+    def remove(self, id: str) -> None:
+        """Delete a task that has ended, or whose journal is damaged; returns when the store has forgotten it."""
+        require_thread(self._system.root_path, "await tree.aremove_task(...)")
+        self._removed(id, (kept := remove(task_runtime_of(self._system), id)) is None or kept.wait(STORE_WAIT_S), kept)
 
-        Its id may be used again then, and starts a new task. On an event loop of yours write
-        ``await tree.aremove_task(id)``.
-
-        Raises:
-            UnknownTaskError: the store has no task of this id.
-            TaskError: it goes on, or it is a team's part of another one.
-            StoreError: that could not be written within 10 seconds.
-            NotLeaderError: this process is a standby.
-        """
-        require_thread(self._up.root_path, "await tree.aremove_task(...)")
-        self._removed(id, (kept := remove(task_runtime_of(self._up), id)) is None or kept.wait(STORE_WAIT_S), kept)
-
-    async def aremove_task(self, id: str) -> None:
+    async def aremove(self, id: str) -> None:
         """Do this on an event loop, without holding it up."""
-        kept = remove(task_runtime_of(self._up), id)
+        kept = remove(task_runtime_of(self._system), id)
         self._removed(id, kept is None or await came(kept, STORE_WAIT_S), kept)
 
-    def tasks(self, status: TaskStatus | str | None = None) -> list[TaskHandle]:
-        """The tasks that the store has, of all supervisors, those of earlier processes too.
-
-        First those that have ended and are still kept, the oldest first, then the others; for each supervisor.
-
-        Raises:
-            ValueError: there is no such status.
-        """
+    def tasks(self, status: TaskStatus | str | None) -> list[TaskHandle]:
+        """List the tasks that the store has, of all supervisors, those of earlier processes too."""
         wanted = None if status is None else _status(status)
         found: list[TaskHandle] = []
-        for desk in task_runtime_of(self._up).all_desks():
+        for desk in task_runtime_of(self._system).all_desks():
             store = desk.ground.store
             known = dict.fromkeys([*store.finished(desk.path), *store.streams(desk.path), *list(desk.states)])
             found += [TaskHandle(desk, id_, found=True) for id_ in known]
         return found if wanted is None else [handle for handle in found if _stands_at(handle, wanted)]
 
     def resumed(self) -> list[TaskHandle]:
-        """The tasks that earlier processes had left unfinished and that go on in this one, also where they have ended.
-
-        A team's part of a task is not listed for itself. ``handle.kept`` tells what need not be done again.
-        """
-        ground = task_runtime_of(self._up)
+        """List the tasks that earlier processes had left unfinished and that go on in this one."""
+        ground = task_runtime_of(self._system)
         handles = []
         for id_ in list(ground.before):
             first = next(iter(ground.store.read(id_)), None)
@@ -131,27 +92,18 @@ class TaskMethods(RoleMethods):
                 handles.append(TaskHandle(desk, id_))
         return handles
 
-    def registry(self, path: str | None = None) -> list[ExecutableInfo]:
-        """List the workers that the supervisor at ``path`` (None: the root) can give work to, as they stand now.
-
-        Raises:
-            UnknownPathError: no supervisor of this path is listed now.
-            TaskError: it has no ``tasks=``.
-        """
+    def registry(self, path: str | None) -> list[ExecutableInfo]:
+        """List the workers that a supervisor can give work to, as they stand now."""
         return self._desk(path).registry()
 
     def escalations(self) -> list[Escalation]:
-        """All open questions to people, the oldest first."""
-        found = [each for desk in list(task_runtime_of(self._up).desks.values()) for each in desk.escalations()]
+        """List all open questions to people, the oldest first."""
+        found = [each for desk in list(task_runtime_of(self._system).desks.values()) for each in desk.escalations()]
         return sorted(found, key=lambda each: each.raised_at)
 
     def respond(self, id: str, answer: Answer) -> None:
-        """Answer one: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.
-
-        Raises:
-            EscalationError: there is no such open question, it was answered already, or this is no answer.
-        """
-        for desk in list(task_runtime_of(self._up).desks.values()):
+        """Answer a question."""
+        for desk in list(task_runtime_of(self._system).desks.values()):
             if desk.question(id) is not None:
                 respond(desk, id, answer)
                 return
@@ -159,15 +111,19 @@ class TaskMethods(RoleMethods):
 
     # -- within --------------------------------------------------------------------------------------------
 
+    @property
+    def _system(self) -> System:
+        return self._leadership.running
+
     def _removed(self, id_: str, in_time: bool, kept: Reply | None) -> None:
         if not in_time:
             what = f"task {id_} is not deleted after {STORE_WAIT_S:g} s. It will be when the store can be written"
-            raise StoreError(task_runtime_of(self._up).store_name, what)
+            raise StoreError(task_runtime_of(self._system).store_name, what)
         if kept is not None:
             kept.get()
 
     def _desk(self, path: str | None) -> OrchestratorPort:
-        system = self._up
+        system = self._system
         at = system.root_path if path is None else path
         desk = task_runtime_of(system).desks.get(at)
         if desk is not None:
@@ -183,7 +139,7 @@ class TaskMethods(RoleMethods):
         if not isinstance(task, Task):
             task = Task(goal=task)  # whatever else it is, this says what is wrong with it
         require_own(task.id)
-        desk, system = self._desk(path), self._up
+        desk, system = self._desk(path), self._system
         if system.is_down:
             raise system.down_error(desk.path)
         chain, lineage = waiting_chain(desk) if joined else ((), ())
