@@ -1,4 +1,4 @@
-"""What a ``Tree`` can do with tasks: submit tasks, wait for them, find them again, answer their questions."""
+"""Tasks of a ``Tree``: submitted, waited for, found again, their questions answered."""
 
 from __future__ import annotations
 

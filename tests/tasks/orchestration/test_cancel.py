@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from actors import Later
-from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, settle
+from actors.testing import AsyncScriptedExecutable, Hang, settle
 from tests.support.attempts import LONG_S, SLOWLY, Shop, no, shop
+from tests.support.scripted import CHAIN, ONE, loop, sync
 from trees import (
     Escalate,
     StaticPlan,
@@ -22,19 +23,6 @@ from trees import (
     Verdict,
     WorkerSpec,
 )
-
-ONE = (Subtask("x", worker="a"),)
-CHAIN = (Subtask("x", worker="a"), Subtask("y", worker="b", depends_on=["x"]), Subtask("z", worker="b"))
-
-
-def sync(id_: str, *steps: object, **words: Any) -> tuple[ScriptedExecutable, WorkerSpec]:
-    script = ScriptedExecutable(*steps)
-    return script, WorkerSpec(id=id_, execute=script.execute, **words)
-
-
-def loop(id_: str, *steps: object, **words: Any) -> tuple[AsyncScriptedExecutable, WorkerSpec]:
-    script = AsyncScriptedExecutable(*steps)
-    return script, WorkerSpec(id=id_, execute=script.execute, **words)
 
 
 def cancelled(it: Shop) -> None:

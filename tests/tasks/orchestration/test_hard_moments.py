@@ -10,10 +10,10 @@ import pytest
 
 from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import AsyncScriptedExecutable, Hang, ManualClock, ScriptedExecutable
+from tests.support.outcomes import TWO, assert_alive, ended, one_worker, raises, result_of
 from trees import (
     Escalate,
     Plan,
-    Report,
     Retry,
     StaticPlan,
     Subtask,
@@ -21,7 +21,6 @@ from trees import (
     Task,
     TaskCancelledError,
     TaskDeadlineError,
-    TaskError,
     TaskFailedError,
     TaskHandle,
     Tasks,
@@ -31,43 +30,6 @@ from trees import (
     WorkerSpec,
     start,
 )
-
-TWO = StaticPlan([Subtask("a", worker="w"), Subtask("b", worker="w", depends_on=["a"])])
-"""The plan where nothing is wrong with plans."""
-
-
-def result_of(task: Subtask, context: Any) -> str:
-    return f"result of {task.id}"
-
-
-def raises(*_: Any) -> Any:
-    raise ValueError("broken")
-
-
-def one_worker(execute: Any, **fields: Any) -> SupervisorSpec:
-    plan = StaticPlan([Subtask("a", worker="w")])
-    children = [WorkerSpec(id="w", execute=execute, **fields)]
-    return SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=[]), children=children)
-
-
-def reported(error: TaskError) -> Report:
-    assert error.report is not None
-    return error.report
-
-
-def ended(handle: TaskHandle) -> tuple[Report, type[TaskError] | None]:
-    """The report of a task, and what is raised to whoever waits for it."""
-    try:
-        return handle.result(timeout=10), None
-    except TaskError as error:
-        return reported(error), type(error)
-
-
-def assert_alive(tree: Tree, incarnation: int = 1) -> None:
-    """The tree goes on: its orchestrator is the same, and a task that nothing is wrong with is done."""
-    assert tree.run("again", timeout=10).status is TaskStatus.SUCCEEDED
-    assert tree.child("p/orchestrator").incarnation == incarnation
-
 
 # -- a task that is cancelled, or whose time is up, in every state ---------------------------------------------
 

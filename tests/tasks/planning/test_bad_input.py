@@ -11,41 +11,28 @@ import pytest
 from pydantic import BaseModel
 
 from actors.validation.introspection import is_async
+from tests.support.outcomes import TWO, assert_alive, ended, raises, result_of, said_of
 from trees import (
     KeywordPlanner,
     NoCapableWorkerError,
     Plan,
     PlanError,
-    Report,
-    StaticPlan,
     Subtask,
     SupervisorSpec,
     Task,
     TaskError,
     TaskFailedError,
-    TaskHandle,
     Tasks,
     TaskStatus,
-    Tree,
     Verdict,
     WorkerSpec,
     start,
 )
 
-TWO = StaticPlan([Subtask("a", worker="w"), Subtask("b", worker="w", depends_on=["a"])])
-"""The plan where nothing is wrong with plans."""
 DONE = {"a": "result of a", "b": "result of b"}
 
 
-def result_of(task: Subtask, context: Any) -> str:
-    return f"result of {task.id}"
-
-
 # -- what goes wrong -------------------------------------------------------------------------------------------
-
-
-def raises(*_: Any) -> Any:
-    raise ValueError("broken")
 
 
 def exits(*_: Any) -> Any:
@@ -211,31 +198,6 @@ def sparing(code: Any, good: Any) -> Any:
         return good if task.goal == "again" else await code(task, *args)
 
     return call_async if is_async(code) else call
-
-
-def reported(error: TaskError) -> Report:
-    assert error.report is not None
-    return error.report
-
-
-def ended(handle: TaskHandle) -> tuple[Report, type[TaskError] | None]:
-    """The report of a task, and what is raised to whoever waits for it."""
-    try:
-        return handle.result(timeout=10), None
-    except TaskError as error:
-        return reported(error), type(error)
-
-
-def said_of(report: Report) -> str:
-    """All that a report says of what went wrong."""
-    parts = [str(report.error), *report.failed.values(), *report.skipped.values(), *report.notes]
-    return "\n".join(parts)
-
-
-def assert_alive(tree: Tree, incarnation: int = 1) -> None:
-    """The tree goes on: its orchestrator is the same, and a task that nothing is wrong with is done."""
-    assert tree.run("again", timeout=10).status is TaskStatus.SUCCEEDED
-    assert tree.child("p/orchestrator").incarnation == incarnation
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from actors.tasks.model.task import NO_USAGE
-from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, Slow
+from actors.testing import Hang, ScriptedExecutable, Slow
 from tests.support.attempts import LONG_S, SLOWLY, no, shop
+from tests.support.scripted import CHAIN, ONE, loop, sync
 from trees import (
     Budget,
     BudgetExceededError,
@@ -29,20 +30,6 @@ from trees import (
     WorkerSpec,
     start,
 )
-
-ONE = (Subtask("x", worker="a"),)
-CHAIN = (Subtask("x", worker="a"), Subtask("y", worker="b", depends_on=["x"]), Subtask("z", worker="b"))
-
-
-def sync(id_: str, *steps: object, **words: Any) -> tuple[ScriptedExecutable, WorkerSpec]:
-    script = ScriptedExecutable(*steps)
-    return script, WorkerSpec(id=id_, execute=script.execute, **words)
-
-
-def loop(id_: str, *steps: object, **words: Any) -> tuple[AsyncScriptedExecutable, WorkerSpec]:
-    script = AsyncScriptedExecutable(*steps)
-    return script, WorkerSpec(id=id_, execute=script.execute, **words)
-
 
 # -- its deadline ------------------------------------------------------------------------------------------------
 

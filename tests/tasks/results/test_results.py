@@ -16,49 +16,20 @@ import pytest
 from pydantic import BaseModel
 
 from actors.tasks.model.task_events import SubtaskSucceeded
+from tests.support.outcomes import TWO, ended, one_worker, raises, said_of
 from trees import (
     Report,
     Retry,
-    StaticPlan,
-    Subtask,
     SupervisorSpec,
-    TaskError,
-    TaskHandle,
     Tasks,
     TaskStatus,
     WorkerSpec,
     start,
 )
 
-TWO = StaticPlan([Subtask("a", worker="w"), Subtask("b", worker="w", depends_on=["a"])])
-"""The plan where nothing is wrong with plans."""
-
-
-def raises(*_: Any) -> Any:
-    raise ValueError("broken")
-
 
 class Typed(BaseModel):
     pages: int
-
-
-def reported(error: TaskError) -> Report:
-    assert error.report is not None
-    return error.report
-
-
-def ended(handle: TaskHandle) -> tuple[Report, type[TaskError] | None]:
-    """The report of a task, and what is raised to whoever waits for it."""
-    try:
-        return handle.result(timeout=10), None
-    except TaskError as error:
-        return reported(error), type(error)
-
-
-def said_of(report: Report) -> str:
-    """All that a report says of what went wrong."""
-    parts = [str(report.error), *report.failed.values(), *report.skipped.values(), *report.notes]
-    return "\n".join(parts)
 
 
 # -- results of every kind -------------------------------------------------------------------------------------
@@ -135,12 +106,6 @@ UNSTORABLE: list[tuple[str, Callable[[], Any]]] = [
     ("something nested too deep", deep),
     ("something that holds itself", round_and_round),
 ]
-
-
-def one_worker(execute: Any, **fields: Any) -> SupervisorSpec:
-    plan = StaticPlan([Subtask("a", worker="w")])
-    children = [WorkerSpec(id="w", execute=execute, **fields)]
-    return SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=[]), children=children)
 
 
 def both_ways(make: Callable[[], Any]) -> Iterator[Report]:

@@ -9,40 +9,19 @@ import pytest
 
 from actors.tasks.model.task_events import Reviewed
 from actors.testing import FakeModel, Hang, ScriptedExecutable
+from tests.support.reviewing import RESULTS, reviewed_by
 from trees import (
     Check,
     Plan,
     Retry,
     StaticPlan,
     Subtask,
-    SupervisorSpec,
     Task,
     TaskFailedError,
-    Tasks,
     TaskStatus,
     Verdict,
-    WorkerSpec,
     start,
 )
-
-CHAIN = StaticPlan(
-    [
-        Subtask("a", "do a", worker="w"),
-        Subtask("b", "use a", worker="w", depends_on=["a"]),
-        Subtask("c", "use b", worker="w", depends_on=["b"]),
-        Subtask("x", "do x", worker="w"),
-        Subtask("y", "use x", worker="w", depends_on=["x"]),
-    ]
-)
-"""Two chains: a > b > c, and x > y."""
-RESULTS = {"a": "do a", "b": "use a", "c": "use b", "x": "do x", "y": "use x"}
-
-
-def reviewed_by(reviewer: Any, script: ScriptedExecutable | None = None, **tasks: Any) -> SupervisorSpec:
-    """A tree of one worker that does ``CHAIN``, whose results a reviewer looks at."""
-    execute = (script or ScriptedExecutable()).execute
-    settings = Tasks(**{"planner": CHAIN, "reviewer": reviewer, **tasks})
-    return SupervisorSpec(id="p", tasks=settings, children=[WorkerSpec(id="w", execute=execute, pool=5)])
 
 
 class Strict:

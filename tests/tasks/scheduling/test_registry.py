@@ -6,14 +6,13 @@ import dataclasses
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from actors.tasks.model.executable import Catalogue
 from actors.testing import ScriptedExecutable, settle
+from tests.support.one_subtask import Found, one, report_of
 from trees import (
     Breaker,
     Plan,
-    Report,
     Retry,
     StaticPlan,
     Subtask,
@@ -26,32 +25,8 @@ from trees import (
 )
 
 
-class Found(BaseModel):
-    """A typed result."""
-
-    title: str
-    pages: int
-
-
 def of_two(task: Subtask, context: Any) -> str:
     return f"{task}/{context.goal}"
-
-
-def one(execute: Any, **fields: Any) -> SupervisorSpec:
-    """A tree of one worker ``w`` that is given one subtask ``a``."""
-    plan = StaticPlan([Subtask("a", "count the pages", worker="w")])
-    on_failure = fields.pop("on_failure", [])
-    worker = WorkerSpec(id="w", execute=execute, **fields)
-    return SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=on_failure), children=[worker])
-
-
-def report_of(spec: SupervisorSpec) -> Report:
-    """What becomes of a task, whether it succeeds or fails."""
-    with start(spec) as tree:
-        try:
-            return tree.run("read it", timeout=10)
-        except TaskFailedError as error:
-            return error.report or pytest.fail("no report")
 
 
 # -- types -----------------------------------------------------------------------------------------------------

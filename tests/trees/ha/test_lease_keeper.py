@@ -36,7 +36,7 @@ from trees import (
 from trees.declaration.build import build
 from trees.ha.ha_settings import HA
 from trees.ha.lease_keeper import LeaseKeeper
-from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
+from trees.ha.roles import Leadership, NotLeaderError, RoleChanged, RoleLost
 from trees.store import MemoryStore
 from trees.store.lease_store import LeaseState
 
@@ -110,8 +110,8 @@ def kept(
     given = spec or quiet()
     system = System(build(given))
     attach(system, MemoryStore())
-    tree = Tree(given, system)
-    keeper = tree._leadership.keeper = LeaseKeeper(ha, system, leases, open_store)
+    keeper = LeaseKeeper(ha, system, leases, open_store)
+    tree = Tree(given, system, Leadership(system, keeper), None)
     system.before_stop = keeper.leave
     record = Record(tree)
     settled = keeper.start()
