@@ -144,7 +144,7 @@ class Loop:
         return ready
 
     def _run(self, life: WorkerIncarnation) -> None:
-        """Whatever goes wrong with one life is the end of that one, and of no other."""
+        """Run a life; whatever goes wrong with it is its own end, and no other's."""
         try:
             if life.recipe.never_waits:
                 if life.run():
