@@ -73,7 +73,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def tokens_of_short(texts: dict[str, Any]) -> int | None:
-    """Number of tokens that short texts and their names are worth, roughly; None where one of them is no text, or is long.
+    """Rough number of tokens of short texts and their names; None where one of them is no text, or is long.
 
     Most results are short, and a task may have thousands of them.
     """
