@@ -30,7 +30,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from types import coroutine
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pykka
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from actors.messaging.envelope import Address, CurrentMessage
-    from actors.messaging.ports import FailureReports
+    from actors.messaging.ports import Host
 
 _PENDING = object()
 _LONGEST_S = threading.TIMEOUT_MAX
@@ -86,21 +86,6 @@ def require_thread(path: str, instead: str = "await it") -> None:
         raise own_copy(BlockingAskError(path, instead))
 
 
-class CallbackHost(Protocol):
-    """Where callbacks of users run: a tree."""
-
-    @property
-    def root_path(self) -> str:
-        """The path of its root."""
-
-    @property
-    def reports(self) -> FailureReports:
-        """Is told what a callback raised."""
-
-    def run_apart(self, job: UserCallback) -> None:
-        """Run it on a thread on which it may block."""
-
-
 class Reply(pykka.Future[Any]):
     """One answer, sooner or later: a value, or an error."""
 
@@ -119,7 +104,7 @@ class Reply(pykka.Future[Any]):
     is_abandoned = False
     """True once its only asker has gone: the message need not be handled any more."""
 
-    _host: CallbackHost | None = None
+    _host: Host | None = None
     """The tree that runs callbacks of users and hears what they raise; None: nobody outside the library has this."""
 
     def __init__(self, target: Address | None = None, asker: str | None = None, timeout_s: float | None = None) -> None:
@@ -138,7 +123,7 @@ class Reply(pykka.Future[Any]):
 
     # -- completing ----------------------------------------------------------------------------------------
 
-    def hosted(self, host: CallbackHost) -> Self:
+    def hosted(self, host: Host) -> Self:
         """Prepare it to be handed out: whoever gets it may add callbacks, and those run in this tree."""
         self._host = host
         return self
