@@ -284,7 +284,7 @@ def test_a_tree_that_does_not_start_leaves_the_lease_to_others(begin: Begin, wor
     began = unstopped()
     c = begin("c")
     assert c.role == "leader"
-    assert in_seconds(began) < LEASE_S / 2
+    assert in_seconds(began) < LEASE_S * 4 / 5, "a lease that was left alone has at least four fifths of its time"
 
 
 def _shy(refuse: Callable[[], None]) -> type[Any]:
