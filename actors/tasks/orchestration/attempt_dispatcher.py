@@ -33,16 +33,16 @@ GRACE_S = 1.0
 
 
 class AttemptDispatcher:
-    """What one orchestrator has running, and what waits to be."""
+    """Attempts that one orchestrator has running, and subtasks that wait for one."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._to = orchestrator
         self.queue: ReadyQueue[tuple[TaskState, SubtaskState]] = ReadyQueue()
         self.running: dict[str, Attempt] = {}
         self.waiting = 0
-        """Of those, how many wait for something that they asked for: they hold no slot."""
+        """Number of running attempts that wait for something that they asked for: they hold no slot."""
         self._priorities: set[int] = set()
-        """Of all tasks so far: where there is only one, nothing gives way to anything."""
+        """Priorities of all tasks so far: where there is only one, nothing gives way to anything."""
         self._unsettled = Unsettled()
         self._giving_way: set[str] = set()
         """Attempts that are being preempted."""
@@ -55,7 +55,7 @@ class AttemptDispatcher:
         to.emit(state, task_events.SubtaskQueued, node.id, reason, usage)
 
     def put_in_queue(self, state: TaskState, node: SubtaskState) -> None:
-        """The same for one of which that is recorded."""
+        """Put a subtask in line that is recorded as queued."""
         if state.paused or self._to.delegation.idle(node):
             return
         key = lane_of(state, node, self._to.path)
@@ -73,7 +73,7 @@ class AttemptDispatcher:
             self.requeue(state, node)
 
     def requeue(self, state: TaskState, node: SubtaskState) -> None:
-        """The same for one, where it waits to be begun."""
+        """Put one subtask in line anew, where it waits to be begun."""
         if node.status is SubtaskStatus.QUEUED:
             self.queue.withdraw(node.ticket)
             self.put_in_queue(state, node)
@@ -90,7 +90,7 @@ class AttemptDispatcher:
                 self.queue.reopen(key)
 
     def is_put_off(self, node: SubtaskState) -> bool:
-        """Whether it could run, and waits: for another one that has perhaps killed processes, too, or for the store."""
+        """True if it could run, and waits: for another suspect of having killed processes, or for the store."""
         return self._to.suspects.has(node) or self._unsettled.has(node)
 
     # -- starting ------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class AttemptDispatcher:
         self.watch(attempt, node, entry)
 
     def hold(self, attempt: Attempt, node: SubtaskState) -> None:
-        """It takes a slot from now on."""
+        """Take a slot for an attempt."""
         self._priorities.add(attempt.priority)
         self._to.ground.attempts[attempt.key] = self.running[attempt.key] = node.live = attempt
 
@@ -185,11 +185,11 @@ class AttemptDispatcher:
             self.replace_after_grace(attempt)
 
     def replace_after_grace(self, attempt: Attempt) -> None:
-        """It was told to end: see to it that it does."""
+        """Replace an attempt that was told to end, should it not do so in time."""
         attempt.timer = self._to.at(self._to.time() + GRACE_S, lambda: self._replace(attempt))
 
     def _replace(self, attempt: Attempt) -> None:
-        """It does not end: its incarnation is replaced, which counts in no restart window."""
+        """Replace the incarnation of an attempt that does not end. This counts in no restart window."""
         if not attempt.done and attempt.life is not None:
             message = ReplaceChild(attempt.life, self._to.settings.max_abandoned)
             box: Any = self._to.system.boxes.get(self._to.path)
@@ -279,7 +279,7 @@ class AttemptDispatcher:
         return _turn_of(entry.breaker.state, before) if changed else None
 
     def count_again(self, node: SubtaskState) -> None:
-        """Of a new incarnation: a failure that was recorded, but not yet in the journal of its breaker."""
+        """Count a failure that an earlier incarnation recorded, and not yet in the journal of its breaker."""
         worker, at = node.counted or ("", 0.0)
         entry = self._to.staff.get(worker)
         if entry is None or entry.breaker is None or at < entry.breaker_at or at in entry.breaker.failures:
@@ -308,13 +308,13 @@ class AttemptDispatcher:
             self.cools_down(entry)
 
     def cools_down(self, entry: RegistryEntry) -> None:
-        """Those who wait for others meanwhile may be served by it again when its breaker admits a probe."""
+        """Look again, when its breaker admits a probe, at subtasks that wait for other workers meanwhile."""
         if entry.breaker is not None and entry.breaker.state == "open":
             now = self._to.time()
             self._to.at(now + entry.breaker.retry_in_s(now), lambda: self._cooled_down(entry))
 
     def _cooled_down(self, entry: RegistryEntry) -> None:
-        """Its time has come; where that is not so (a clock was read a little apart), it is looked at once more."""
+        """Let an open breaker admit its probe; look again later where it does not yet: clocks may differ a little."""
         self.changed(entry)
         if not entry.admits(self._to.time()):
             self.cools_down(entry)
@@ -344,7 +344,7 @@ class AttemptDispatcher:
                     self._preempt_one(rank[0], busy)
 
     def _busy(self, key: LaneKey) -> list[Attempt]:
-        """What those have whose room would be of use to a lane: not of who admits nothing."""
+        """Attempts of the workers whose room would be of use to a lane, but for workers that admit nothing."""
         able, now = self._to.staff.primaries(key), self._to.time()
         return [each for entry in able if entry.admits(now) for each in entry.attempts.values()]
 
@@ -364,6 +364,6 @@ class AttemptDispatcher:
 
 
 def _turn_of(state: str, before: str) -> type[task_events.BreakerChanged]:
-    """What is told of a breaker that is in ``state`` now."""
+    """Kind of event for a breaker that is in ``state`` now."""
     turns = {"open": task_events.BreakerOpened, "closed": task_events.BreakerClosed}
     return turns[state] if state != before else task_events.BreakerChanged

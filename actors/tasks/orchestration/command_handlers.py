@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CommandHandlers:
-    """Those of one orchestrator."""
+    """Handlers of the commands of one orchestrator."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         to = self._to = orchestrator
@@ -77,7 +77,7 @@ class CommandHandlers:
             self._to.at(due, try_now)
 
     def _answer(self, state: TaskState, node: SubtaskState) -> None:
-        """Whoever waits needs its slot before others get one."""
+        """Answer the asker of a subtask. It needs its slot before others get one."""
         if node.ask is None:
             return
         value: Any = None
@@ -91,7 +91,7 @@ class CommandHandlers:
         self._to.act(state.id, self._to.delegation.answer, node.ask, value, error)
 
     def _skip(self, state: TaskState, gone: SubtaskState) -> None:
-        """What needs it cannot run, nor what needs that: each skipped subtask comes back here. The rest goes on."""
+        """Skip the subtasks that need one that is gone, and those that need them. Everything else goes on."""
         left = [gone]
         while left:
             gone = left.pop()

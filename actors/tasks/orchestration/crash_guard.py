@@ -25,7 +25,7 @@ class _Deaths(NamedTuple):
     at: int
     """How many records the task had then."""
     ended: bool
-    """It was to be ended because of these, or put aside."""
+    """True if the task was to be ended because of these, or put aside."""
 
 
 class CrashGuard:
@@ -42,7 +42,7 @@ class CrashGuard:
         self._deaths[task] = _Deaths(before.here + 1 if before.at == at else 1, at, before.ended)
 
     def look(self, task: str, at: int) -> AfterDeath:
-        """What the next incarnation does with a task that has so many records now."""
+        """Decide what the next incarnation does with a task that has so many records now."""
         deaths = self._deaths.get(task)
         if deaths is None:
             return "go on"
@@ -55,5 +55,5 @@ class CrashGuard:
         return "end"
 
     def forget(self, task: str) -> None:
-        """It has ended."""
+        """Forget the deaths of a task that has ended."""
         self._deaths.pop(task, None)

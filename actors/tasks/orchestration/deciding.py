@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class Deciding:
-    """What one orchestrator decides about its subtasks."""
+    """Decisions of one orchestrator about its subtasks."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._to = orchestrator
 
     def facts(self) -> retries.Facts:
-        """What is known beside a task."""
+        """Facts that a decision needs beside the state of the task."""
         to = self._to
         return retries.Facts(to.staff, tuple(to.settings.on_failure), to.time(), to.system.random)
 

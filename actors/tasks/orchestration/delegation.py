@@ -1,4 +1,4 @@
-"""What attempts ask for while they run (``context.ask``): one more subtask of the same task, with its own ladder.
+"""Delegation (``context.ask``): an attempt that runs asks for one more subtask of its task, with its own ladder.
 
 Whoever waits holds its worker but no slot. The ask itself (``actors.tasks.orchestration.task_runtime``) lives in the
 tree: its answer is found by its key, also by an orchestrator that was not there when it was asked.
@@ -37,10 +37,10 @@ class Delegation:
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._to = orchestrator
         self._nodes: dict[str, tuple[TaskState, SubtaskState]] = {}
-        """The one book of who waits: what was asked for, by the key of the ask, until a ``DelegationCancelled`` says
-        that nobody waits any longer. What is not in it ends with its present attempt, or at once."""
+        """Subtasks that were asked for, by the key of the ask, until a ``DelegationCancelled`` says that nobody waits
+        for them. One that is not listed ends with its present attempt, or at once."""
         self.unclaimed: dict[str, tuple[TaskState, SubtaskState]] = {}
-        """Of those, what runs have asked for that were lost with their process: perhaps it is asked for once more."""
+        """Listed subtasks whose asker was lost with its process: perhaps they are asked for once more."""
         self._returning: deque[str] = deque()
         """Asks of attempts here that another orchestrator has answered."""
 
@@ -59,11 +59,11 @@ class Delegation:
             self._to.at(self._to.ground.epoch + open_ask.due, lambda: self._too_late(state, node))
 
     def idle(self, node: SubtaskState) -> bool:
-        """Whether it was asked for and nobody waits for it now: it is not begun before somebody does again."""
+        """True if it was asked for and nobody waits for it now: it is not begun before somebody does again."""
         return node.ask is not None and node.ask not in self._to.ground.asks
 
     def is_wanted(self, node: SubtaskState) -> bool:
-        """Whether somebody waits for it, or may again: it is in the plan, asked for, or was by a run that is lost."""
+        """True if somebody waits for it, or may again: it is in the plan, asked for, or was by a run that is lost."""
         return node.ask is None or node.ask in self._nodes
 
     def drop_unclaimed(self, state: TaskState) -> None:
@@ -146,7 +146,7 @@ class Delegation:
             self._to.lifecycle.advance(state)
 
     def recheck_deadlocks(self) -> None:
-        """Of a new incarnation: whoever was about to wait for ever still is."""
+        """Refuse, in a new incarnation, the asks that could only wait for ever."""
         for state, node in list(self._nodes.values()):
             if not self.idle(node) and not node.is_done:
                 self._refused(state, node)
@@ -189,7 +189,7 @@ class Delegation:
                 open_ask.reply.fail(desk.down())
 
     def attempt_ended(self, attempt: Attempt) -> None:
-        """Nobody waits for what it had asked for."""
+        """End the asks of an attempt that has ended."""
         for key, ask in self._to.ground.asks.copy().items() if attempt.waits else ():
             if ask.attempt is attempt:
                 self.answer(key, None, _too_late_for(attempt))

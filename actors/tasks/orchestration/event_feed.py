@@ -33,7 +33,7 @@ class Follower(Protocol):
     """One who follows a task."""
 
     scope: str
-    """What the paths begin with of all orchestrators that may have to do with its task."""
+    """Prefix of the paths of all orchestrators that may have to do with its task."""
 
     def hear(self, event: TaskEvent) -> None:
         """Something happened to its task, or to another part of the whole. Short, and raises nothing."""
@@ -49,7 +49,7 @@ Followers: TypeAlias = "dict[int, weakref.ref[Follower]]"
 
 
 class Feed:
-    """Who follows which task of a tree."""
+    """Followers of the tasks of a tree."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus

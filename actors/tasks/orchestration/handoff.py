@@ -133,7 +133,7 @@ class AttemptHandoff:
             self._give_up(state, node, entry)
 
     def _give_up(self, state: TaskState, node: SubtaskState, entry: RegistryEntry | None) -> None:
-        """Its process ended with it once too often."""
+        """Fail an attempt whose process has ended with it once too often."""
         to, losses = self._to, node.losses + 1
         if entry is None:
             to.deciding.failed(state, node, Failure(FailureKind.LOST, AttemptLostError(node.id, losses)))
@@ -179,12 +179,12 @@ class AttemptHandoff:
 
 
 def _budget_of(state: TaskState, node: SubtaskState) -> Budget | None:
-    """What a team may use up: what is left of its own budget, and no more than is left of the whole task's."""
+    """Budget of a team's attempt: the rest of its own, and no more than the rest of the whole task's."""
     left = state.task.budget.left(total_usage(state)) if state.task.budget is not None else None
     own = node.spec.budget.left(node.total_usage) if node.spec.budget is not None else None
     return left if own is None else own if left is None else own.within(left)
 
 
 def attempt_key(state: TaskState, node: SubtaskState, number: int) -> str:
-    """The same for the same attempt in every incarnation."""
+    """Key of an attempt, in every incarnation the same."""
     return f"{state.id}/{node.id}#{node.act}.{number}"

@@ -157,11 +157,11 @@ class TaskLifecycle:
     # -- ending --------------------------------------------------------------------------------------------
 
     def cancel(self, state: TaskState, reason: str) -> None:
-        """Somebody does not want it any more. What is being undone goes on being undone."""
+        """End a task that is not wanted any more. Compensation that is under way goes on."""
         self.end(state, TaskStatus.CANCELLED, "cancel", reason or "somebody cancelled it")
 
     def end(self, state: TaskState, status: TaskStatus, kind: str, error: str) -> None:
-        """It cannot succeed any more: nothing new begins, and what runs is ended (but after a failure it finishes)."""
+        """End a task that cannot succeed any more: nothing new begins. What runs ends; after a failure it finishes."""
         if state.final is not None:
             return
         if state.ending is not None:
@@ -172,7 +172,7 @@ class TaskLifecycle:
         to.emit(state, task_events.TaskEnding, status, kind, error)
 
     def ended(self, state: TaskState) -> None:
-        """What follows from that."""
+        """Follow the record that a task is ending."""
         if self._to.teams.is_held(state):
             self._to.teams.resume(state)
             return
@@ -202,7 +202,7 @@ class TaskLifecycle:
                 self._to.dispatcher.end(node.live, "cancel")
 
     def withdraw(self, state: TaskState, node: SubtaskState) -> None:
-        """Nobody waits any longer for a subtask that was asked for."""
+        """End a subtask that was asked for and that nobody waits for any longer."""
         to = self._to
         if node.is_done:
             return
@@ -222,7 +222,7 @@ class TaskLifecycle:
         to.emit(state, task_events.TaskFinished, status, state.best_effort)
 
     def over(self, state: TaskState) -> None:
-        """That is recorded: let go of it, and tell who waits once it is kept."""
+        """Follow the record of the end: let go of the task, and tell its waiters once that is kept."""
         report = self.report_of(state)
         self.holding.forget(state)
         self._steps.forget(state)
@@ -241,7 +241,7 @@ class TaskLifecycle:
         to.store.finish(state.id)
 
     def report_of(self, state: TaskState) -> Report:
-        """What became of a task that has ended."""
+        """Report of a task that has ended."""
         return report_of(state, lambda: self._to.store.read(state.id))
 
     # -- what an attempt sees ------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ class TaskLifecycle:
         return self.holding.results(state, [node.id for node in state.nodes.values() if node.parent is None])
 
     def result_of(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
-        """What an undo is told of what is to be undone; None where that is not known."""
+        """Result for an undo to undo; None where it is not known."""
         return self.holding.result_of(state, node, act) if act.done else None
 
     def addresses(self, state: TaskState, node: SubtaskState) -> tuple[Any, ...]:
@@ -267,7 +267,7 @@ class TaskLifecycle:
         return self._to.desk.addresses((*chain_of(state, node), self._to.path))
 
     def drop_stale(self) -> None:
-        """Of a new incarnation: let go of attempts that nobody took up again, and end those that nobody wants."""
+        """Let go, in a new incarnation, of attempts that nobody took up again, and end those that nobody wants."""
         to = self._to
         for key, attempt in to.ground.attempts.copy().items():
             is_held = (

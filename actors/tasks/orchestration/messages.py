@@ -1,4 +1,4 @@
-"""What an orchestrator hears, beside the outcomes of attempts: a closed list."""
+"""Messages that an orchestrator accepts, beside the outcomes of attempts: a closed list."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CommandsWaiting(SystemMessage):
-    """There is something on the desk: any message from ``TaskArrived`` to ``RunWhenDurable``.
+    """Commands wait at the port: any message from ``TaskArrived`` to ``RunWhenDurable``.
 
-    An order waits there until it is carried out.
+    A command waits there until it is carried out.
     """
 
 
@@ -73,7 +73,7 @@ class Delegate(SystemMessage):
     """An attempt asks for something more."""
 
     attempt: Attempt
-    """Who asks."""
+    """The asker."""
     host: Attempt
     """The attempt of the orchestrator that has it done: the asker's own, or that of the asker's team."""
     ask: str
@@ -85,13 +85,13 @@ class Delegate(SystemMessage):
     """Another orchestrator does it; the attempt's own one only learns that it waits."""
 
     def waits_here(self) -> Delegate:
-        """The same for the attempt's own orchestrator, where another one does it."""
+        """Message for the attempt's own orchestrator, where another one does the work."""
         return replace(self, only_waits=True)
 
 
 @dataclass(frozen=True, slots=True)
 class DelegationCancelled(SystemMessage):
-    """Whoever asked waits no longer, or has the answer."""
+    """The asker waits no longer, or has the answer."""
 
     ask: str
 

@@ -96,7 +96,7 @@ class Orchestrator(ManagedActor):
         self.ground = task_runtime_of(cast("System", life.system))
         self.system, self.store = self.ground.system, self.ground.store
         self.path = life.mailbox.path.rpartition("/")[0]
-        """Of the supervisor: the team."""
+        """Path of the supervisor: the team."""
         self.settings = settings
         self.desk = self.ground.desk(self.path, settings)
         self.states: dict[str, TaskState] = {}
@@ -153,7 +153,7 @@ class Orchestrator(ManagedActor):
         self._flush()
 
     def _on_registry_snapshot(self, staffed: RegistrySnapshot) -> None:
-        """Who the workers are."""
+        """Take the workers over from the supervisor."""
         if staffed.life is not self.life:
             return
         for change in staffed.workers:

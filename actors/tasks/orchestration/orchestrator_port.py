@@ -53,32 +53,32 @@ _COMMANDS: Final = CommandsWaiting()
 
 
 class OpenDelegation(NamedTuple):
-    """Somebody waits in ``context.ask``."""
+    """An attempt that waits in ``context.ask``."""
 
     reply: Reply
     attempt: Attempt
-    """Who waits."""
+    """The attempt that waits."""
     desk: OrchestratorPort
-    """Who has it done."""
+    """Port of the orchestrator that has it done."""
     due: float | None
     """Until when, on the tree's clock."""
 
 
 class OrchestratorPort:
-    """What one orchestrator shows to others, and how it is reached."""
+    """Public side of one orchestrator: how it is reached, and its states as others see them."""
 
     def __init__(self, ground: TaskRuntime, path: str, settings: Tasks) -> None:
         self.ground = ground
         self.system = ground.system
         self.path = path
-        """Of the supervisor."""
+        """Path of the supervisor."""
         self.settings = settings
         self.states: dict[str, TaskState] = {}
-        """Of the tasks that are not finished."""
+        """States of the tasks that are not finished."""
         self.reports = ReportCache(settings.context_tokens)
-        """Of those that are: the newest; the others are made again from their journals."""
+        """Reports of finished tasks, the newest ones; others are made again from their journals."""
         self.done: dict[str, Reply] = {}
-        """What those wait for who wait for a task, as long as it has not ended."""
+        """Replies to the waiters of a task, by its id, as long as it has not ended."""
         self.staff = WorkerRegistry()
         """The registry; replaced as a whole when a new incarnation has its own."""
         self.answered: dict[str, object] = {}
@@ -88,15 +88,15 @@ class OrchestratorPort:
         self.finished = 0
         """Tasks so far."""
         self.orders: deque[Any] = deque()
-        """What the orchestrator is told to do. It stays here until it is done, whatever happens to who does it."""
+        """Commands for the orchestrator. Each stays here until it is carried out, whatever incarnation does that."""
         self.tries = 0
         """How many incarnations have died of the oldest order, at the same point."""
         self.died_at: tuple[str | None, int] = (None, 0)
-        """That point: the task, and how many records it had."""
+        """The point of those deaths: the task, and how many records it had."""
         self.taken: tuple[Attempt, Usage] | None = None
-        """What an attempt has used up that is about to be recorded: perhaps the orchestrator dies of that."""
+        """Usage of an attempt that is about to be recorded: perhaps the orchestrator dies of that."""
         self.slots = Slots(settings.max_steps)
-        """Of its planners, reviewers, synthesizers and undos."""
+        """Slots of its planners, reviewers, synthesizers and undos."""
         self.effects = Outbox(ground.system, self._broke)
         self.resumed = Reply()
         """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""
@@ -119,7 +119,7 @@ class OrchestratorPort:
         self.post(EffectFailed(error, task))
 
     def put_aside(self, task: str) -> None:
-        """Nobody touches this task any more, as long as this process lives: who waits for it hears that."""
+        """Leave a task alone as long as this process lives, and tell its waiters."""
         self.guard.aside.add(task)
         done = self.done.pop(task, None)
         if done is not None:
@@ -184,7 +184,7 @@ class OrchestratorPort:
         return done
 
     def report(self, task: str) -> Report | None:
-        """Of a task that has ended: at hand, or made again from its journal."""
+        """Report of a task that has ended: at hand, or made again from its journal."""
         report = self.reports.get(task)
         if report is None and task not in self.states:
             records = self.ground.store.read(task)
@@ -227,7 +227,7 @@ class OrchestratorPort:
         return state.escalations.get(id_) if state is not None and id_ not in self.answered else None
 
     def catalogue(self) -> Catalogue:
-        """What a planner may count on."""
+        """Rows of the registry that a planner may count on."""
         return tuple(row for row in self.rows() if row.is_available)
 
     def rows(self) -> list[ExecutableInfo]:
@@ -236,7 +236,7 @@ class OrchestratorPort:
         return [entry.info(now) for entry in list(self.staff.entries.values())]
 
     def registry(self) -> list[ExecutableInfo]:
-        """The same from outside: also what the orchestrator is yet to be told of, right after a start or a change."""
+        """Registry as seen from outside, also with changes that the orchestrator has yet to hear of."""
         supervisor = self.system.supervisors.get(self.path)
         if supervisor is None:
             return self.rows()
@@ -254,7 +254,7 @@ class OrchestratorPort:
     def delegate(
         self, attempt: Attempt, to: str, instruction: str, inputs: dict[str, Any], limit: float | None
     ) -> Reply:
-        """What ``context.ask`` does: refuse what could only wait for itself, else have it done; a Reply of the result.
+        """Carry out ``context.ask``: refuse what could only wait for itself, else have it done; a Reply of the result.
 
         Raises:
             RecursionDetectedError: everybody who could do it waits for this attempt, or it is asked for already.
@@ -292,7 +292,7 @@ class OrchestratorPort:
         return reply
 
     def _who(self, to: str, attempt: Attempt) -> tuple[OrchestratorPort, Attempt, list[RegistryEntry]]:
-        """Who could do it: here, or with the desk above that has this one's team at work."""
+        """Find the workers that could do it: here, or with the orchestrator above that has this one's team at work."""
         desk, host = self, attempt
         while True:
             entries = list(desk.staff)
@@ -319,7 +319,7 @@ class OrchestratorPort:
         return error
 
     def addresses(self, chain: tuple[str, ...]) -> tuple[Any, ...]:
-        """Those of a chain that are listed now."""
+        """Addresses of the members of a chain that are listed now."""
         boxes = self.system.boxes
         return tuple([box for path in chain if (box := boxes.get(path)) is not None])
 
@@ -329,7 +329,7 @@ class OrchestratorPort:
 
 
 def _hand_on(source: Reply, to: Reply) -> None:
-    """What became of one is what becomes of the other."""
+    """Complete one reply with the outcome of another."""
     try:
         to.complete(source.get())
     except BaseException as error:  # noqa: BLE001 - whatever it failed with, its waiters get that

@@ -1,4 +1,4 @@
-"""What others see of an orchestrator's decisions: done in their order, each once the records that say so are kept.
+"""Effects of an orchestrator's decisions: done in their order, each once the records that say so are kept.
 
 With a store that writes in groups that is when the group is written, which is told on the store's own thread. The
 effects are done on the tree's event loop, where the orchestrators are, and so never in the middle of a decision; also
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from actors.runtime.system import System
 
 Effect: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
-"""What is to be called, and with what."""
+"""A function and its arguments."""
 
 
 class _Group(NamedTuple):
@@ -49,7 +49,7 @@ class _Group(NamedTuple):
 
 
 class Outbox:
-    """Those of one orchestrator, over all its incarnations."""
+    """Effects of one orchestrator that wait, over all its incarnations."""
 
     def __init__(self, system: System, failed: Callable[[Exception, str | None], object]) -> None:
         self._system = system

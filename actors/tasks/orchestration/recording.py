@@ -46,7 +46,7 @@ EventT = TypeVar("EventT", bound=task_events.TaskEvent)
 
 
 class Recording:
-    """The one door to the journal of one orchestrator's tasks."""
+    """Door to the journal of one orchestrator's tasks: every record is made here."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._to = orchestrator
@@ -80,7 +80,7 @@ class Recording:
         return event
 
     def record(self, state: TaskState, draft: Draft) -> None:
-        """The same for an event that was decided upon."""
+        """Record an event that was decided upon."""
         self.emit(state, draft.made, *draft.fields, **draft.more)
 
     def emit_breaker(self, event: task_events.BreakerChanged) -> None:

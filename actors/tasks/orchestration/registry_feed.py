@@ -1,4 +1,4 @@
-"""What a supervisor tells its orchestrator: how the workers are, once everything about a change is decided.
+"""Feed from a supervisor to its orchestrator: the state of the workers, once everything about a change is decided.
 
 The orchestrator never looks at the supervisor's table, which may be in the middle of a decision. It is told of all
 workers when it has come up, and of each change afterwards, in order.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RegistryFeed:
-    """Of one incarnation of a supervisor with an orchestrator."""
+    """Feed of one incarnation of a supervisor with an orchestrator."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor

@@ -84,7 +84,7 @@ class TaskStages:
             self._run(state, "plan", number, lambda: plan, (), lambda said: self._checked(state, said))
 
     def _checked(self, state: TaskState, said: object) -> Checked:
-        """What a planner has said, compared with the tree. Estimates and modules of the user's may run: not here."""
+        """Compare the answer of a planner with the tree. Estimates and modules of users may run: never on the loop."""
         settings, rows = self._to.settings, tuple(self._to.desk.rows())
         plan = said if type(said) is Plan else _plain_plan(said)
         problems, warnings = check_plan(
@@ -152,7 +152,7 @@ class TaskStages:
         to.emit(state, task_events.Reviewed, iteration, passed, again, best_effort, usage=usage)
 
     def _review_failed(self, state: TaskState, text: str, usage: Usage) -> None:
-        """That says nothing of the results: they are taken as they are. It is told apart from a negative verdict."""
+        """Record that the reviewer failed, which is no negative verdict. The results are taken as they are."""
         to, number = self._to, state.iterations + 1
         to.emit(state, task_events.Reviewed, number, False, {}, True, text, usage)  # noqa: FBT003
 
@@ -218,7 +218,7 @@ class TaskStages:
         to.turns.want(state, attempt, lambda: to.emit(state, task_events.StepStarted, role, number))
 
     def end(self, state: TaskState) -> None:
-        """Nobody wants its step any more."""
+        """End the step of a task that does not want it any more."""
         attempt = self._running.pop(state.id, None)
         if attempt is not None:
             self._to.ground.attempts.pop(attempt.key, None)
@@ -226,7 +226,7 @@ class TaskStages:
             self._to.dispatcher.end(attempt, "cancel")
 
     def holds(self, attempt: Attempt) -> bool:
-        """Whether it waits for the end of this one."""
+        """True if a task waits for the end of this attempt."""
         return self._running.get(attempt.task) is attempt
 
     def forget(self, state: TaskState) -> None:
@@ -303,17 +303,17 @@ def _with_own(call: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Callable
 
 
 def _plain_plan(value: object) -> Plan:
-    """What a planner returned, as a plan that nobody else holds and that has the form of the journal."""
+    """Plan that a planner returned, as one that nobody else holds and that has the form of the journal."""
     return _plain(as_plan(value), Plan)
 
 
 def _plain_verdict(value: object) -> Verdict:
-    """What a reviewer returned, the same way."""
+    """Verdict that a reviewer returned, likewise."""
     return _plain(as_verdict(value), Verdict)
 
 
 def _plain(words: WordsT, ours: type[WordsT]) -> WordsT:
-    """The same words as they are read back from a journal: a class of the user's that goes on from ours is left behind.
+    """Copy of a spec as it is read back from a journal: a class of the user's that is derived from ours is left behind.
 
     Raises:
         ConfigError: they are none, and were never checked.
@@ -322,7 +322,7 @@ def _plain(words: WordsT, ours: type[WordsT]) -> WordsT:
 
 
 def _step_of(code: Any, verb: str) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
-    """What is called, and what reads what comes back; of those that ask a model the two halves of their one method."""
+    """Callable of a step, and the reader of what it returns. Steps that ask a model have both as methods."""
     if isinstance(code, (ModelPlanner, ModelSynthesizer)) and getattr(type(code), verb, None) in _OURS:
         return code.ask, code.read
     return _method(code, verb), lambda said: said

@@ -90,7 +90,7 @@ class Turns:
         return False
 
     def _call(self, attempt: Attempt) -> None:
-        """Its time counts from here."""
+        """Call a step; its time counts from here."""
         to, errand, limit = self._to, attempt.errand, self._to.settings.step_timeout_s
         if errand is not None and errand.start() and limit is not None:
             attempt.timer = to.at(to.time() + limit, lambda: to.dispatcher.end(attempt, "timeout"))
@@ -104,7 +104,7 @@ class Turns:
         return None
 
     def put_back(self, state: TaskState, why: str) -> None:
-        """What was begun, and has not ended by itself, will be called again."""
+        """Record that a step that was begun, and has not ended by itself, will be called again."""
         if state.step and state.final is None:
             to, subtask = self._to, state.undoing or ""
             to.emit(state, task_events.StepPutBack, state.step, why, subtask)

@@ -1,4 +1,4 @@
-"""What the tasks of one tree share, and what outlives every orchestrator: the store, the attempts, the open asks.
+"""State that the tasks of one tree share, and that outlives every orchestrator: the store, attempts, open asks.
 
 A ``OrchestratorPort`` (``actors.tasks.orchestration.orchestrator_port``) is one orchestrator's part of it.
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from actors.tasks.journal.local_lease import LocalLease
 
 SERVICE: Final = "tasks"
-"""What the tasks of a tree are called among its services."""
+"""Name of the tasks of a tree among its services."""
 
 __all__ = ["ORCHESTRATOR", "SERVICE", "OpenDelegation", "OrchestratorPort", "TaskRuntime", "attach", "task_runtime_of"]
 
@@ -42,24 +42,23 @@ class TaskRuntime:
         self.durable = store if isinstance(store, DurableStore) else None
         """The store, where its records outlive the process."""
         self.epoch = system.clock.wall() - system.now()
-        """What the tree's clock showed in 1970: journals tell the time since then, and never jump. With a durable store
-        it follows the clock of that (``trees.host.store_binding``), because other processes read what is written
-        there."""
+        """Seconds since 1970 at which the tree's clock read 0: times in journals never jump. With a durable store it
+        follows the clock of that (``trees.host.store_binding``), because other processes read what is written there."""
         self.lease: LocalLease | None = None
         """Until when this process may start something; None: as long as it lives."""
         self.attempts: dict[str, Attempt] = {}
-        """Those whose outcome is not recorded yet, by key."""
+        """Attempts whose outcome is not recorded yet, by key."""
         self.asks: dict[str, OpenDelegation] = {}
-        """Those who wait in ``context.ask``."""
+        """Attempts that wait in ``context.ask``, by the key of the ask."""
         self.answers: dict[str, tuple[Any, BaseException | None]] = {}
-        """What they asked another orchestrator for: there, and to be had when their own one has a slot for them."""
+        """Answers of other orchestrators that are there, for askers whose own orchestrator has no slot for them yet."""
         self.errands: set[DetachedCall] = set()
         self.desks: dict[str, OrchestratorPort] = {}
         """By the path of the supervisor."""
         self.feed = Feed(system.bus)
         """Tells those who follow a task of its events."""
         self.stranded: dict[str, OrchestratorPort] = {}
-        """The same for supervisors of tasks in the store that are not in the tree, or have no orchestrator there."""
+        """Ports of supervisors that have tasks in the store, and are not in the tree, or have no orchestrator there."""
         self.opened_at = self.time()
         """When the store was opened: what is recorded before that is of an earlier process."""
         self.before: dict[str, int] = {}
@@ -94,12 +93,12 @@ class TaskRuntime:
         return self.durable.flush_streams((task,))
 
     def may_start(self) -> bool:
-        """Whether something may be started now. Once it is False it stays so, and the tree is ended."""
+        """True if something may be started now. Once it is False it stays so, and the tree is ended."""
         return self.lease is None or self.lease.holds()
 
     @property
     def token(self) -> int:
-        """What effects outside should carry; see ``Context.token``."""
+        """Fencing token that effects outside should carry; see ``Context.token``."""
         if self.lease is not None:
             return self.lease.read()
         return self.durable.token if self.durable is not None else 0
@@ -159,7 +158,7 @@ class TaskRuntime:
                 done.fail(self.system.down_error(desk.path))
 
     def is_moving(self) -> bool:
-        """Whether user code runs that belongs to no worker, or something waits for the store."""
+        """True if user code runs that belongs to no worker, or something waits for the store."""
         return bool(self.errands) or any(len(desk.effects) for desk in list(self.desks.values()))
 
     def busy(self) -> Iterator[tuple[str, Reply]]:
@@ -167,12 +166,12 @@ class TaskRuntime:
         return ((key, attempt) for key, attempt in self.attempts.copy().items() if attempt.errand is not None)
 
     def attempt_of(self, state: TaskState) -> Attempt | None:
-        """What a team's part of a task stands for; None where that is not there, or another team has it by now."""
+        """Attempt that a team's part of a task stands for; None where it is gone, or another team has it by now."""
         attempt = self.attempts.get(state.parent) if state.parent is not None else None
         return attempt if attempt is not None and attempt.nested == state.id else None
 
     def forget(self, attempt: Attempt) -> None:
-        """Its outcome is kept; another attempt may have its key by now."""
+        """Forget an attempt whose outcome is kept; another attempt may have its key by now."""
         if self.attempts.get(attempt.key) is attempt:
             del self.attempts[attempt.key]
 
@@ -193,5 +192,5 @@ def attach(system: System, store: Store | None) -> TaskRuntime:
 
 
 def task_runtime_of(system: System) -> TaskRuntime:
-    """What the tasks of a tree share."""
+    """State that the tasks of a tree share."""
     return cast("TaskRuntime", system.services[SERVICE])

@@ -125,21 +125,21 @@ class Teams:
                 to.lifecycle.begin(state)
 
     def put_aside(self, state: TaskState) -> None:
-        """Nobody touches this part any more: the orchestrator above goes on without it."""
+        """Leave a part alone: the orchestrator above goes on without it."""
         self._held.discard(state.id)
         attempt = self._to.ground.attempt_of(state)
         if attempt is not None and not attempt.done:
             _break_off(attempt)
 
     def take_over(self) -> None:
-        """Of a new incarnation: what was given to this team and did not become a task of it."""
+        """Accept, in a new incarnation, attempts that were given to this team and did not become a task of it."""
         for attempt in list(self._to.ground.attempts.values()):
             if attempt.path == self._to.path and attempt.given and not attempt.done:
                 self.accept(attempt)
 
     @staticmethod
     def _is_new(state: TaskState, attempt: Attempt, *, again: bool) -> bool:
-        """Whether a part that has ended is tried again, and not only asked for the end that it had."""
+        """True if a part that has ended is tried again, and not only asked for the end that it had."""
         ending = state.ending
         was_ended = ending is not None and ending.kind == "cancel" and ending.error in _FROM_ABOVE
         return state.parent != attempt.key or (was_ended and not again)
@@ -155,7 +155,7 @@ class Teams:
     def _part(
         self, id_: str, attempt: Attempt
     ) -> tuple[Task, float | None, tuple[str, ...], tuple[str, ...], str, int, int]:
-        """What an attempt is as a task of this team: the fields of its first record."""
+        """Fields of the first record of an attempt as a task of this team."""
         context = attempt.context
         inputs: dict[str, Any] = dict(context.inputs) if context is not None else {}
         if context is not None and context.results:
@@ -187,7 +187,7 @@ class Teams:
         return self._to.ground.epoch + min(ends) if ends else None
 
     def _resume(self, state: TaskState, attempt: Attempt) -> None:
-        """It is wanted; and time passes for it again, which did not while it was paused or its process was down."""
+        """Resume a part that is wanted. Its time passes again; while it was paused, or its process down, it did not."""
         to = self._to
         restarts = state.paused or (attempt.again and attempt.timeout_s is not None)
         if restarts and attempt.ended_by is None and state.ending is None and state.final is None:
@@ -208,7 +208,7 @@ class Teams:
     # -- waiting for the one above -------------------------------------------------------------------------
 
     def hold_until_wanted(self, state: TaskState) -> bool:
-        """Whether a part from the journal is to wait; one that is ending is not: that is wanted in any case."""
+        """True if a part from the journal is to wait. One that is ending is wanted in any case, and does not."""
         attempt = self._to.ground.attempt_of(state)
         is_taken = attempt is not None and not attempt.again and not attempt.done
         if state.parent is None or state.ending is not None or is_taken:
@@ -224,11 +224,11 @@ class Teams:
         return True
 
     def is_held(self, state: TaskState) -> bool:
-        """Whether it waits for the orchestrator above."""
+        """True if a part waits for the orchestrator above."""
         return state.id in self._held
 
     def resume(self, state: TaskState) -> None:
-        """It need not wait any longer: it is wanted, or it is to end."""
+        """Resume a part that need not wait any longer: it is wanted, or it is to end."""
         if state.id in self._held:
             self._held.discard(state.id)
             self._to.lifecycle.resume(state)
@@ -246,7 +246,7 @@ class Teams:
         self._to.lifecycle.end(state, TaskStatus.CANCELLED, "cancel", why)
 
     def _is_wanted(self, state: TaskState) -> bool:
-        """Whether the attempt that it stands for will be given once more."""
+        """True if the attempt that a part stands for will be given once more."""
         task, _, rest = (state.parent or "").rpartition("/")
         above, store = self._above(), self._to.store
         whole = above.states.get(task) if above is not None else None
@@ -330,7 +330,7 @@ class Teams:
 
 
 def _used_by_undoing(state: TaskState) -> Usage:
-    """What a part had used up before the one above had it undone was counted when it ended."""
+    """Usage of the undoing of a part. Its usage before that was counted when it ended."""
     before = state.reported
     return usage_of(state.usage.tokens - before.tokens, state.usage.cost - before.cost, 0.0)
 
@@ -343,14 +343,14 @@ def _ended_for(attempt: Attempt, state: TaskState) -> None:
 
 
 def _break_off(attempt: Attempt) -> None:
-    """Its part was put aside."""
+    """Fail the attempt of a part that was put aside."""
     error = TeamFailedError("its orchestrator died of it; see InternalError", retryable=False)
     attempt.caught = error
     attempt.fail(error)
 
 
 def _outcome_of(attempt: Attempt, report: Report) -> Done:
-    """What the end of a team's task means for the attempt that it was."""
+    """Outcome of the attempt whose part of a task has ended."""
     if attempt.role == "undo" and report.undo_errors:
         said = "; ".join(f"{id_}: {text}" for id_, text in report.undo_errors.items())
         raise TeamFailedError(said, retryable=False)

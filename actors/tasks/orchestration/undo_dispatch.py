@@ -64,7 +64,7 @@ class UndoDispatch:
         self._begin(state, node, act, 1)
 
     def _next(self, state: TaskState) -> tuple[SubtaskState, EffectRecord] | None:
-        """Of what is to be undone and can be, the act that was begun last."""
+        """Act that was begun last, of those that are to be undone and can be."""
         left = self._left.get(state.id)
         if left is None:
             acts = [
@@ -83,7 +83,7 @@ class UndoDispatch:
     def _how(
         self, state: TaskState, node: SubtaskState, act: EffectRecord
     ) -> Callable[..., Any] | RegistryEntry | str | None:
-        """What undoes an act: code, a worker, the team that did it; a text where that is gone; None: nothing."""
+        """Find what undoes an act: code, a worker, the team that did it; a text where that is gone; None: nothing."""
         entry = self._to.staff.get_including_removed(act.worker)
         declared = node.spec.undo
         if declared is None and entry is not None:
@@ -121,13 +121,13 @@ class UndoDispatch:
         return f"the team {team.id!r}, whose members knew how to undo it, is gone" if is_needed else None
 
     def holds(self, attempt: Attempt) -> bool:
-        """Whether it waits for the end of this one."""
+        """True if a task waits for the end of this attempt."""
         return self._live.get(attempt.task) is attempt
 
     # -- one act -------------------------------------------------------------------------------------------
 
     def _go_on(self, state: TaskState, node: SubtaskState) -> None:
-        """Of a new incarnation: one was under way, or waited for its time."""
+        """Go on, in a new incarnation, with an undo that was under way, or waited for its time."""
         act = node.compensating
         if act is None:
             return

@@ -1,4 +1,4 @@
-"""What the end of an attempt means: done, a failure of its own, or nobody's failure. Pure, but for looking at it.
+"""Classification of the end of an attempt: done, a failure of its own, or neutral. Pure, but for looking at it.
 
 An error that leaves user code is looked at once, by ``error_facts``, where that code runs
 (``actors.tasks.execution.run_attempt``): its text, its question, what ``retryable`` says and all else that may run the
@@ -49,7 +49,7 @@ Outcome: TypeAlias = Done | Failure | Neutral | Later
 
 
 def classify(attempt: Attempt, limit_of: Callable[[str], float] = lambda _: 0.0, before: Usage = NO_USAGE) -> Outcome:
-    """What its end means; ``limit_of`` a field's name is how long it could be at something.
+    """Classify the end of an attempt; ``limit_of`` gives the seconds of a limit by the name of its field.
 
     A budget of a subtask is for all of its attempts together: ``before`` is what is recorded of them by now. Once it is
     used up nothing is tried again, however this one has ended.
@@ -87,7 +87,7 @@ def _outcome(attempt: Attempt, limit_of: Callable[[str], float]) -> Outcome:
 
 
 def _over_budget(attempt: Attempt, before: Usage) -> str:
-    """What of its subtask's budget is used up, and how far."""
+    """Parts of its subtask's budget that are used up, and how far."""
     budget = attempt.subtask.budget
     if budget is None:
         return ""
@@ -109,7 +109,7 @@ def _is_seconds(value: object) -> bool:
 
 
 def error_facts(error: BaseException, *, crashed: bool) -> Outcome:
-    """What left the worker's code, as plain data. It may raise whatever looking at the error raises."""
+    """Outcome of an error that left the worker's code, as plain data. Raises whatever looking at the error raises."""
     outcome = _error_facts(error, crashed=crashed)
     if not isinstance(outcome, Failure):
         return outcome
@@ -155,7 +155,7 @@ def _later(error: Later) -> Later | Failure:
 
 
 def _types(error: BaseException) -> tuple[type[BaseException], ...]:
-    """Its type, and that of the error that it has come from."""
+    """Type of an error, and of the error that it has come from."""
     try:
         inner = getattr(error, "error", None)
     except Exception:  # noqa: BLE001 - a property of the user's; then there is none

@@ -76,7 +76,7 @@ def answered(
 
 
 def _stands(node: SubtaskState, act: EffectRecord, why: str) -> Draft:
-    """It stays done, and the report says so."""
+    """Record that an act stays done; the report says so."""
     return draft(task_events.Compensated, node.id, act.worker, act.number, f"{why}; it had failed: {node.undo_error}")
 
 

@@ -87,7 +87,7 @@ def _decided(
     event: task_events.EscalationAnswered | task_events.EscalationExpired,
     facts: Facts,
 ) -> Draft:
-    """What follows for a subtask."""
+    """Decide what follows from an answer for a subtask."""
     if isinstance(event, task_events.EscalationExpired):
         said = f"nobody answered in time; it had failed: {node.error}"
         failure = Failure(FailureKind.UNANSWERED, EscalationError(event.escalation, said))

@@ -1,4 +1,4 @@
-"""What follows from a record of a subtask, as commands: one table for what has just been recorded and for a resume.
+"""Commands that follow from a record of a subtask: one table for what has just been recorded and for a resume.
 
 Comes in: a record, or the folded state of a task. Goes out: commands, in the order in which they are to be carried out
 (``actors.tasks.orchestration.command_handlers`` does that). Each is harmless where it was carried out before: so an
@@ -22,7 +22,7 @@ from actors.tasks.model.task import SubtaskStatus
 
 
 class Command(Enum):
-    """What is to be done about one subtask."""
+    """Thing to be done about one subtask."""
 
     KNOW = "note that somebody has asked for it"
     PART = "have the team let go of it that it was given to"
@@ -57,7 +57,7 @@ FOLLOWS: Final[dict[type[task_events.TaskEvent], tuple[Command, ...]]] = {
 
 
 class TaskCommand(Enum):
-    """What is to be done about a task as a whole."""
+    """Thing to be done about a task as a whole."""
 
     NEXT = "look whether its budget is used up, and do what is next"
     END = "end what runs of it and what waits"
@@ -76,7 +76,7 @@ FOLLOWS_OF_TASK: Final[dict[type[task_events.TaskEvent], TaskCommand]] = {
 
 
 def pending(state: TaskState) -> Iterator[tuple[Command, SubtaskState]]:
-    """What is to be carried out, or perhaps once more, for a task that was folded from its journal.
+    """Commands to be carried out, or perhaps once more, for a task that was folded from its journal.
 
     Read it as you carry it out: what is carried out may change what comes next.
     """

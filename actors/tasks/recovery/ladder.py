@@ -1,4 +1,4 @@
-"""What follows from a failed attempt: the next rung of the ladder.
+"""Ladder: the next rung after a failed attempt.
 
 Comes in: the ladder, where the subtask stands on it, and how the attempt failed. Goes out: try again (with whom, and
 after how long), ask a person, or give up. What a rung does is its own (``actors.tasks.model.policy.Rung.next``): here
@@ -33,7 +33,7 @@ def decide(
     next_worker: NextWorker,
     uniform: RandomSource,
 ) -> Decision:
-    """What follows from ``failure`` of an attempt that ``worker`` had."""
+    """Decide what follows from ``failure`` of an attempt that ``worker`` had."""
     if standing.last_chance:
         standing = replace(standing, last_chance=False, rung=standing.rung + 1, tries=0)
     facts = RungFacts(worker, next_worker, uniform)
@@ -46,7 +46,7 @@ def decide(
 
 
 def asked_for(ladder: Ladder, standing: LadderPosition, question: str) -> AskPerson | None:
-    """What follows where a worker asked for a person itself: the next rung that asks one; None: there is none."""
+    """Find the next rung that asks a person, where a worker asked for one itself; None: there is none."""
     for number in range(standing.rung + standing.last_chance, len(ladder)):
         asks = ladder[number].ask(replace(standing, rung=number, tries=0, last_chance=False), question)
         if asks is not None:

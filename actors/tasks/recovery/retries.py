@@ -33,13 +33,13 @@ class AttemptEnd(NamedTuple):
     why: str | None
     """Why it was ended from outside."""
     usage: Usage
-    """What of it no record has yet."""
+    """Usage that no record has yet."""
     counted: bool
     """The breaker of its worker has counted it."""
 
 
 class Facts(NamedTuple):
-    """What is known beside the task."""
+    """Facts beside the state of the task."""
 
     staff: WorkerRegistry
     ladder: Ladder
@@ -153,7 +153,7 @@ def _usage(end: AttemptEnd | None) -> Usage:
 
 
 def _ladder_of(node: SubtaskState, worker: str | None, facts: Facts) -> Ladder:
-    """Of the worker that it was first given to, or would be; of the supervisor where that has none."""
+    """Ladder of the worker that it was first given to, or would be; the supervisor's where that has none."""
     spec, standing = node.spec, node.standing
     given = (*standing.tried, *(act.worker for act in node.acts or () if act.worker not in standing.rejected))
     first = given[0] if given else worker
@@ -175,7 +175,7 @@ def _again(
     *,
     feedback: str = "",
 ) -> Draft:
-    """There will be another attempt."""
+    """Record that there will be another attempt."""
     return draft(
         task_events.SubtaskRetrying,
         node.id,
