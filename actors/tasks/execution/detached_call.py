@@ -17,17 +17,15 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Exited
 from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
-from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
 from actors.model.errors import for_asker
-from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
+from actors.model.spec import DispatcherKind
+from actors.tasks.execution.detached_incarnation import detached_incarnation
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.execution.run_attempt import run_attempt
-from actors.worker import BodyWorker
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
@@ -47,19 +45,9 @@ class DetachedCall:
         self._attempt = attempt
         self._begun = False
         code = call if is_async else _off_loop(call)
-        recipe = WorkerRecipe(
-            make=lambda _: BodyWorker(self._run, (code,), {}),
-            where=DispatcherKind.LOOP,
-            is_body=True,
-            starts_plain=True,
-            stops_plain=True,
-            fails_plain=True,
-            expected=(Exception,),
-            actor_class=BodyWorker,
+        self.life = detached_incarnation(
+            ground.system, attempt.path, attempt.role, self._run, code, DispatcherKind.LOOP, self
         )
-        box = Mailbox(attempt.path)
-        box.close(Refusal.BODY)
-        self.life = WorkerIncarnation(ground.system, ChildSpec(id=attempt.role, recipe=recipe), box, self)
         attempt.errand = self
 
     def has_slot(self, begin: Callable[[], object]) -> bool:

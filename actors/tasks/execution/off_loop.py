@@ -14,12 +14,11 @@ from typing import Any, TypeVar, cast
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Exited
 from actors.messaging.envelope import CURRENT, CurrentMessage
-from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
 from actors.model.errors import for_asker
-from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
-from actors.worker import BodyWorker
+from actors.model.spec import DispatcherKind
+from actors.tasks.execution.detached_incarnation import detached_incarnation
 
 ResultT = TypeVar("ResultT")
 
@@ -49,22 +48,9 @@ class _OffLoopCall:
         assert current is not None  # noqa: S101 - whoever calls this runs in a life
         self._caller = current
         path = current.life.mailbox.path
-        recipe = WorkerRecipe(
-            make=lambda _: BodyWorker(self._run, (code,), {}),
-            where=DispatcherKind.POOL,
-            is_body=True,
-            starts_plain=True,
-            stops_plain=True,
-            fails_plain=True,
-            expected=(Exception,),
-            actor_class=BodyWorker,
-        )
-        box = Mailbox(path)
-        box.close(Refusal.BODY)
         self.reply = Reply()
-        self.life = WorkerIncarnation(
-            cast("WorkerIncarnation", current.life).system, ChildSpec(id="aside", recipe=recipe), box, self
-        )
+        system = cast("WorkerIncarnation", current.life).system
+        self.life = detached_incarnation(system, path, "aside", self._run, code, DispatcherKind.POOL, self)
 
     def _run(self, code: Callable[[], Any]) -> None:
         current = CurrentMessage(self.life, self._caller.origin)
