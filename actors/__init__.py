@@ -74,45 +74,7 @@ from actors.supervision.child import ChildInfo
 from actors.worker import Worker
 
 if TYPE_CHECKING:
-    from actors.tasks.public import (
-        BreakerClosed,
-        BreakerHalfOpened,
-        BreakerOpened,
-        Compensated,
-        Compensating,
-        CompensationRetrying,
-        Context,
-        Done,
-        EscalationAnswered,
-        EscalationExpired,
-        EscalationRaised,
-        Planned,
-        PlanRefused,
-        Reviewed,
-        StepPutBack,
-        StepStarted,
-        SubtaskCancelled,
-        SubtaskDelegated,
-        SubtaskEvent,
-        SubtaskFailed,
-        SubtaskPreempted,
-        SubtaskProgressed,
-        SubtaskQueued,
-        SubtaskRetrying,
-        SubtaskSkipped,
-        SubtaskStarted,
-        SubtaskSucceeded,
-        Synthesized,
-        TaskEnding,
-        TaskEvent,
-        TaskFinished,
-        TaskJoined,
-        TaskPaused,
-        TaskResumed,
-        TaskSubmitted,
-        Usage,
-        UsageTold,
-    )
+    from actors.tasks.public import *
 
 __all__ = [
     "ActorStoppedError",
