@@ -22,11 +22,11 @@ from actors.messaging.reply import Reply
 from actors.tasks.journal.store import Store, StreamState, decode, encode
 from actors.tasks.model import task_events
 from actors.testing import settle
+from tests.support.attempts import AT_ONCE
 from trees import (
     Check,
     Failover,
     Report,
-    Retry,
     StaticPlan,
     Subtask,
     SupervisorSpec,
@@ -41,7 +41,6 @@ from trees import (
 from trees.store import MemoryStore
 
 LONG_S = 20.0
-AT_ONCE = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
 
 
 class Cut(Exception):  # noqa: N818 - a fault

@@ -8,7 +8,6 @@ from typing import Any
 
 from trees import (
     Report,
-    Retry,
     StaticPlan,
     Subtask,
     SupervisorSpec,
@@ -21,7 +20,6 @@ from trees import (
 )
 
 LONG_S = 20.0
-AT_ONCE = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
 
 
 def does(task: Any, _: Any) -> str:

@@ -8,26 +8,18 @@ from typing import Any
 
 from actors import Failed
 from actors.tasks.model.task_events import TaskSubmitted
+from tests.support.asking import LONG_S, does, run
+from tests.support.attempts import AT_ONCE
 from trees import (
-    Report,
-    Retry,
     StaticPlan,
     Subtask,
     SupervisorSpec,
-    Task,
-    TaskFailedError,
     Tasks,
     Tree,
     WorkerSpec,
-    start,
 )
 
-LONG_S = 20.0
-AT_ONCE = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
-
-
-def does(task: Any, _: Any) -> str:
-    return f"did {task}"
+__all__ = ["AT_ONCE", "LONG_S", "Stuck", "above", "does", "fails", "nested", "run", "team"]
 
 
 def fails(_: Any, __: Any) -> None:
@@ -71,16 +63,6 @@ def above(*children: WorkerSpec | SupervisorSpec, plan: list[Subtask] | None = N
     """A root whose plan is one subtask for the team."""
     static = StaticPlan(plan or [Subtask("only", "the part of the team", worker="team")])
     return SupervisorSpec(id="p", tasks=Tasks(planner=static, **{"on_failure": [], **words}), children=children)
-
-
-def run(spec: SupervisorSpec, task: Task | str = "the goal", **options: Any) -> Report:
-    with start(spec, **options) as tree:
-        try:
-            return tree.run(task, timeout=LONG_S)
-        except TaskFailedError as error:
-            if error.report is None:
-                raise
-            return error.report
 
 
 def nested(tree: Tree) -> list[TaskSubmitted]:

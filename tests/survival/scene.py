@@ -19,6 +19,7 @@ from typing import Any
 from actors import Context, Escalated, Failed, Worker
 from actors.tasks.model import task_events
 from actors.testing import Hang, ManualClock
+from tests.support.attempts import AT_ONCE
 from tests.support.stores import PATIENCE_S, kept
 from trees import (
     Escalate,
@@ -39,7 +40,6 @@ from trees import (
 Note = Callable[[str], object]
 PATH = "site/crew"
 DELAY_S = 10.0
-AT_ONCE = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
 LATER = Retry(max_attempts=3, initial_s=DELAY_S, jitter=0.0)
 PLANS = {
     "ended": [Subtask("made", worker="work")],

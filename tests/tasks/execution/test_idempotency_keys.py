@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from actors.tasks.model import task_events
+from tests.support.attempts import AT_ONCE
 from tests.support.resuming import Change, NotingStore, records, report_of
 from trees import (
     Check,
@@ -30,7 +31,6 @@ from trees import (
 )
 
 WAIT_S = 20.0
-AT_ONCE = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
 JOURNALS = Path(__file__).parents[2] / "data" / "journals"
 
 

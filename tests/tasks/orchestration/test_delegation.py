@@ -13,9 +13,9 @@ from actors import Failed
 from actors.tasks.model.task_events import SubtaskCancelled, SubtaskDelegated
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S, Stuck, asking, asking_sync, assert_nothing_left, does, run, shop, team
+from tests.support.attempts import AT_ONCE
 from trees import (
     NoCapableWorkerError,
-    Retry,
     Subtask,
     SubtaskFailedError,
     TaskCancelledError,
@@ -24,7 +24,6 @@ from trees import (
     start,
 )
 
-AT_ONCE = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
 BOTH = pytest.mark.parametrize("ask", [asking, asking_sync], ids=["async", "sync"])
 
 

@@ -15,13 +15,12 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished
 from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ManualClock
-from tests.support.attempts import LONG_S
+from tests.support.attempts import AT_ONCE, LONG_S
 from tests.support.one_worker import crash
 from tests.support.resuming import NotingStore
 from trees import (
     Escalate,
     Respond,
-    Retry,
     StaticPlan,
     Subtask,
     SupervisorSpec,
@@ -31,8 +30,6 @@ from trees import (
     WorkerSpec,
     start,
 )
-
-AT_ONCE = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
 
 
 def team(id_: str, plan: list[Subtask], *children: Any, **more: Any) -> SupervisorSpec:
