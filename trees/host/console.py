@@ -136,12 +136,16 @@ class Console:
         self._caller: socket.socket | None = None
         self._bell, self._button = socket.socketpair()
         self._listener = socket.socket(socket.AF_UNIX)
+        unheard = self.path.with_suffix(".new")  # another process sweeps away a *.sock that does not listen yet
         try:
-            self._listener.bind(str(self.path))
-            self.path.chmod(0o600)
+            self._listener.bind(str(unheard))
+            unheard.chmod(0o600)
             self._listener.listen()
+            unheard.rename(self.path)
         except OSError as error:
             self._let_go()
+            with suppress(OSError):
+                unheard.unlink(missing_ok=True)
             hint = "Point XDG_RUNTIME_DIR to a folder of your own with a short path."
             raise ConsoleError(str(self.path), f"cannot be opened ({error.strerror or error})", hint) from error
         atexit.register(self._unlink)

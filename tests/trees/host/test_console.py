@@ -324,3 +324,26 @@ def test_closing_twice_and_from_several_threads_is_fine(runtime: Path) -> None:
     opened.close()
 
     assert sockets(runtime) == []
+
+
+@pytest.mark.parametrize("step", ["bind", "chmod", "listen"])
+def test_a_process_that_sweeps_while_another_one_opens_its_console_takes_nothing_away(
+    step: str, monkeypatch: pytest.MonkeyPatch, runtime: Path
+) -> None:
+    """A socket that is bound and does not listen yet answers as one whose process was killed."""
+    place = Path if step == "chmod" else socket.socket
+    real = getattr(place, step)
+
+    def swept(self: object, *args: object) -> object:
+        done = real(self, *args)
+        console._sweep(runtime / "regrow")
+        return done
+
+    monkeypatch.setattr(place, step, swept)
+    opened = Console("shop")
+    try:
+        assert [path.name for path in find(os.getpid())] == sockets(runtime) == [opened.path.name]
+        assert stat.S_IMODE(opened.path.stat().st_mode) == 0o600
+    finally:
+        opened.close()
+    assert sockets(runtime) == []
