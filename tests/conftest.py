@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -81,6 +82,32 @@ def pytest_configure() -> None:
         faulthandler.enable()
     logger.remove()
     logger.add(_write, level="DEBUG", format="{level: <8} {message}", diagnose=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is marked ``own_thread`` in a thread of its own.
+
+    A tracer that raises inside an ``except`` block leaves that exception behind as one being handled (CPython 3.11).
+    It would be the context of every exception that a later test of the same thread sees.
+    """
+    if pyfuncitem.get_closest_marker("own_thread") is None:
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    raised: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            pyfuncitem.obj(**arguments)
+        except BaseException as error:  # noqa: BLE001 - raised below
+            raised.append(error)
+
+    thread = threading.Thread(target=call, name="a test")
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    return True
 
 
 def _write(line: str) -> None:

@@ -204,6 +204,7 @@ def _become(order: dict[str, Any], fds: list[int]) -> None:
     sys.path[0] = order["cwd"]
     sys.argv = ["trees", *order["args"]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where the tests were started by nohup
     runpy.run_module("trees", run_name="__main__", alter_sys=True)
 
 

@@ -26,6 +26,8 @@ from tests.actors.messaging.test_interrupted_puts import OURS, PUT, AlarmError, 
 from tests.support.hardening import LONG_S, Gate, eventually, obey, tree_of, worker
 from trees import Mailbox
 
+pytestmark = pytest.mark.own_thread
+
 FILES = PUT | {f"{OURS}/messaging/places.py"}
 STOP_S = 5.0
 INBOXES: dict[str, Callable[[Overflow], Any]] = {

@@ -26,6 +26,8 @@ from actors.testing import settle
 from tests.support.hardening import LONG_S, obey, obey_async, tree_of, worker
 from trees import Mailbox, Tree
 
+pytestmark = pytest.mark.own_thread
+
 OURS = str(Path(actors.__file__).parent)
 PUT = {
     f"{OURS}/{name}.py"

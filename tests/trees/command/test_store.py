@@ -37,7 +37,7 @@ def a(task, context):
 
 
 async def b(task, context):
-    print("b runs", flush=True)
+    print("b runs\\n", end="", flush=True)  # in one piece: the command prints lines of its own at the same time
     if os.environ.get("HOLD"):
         await asyncio.sleep(600)
     if os.environ.get("FAIL"):
