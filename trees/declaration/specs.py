@@ -218,6 +218,30 @@ class SupervisorSpec(SpecModel, frozen=True):
     estimate: work_fields.Estimate = None
     """As for a worker."""
 
+    def find(self, path: str) -> WorkerSpec | SupervisorSpec:
+        """Return the spec at a path below this root, for example ``TREE.find("shop/billing/ledger")``.
+
+        Raises:
+            UnknownPathError: nothing is declared there.
+        """
+        from trees.declaration import variants  # noqa: PLC0415 - it checks whole trees, which are made of these
+
+        return variants.find(self, path)
+
+    def replace(self, path: str, /, **changes: Any) -> SupervisorSpec:
+        """Return a checked copy of this root in which the spec at ``path`` has other fields; the root stays as it is.
+
+        ``TREE.replace("shop/billing/ledger", actor=FaultyWorker)``. A worker that is given other code (``actor``,
+        ``handle``, ...) loses its old one, and the ``args`` and ``kwargs`` of that; all else stays as declared.
+
+        Raises:
+            UnknownPathError: nothing is declared there.
+            ConfigError: the copy could not be started; ``.problems`` has every mistake.
+        """
+        from trees.declaration import variants  # noqa: PLC0415 - see find
+
+        return variants.replaced(self, path, changes)
+
     @classmethod
     def _depth_problems(cls, data: Mapping[str, Any]) -> list[Problem]:
         children = data.get("children")
