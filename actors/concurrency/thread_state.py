@@ -49,6 +49,15 @@ def in_turn(loop: asyncio.AbstractEventLoop) -> bool:
     return HERE.in_turn or asyncio.current_task(loop) is not None
 
 
+def on_event_loop() -> bool:
+    """True in code that an event loop runs, the tree's or any other."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def start_thread(thread: threading.Thread) -> None:
     """Start a thread: the one door for each thread of a running tree.
 

@@ -228,6 +228,8 @@ class WorkerIncarnation(ControlledIncarnation):
                     self.system.letters.expired(self.mailbox, envelope)
                     continue
                 CURRENT.set(current := CurrentMessage(self, origin, reply))
+                if origin.variables is not None:
+                    current.borrow()
             elif on_loop:
                 CURRENT.set(current := CurrentMessage(self, None))
             elif home is None or current is not home:

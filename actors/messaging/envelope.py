@@ -15,6 +15,8 @@ import contextvars
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
 
+from actors.messaging.caller_variables import Borrowed, borrow, give_back
+
 if TYPE_CHECKING:
     from actors.messaging.mailbox import Mailbox
     from actors.messaging.pool_address import PoolAddress
@@ -54,7 +56,7 @@ class SystemMessage:
 class MessageContext:
     """Where a message came from; never changed once built."""
 
-    __slots__ = ("chain", "deadline", "hops", "lineage", "sender")
+    __slots__ = ("chain", "deadline", "hops", "lineage", "sender", "variables")
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class MessageContext:
         deadline: float | None,
         hops: int,
         lineage: tuple[str, ...] = (),
+        variables: contextvars.Context | None = None,
     ) -> None:
         self.sender = sender
         """The path of the worker that sent it, or None for code outside the tree."""
@@ -75,6 +78,8 @@ class MessageContext:
         """Tells since the chain began."""
         self.lineage = lineage
         """Instructions of the tasks of those who wait: the same once more is refused."""
+        self.variables = variables
+        """Contextvars of the asker, for the handler; None: it has set none, or nobody asks."""
 
 
 Address: TypeAlias = "Mailbox | PoolAddress"
@@ -86,7 +91,7 @@ Envelope: TypeAlias = "tuple[Any, Reply | None, MessageContext | None]"
 class CurrentMessage:
     """One request while it is handled: by which incarnation, where it came from, and what its own asks failed with."""
 
-    __slots__ = ("_hops", "ask_errors", "ended", "life", "origin", "reply", "waits")
+    __slots__ = ("_borrowed", "_hops", "ask_errors", "ended", "life", "origin", "reply", "waits")
 
     def __init__(self, life: Runnable, origin: MessageContext | None, reply: Reply | None = None) -> None:
         self.life = life
@@ -100,11 +105,19 @@ class CurrentMessage:
         """Replies that code of this request waits for now. Written by ``actors.messaging.wait_graph`` only."""
         self.ended = False
         """True once the handler has ended; code that it left behind may still have this as its Current."""
+        self._borrowed: Borrowed | None = None
         if reply is not None:
             reply.handled_by = self
 
+    def borrow(self) -> None:
+        """Set the contextvars of the asker, until the handler has ended."""
+        if self.origin is not None and self.origin.variables is not None:
+            self._borrowed = borrow(self.origin.variables, CURRENT)
+
     def end(self) -> None:
         """The handler has ended: nothing is inherited from this request any more, and nothing of it is held."""
+        if self._borrowed is not None:
+            give_back(self._borrowed)
         reply, origin = self.reply, self.origin
         self._hops = 0 if origin is None else origin.hops
         self.ended = True
@@ -211,6 +224,7 @@ class Home(CurrentMessage):
     def __init__(self, life: Runnable, *, is_body: bool, is_shared: bool) -> None:
         self.life = life
         self.origin = self.reply = self.ask_errors = self.waits = None
+        self._borrowed = None
         self.ended = False
         self._is_body = is_body
         self._is_shared = is_shared

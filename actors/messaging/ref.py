@@ -10,6 +10,7 @@ What leaves a handler carries where it came from:
   (``actors.messaging.wait_graph``);
 * an ask with ``block=False`` waits for nobody: it is sent, and refused at the moment at which somebody of a circle
   begins to wait. One to oneself is work for later, so it begins anew, as a tell to oneself does;
+* an ask takes the asker's contextvars along (``actors.messaging.caller_variables``);
 * an ask's deadline is the earlier of its own timeout and the asker's own deadline. Where the asker belongs to another
   tree, the seconds that are left count, because each tree has a clock of its own.
 
@@ -24,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import pykka
 
-from actors.concurrency.thread_state import HERE
+from actors.concurrency.thread_state import HERE, on_event_loop
+from actors.messaging.caller_variables import caller_variables
 from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
 from actors.messaging.inbox import Refusal
 from actors.messaging.mailbox import Mailbox
@@ -253,16 +255,17 @@ class Ref(pykka.ActorRef[Any]):
             deadline = timeout = None  # longer than a clock can count
         if current is None:  # nothing is decided by which mailbox it is: whoever puts finds out, and looks again
             reply = Reply(self._box, None, timeout)
-            origin = MessageContext(None, (), deadline, 0)
+            origin = MessageContext(None, (), deadline, 0, (), caller_variables(CURRENT))
         else:
             box = self._target()
             own = current.life.mailbox
             if own is box and not is_waited_for:  # work for later: no time runs out on it, and it is no tell of others
-                return (reply := Reply(box, own.path, timeout)), (message, reply, MessageContext(own.path, (), None, 0))
+                origin = MessageContext(own.path, (), None, 0, (), caller_variables(CURRENT))
+                return (reply := Reply(box, own.path, timeout)), (message, reply, origin)
             deadline = current.earlier(deadline, self._system, now)
             timeout = None if deadline is None else deadline - now
             reply = Reply(box, own.path, timeout)
-            origin = MessageContext(own.path, (), deadline, current.hops, current.lineage)
+            origin = MessageContext(own.path, (), deadline, current.hops, current.lineage, caller_variables(CURRENT))
         if timeout is not None and not timeout > 0:  # also where it is nan
             reply.fail(reply.late())
             return reply, None
@@ -289,7 +292,7 @@ class Ref(pykka.ActorRef[Any]):
         while isinstance(verdict, Room):
             room, used, verdict = verdict, False, Refusal.FULL
             try:
-                if not _running_loop() and not self._only_here_is_room() and room.wait(deadline - monotonic()):
+                if not on_event_loop() and not self._only_here_is_room() and room.wait(deadline - monotonic()):
                     verdict = self._put(envelope)
                     used = True  # not before: a signal handler may raise in the middle of the put
             finally:
@@ -389,11 +392,3 @@ def _complete_with(done: Reply, ends: list[Reply], *, value: bool) -> None:
         done.complete(value)
 
     go_on()
-
-
-def _running_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

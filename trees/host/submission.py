@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from actors.messaging.caller_variables import caller_variables
+from actors.messaging.envelope import CURRENT
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
@@ -31,6 +33,7 @@ class Submission:
         self._desk = desk
         self._store = desk.ground.store
         self._event = event
+        self._variables = caller_variables(CURRENT)
         self._mine = Reply()
         """Completed when the task is kept, failed where it was not taken."""
         self._until = monotonic() + STORE_WAIT_S
@@ -103,6 +106,7 @@ class Submission:
     def _begin(self) -> None:
         """Note that the task is kept: from now on it is the orchestrator's."""
         self._settle()
+        self._desk.ground.carry(self._event.task, self._variables)
         self._desk.system.publish(self._event)
         self._desk.tell(TaskArrived(self._event.task))
 

@@ -29,6 +29,7 @@ from actors.tasks.model.task import NO_USAGE, Budget, Subtask, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextvars import Context as Variables
 
     from pydantic import TypeAdapter
 
@@ -96,6 +97,8 @@ class Attempt(Reply, SystemMessage):
     """Id of the task that it is in a team; of an undo that of the one that was done."""
     undone: list[str] | None = None
     """Subtasks that the members of a team have undone."""
+    variables: Variables | None = None
+    """Contextvars of the worker that asked for it in ``context.ask``; None: those of its task count."""
     losses = 0
     """How many processes have ended with it."""
     reply_refused = False
@@ -234,7 +237,8 @@ class Attempt(Reply, SystemMessage):
 
     def origin(self, origin_type: type[MessageContext]) -> MessageContext:
         """Return the context that its message carries: those who wait for it, and until when."""
-        return origin_type(None, self.chain, self.deadline, self.hops, self.lineage)
+        variables = self.desk.ground.variables_of(self)
+        return origin_type(None, self.chain, self.deadline, self.hops, self.lineage, variables)
 
 
 __all__ = ["LOST", "STOP", "Attempt", "AttemptEnded"]

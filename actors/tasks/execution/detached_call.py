@@ -103,6 +103,7 @@ class DetachedCall:
         """Set its ancestry, those who wait for it, until it ends."""
         current = CurrentMessage(self.life, self._attempt.origin(MessageContext))
         CURRENT.set(current)
+        current.borrow()
         return current
 
     async def _run(self, call: Callable[[Any, Any], Any]) -> None:

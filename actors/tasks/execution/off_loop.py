@@ -55,6 +55,7 @@ class _OffLoopCall:
     def _run(self, code: Callable[[], Any]) -> None:
         current = CurrentMessage(self.life, self._caller.origin)
         CURRENT.set(current)
+        current.borrow()
         try:
             result = code()
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for

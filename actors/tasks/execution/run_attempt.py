@@ -92,7 +92,7 @@ def _limit(attempt: Attempt, current: CurrentMessage, now: float) -> None:
     due = now + (attempt.timeout_s or 0.0)
     origin = current.origin
     if origin is not None and (origin.deadline is None or due < origin.deadline):
-        current.origin = MessageContext(origin.sender, origin.chain, due, origin.hops, origin.lineage)
+        current.origin = MessageContext(origin.sender, origin.chain, due, origin.hops, origin.lineage, origin.variables)
 
 
 def _refuse_off_loop(attempt: Attempt, life: WorkerIncarnation, awaitable: Any) -> None:

@@ -58,6 +58,8 @@ class AttemptHandoff:
             timeout_s=spec.timeout_s if spec.timeout_s is not None else executable.timeout_s,
         )
         attempt.adapter, attempt.run = entry.adapter, node.run
+        if node.ask is not None and (ask := to.ground.asks.get(node.ask)) is not None:
+            attempt.variables = ask.variables
         attempt.priority, attempt.hops = state.task.priority, state.hops
         if entry.is_team:
             attempt.budget = _budget_of(state, node)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from actors.concurrency.disposal import UserCallback
+from actors.messaging.caller_variables import caller_variables
 from actors.messaging.envelope import CURRENT
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError
@@ -39,6 +40,8 @@ from actors.tasks.scheduling.step_slots import Slots
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
 
 if TYPE_CHECKING:
+    from contextvars import Context as Variables
+
     from actors.execution.incarnation import Incarnation
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.journal.subtask_state import Escalation
@@ -62,6 +65,8 @@ class OpenDelegation(NamedTuple):
     """Port of the orchestrator that has it done."""
     due: float | None
     """Until when, on the tree's clock."""
+    variables: Variables | None = None
+    """Contextvars of the code that waits."""
 
 
 class OrchestratorPort:
@@ -210,6 +215,7 @@ class OrchestratorPort:
         """A task has ended, and that is kept: whoever waits hears it. A second time it changes nothing."""
         self.finished += self.reports.add(report)
         self.guard.forget(report.task_id)
+        self.ground.variables.pop(report.task_id, None)
         if self.states.get(report.task_id) is state:
             self.states.pop(report.task_id, None)
         done = self.done.pop(report.task_id, None)
@@ -273,7 +279,7 @@ class OrchestratorPort:
         key = f"{attempt.key}>{attempt.run}.{next(self._numbers)}"
         reply = Reply(self.system.boxes.get(target), attempt.path, None if limit is None else limit + BACKSTOP_S)
         due = None if limit is None else self.system.now() + limit
-        self.ground.asks[key] = OpenDelegation(reply, attempt, desk, due)
+        self.ground.asks[key] = OpenDelegation(reply, attempt, desk, due, caller_variables(CURRENT))
         reply.when_done(lambda: self._answered(key, desk))
         spec = Subtask(
             id=host.subtask.id,  # until it gets its own, where it is recorded

@@ -22,6 +22,8 @@ from actors.tasks.orchestration.orchestrator_port import ORCHESTRATOR, OpenDeleg
 from actors.tasks.planning.task_settings import Tasks
 
 if TYPE_CHECKING:
+    from contextvars import Context as Variables
+
     from actors.runtime.system import System
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.detached_call import DetachedCall
@@ -63,6 +65,8 @@ class TaskRuntime:
         """When the store was opened: what is recorded before that is of an earlier process."""
         self.before: dict[str, int] = {}
         """The tasks that were unfinished when the store was opened, and how many records each had."""
+        self.variables: dict[str, Variables] = {}
+        """Contextvars of those who have submitted a task in this process, by its id, as long as it has not ended."""
         self.submitting: dict[str, Reply] = {}
         """Tasks that are on their way into the store: nobody was told that they are kept, and they may be withdrawn."""
 
@@ -169,6 +173,16 @@ class TaskRuntime:
         """Attempt that a team's part of a task stands for; None where it is gone, or another team has it by now."""
         attempt = self.attempts.get(state.parent) if state.parent is not None else None
         return attempt if attempt is not None and attempt.nested == state.id else None
+
+    def variables_of(self, attempt: Attempt) -> Variables | None:
+        """Contextvars that an attempt is to see; None: its task was resumed, or nobody had set any."""
+        own = attempt.variables
+        return own if own is not None or not self.variables else self.variables.get(attempt.task)
+
+    def carry(self, task: str, variables: Variables | None) -> None:
+        """Have all attempts of a task see these contextvars, until it has ended."""
+        if variables is not None:
+            self.variables[task] = variables
 
     def forget(self, attempt: Attempt) -> None:
         """Forget an attempt whose outcome is kept; another attempt may have its key by now."""

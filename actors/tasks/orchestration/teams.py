@@ -93,6 +93,7 @@ class Teams:
             self._undo(attempt)
             return
         to, id_ = self._to, attempt.nested
+        to.ground.carry(id_, to.ground.variables_of(attempt))
         if id_ in to.desk.guard.aside:
             _break_off(attempt)
             return
