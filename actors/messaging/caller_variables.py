@@ -2,9 +2,9 @@
 
 An ask, and a task that is submitted, carry a copy of the caller's context (one step of C, whatever is in it); a tell
 carries none. Whoever handles the request borrows what is in it: the variables are set in the worker's own context when
-the handler begins, and reset when it has ended. So ``Agent.override`` of a test, a ``contextualize`` of a log or a current
-span reach the handler, and nothing of the caller stays behind. Variables of the worker's own that the
-caller has not set are seen as ever, and what the handler sets besides stays the worker's.
+the handler begins, and reset when it has ended. So ``Agent.override`` of a test, a ``contextualize`` of a log or a
+current span reach the handler, and nothing of the caller stays behind. Variables of the worker's own that the caller
+has not set are seen as ever, and what the handler sets besides stays the worker's.
 
 A worker has one context for its whole life and handles one message at a time, in it; so each token is reset in the
 context in which it was made. Tasks that a handler starts have a copy, and keep what was borrowed.
