@@ -110,12 +110,12 @@ def is_there(pid: str) -> bool:
         return False
 
 
-def test_whole_folders_use_every_core_and_named_tests_one_process(tmp_path: Path) -> None:
+def test_whole_folders_use_two_processes_for_each_core_and_named_tests_one(tmp_path: Path) -> None:
     file = tmp_path / "test_a.py"
     file.touch()
 
-    assert [workers([], cores) for cores in (1, 2, 3, 64)] == [0, 2, 3, MOST]
-    assert workers([str(tmp_path)], 2) == 2
+    assert [workers([], cores) for cores in (1, 2, 3, 64)] == [0, 4, 6, MOST]
+    assert workers([str(tmp_path)], 2) == 4
     assert workers([str(file)], 2) == 0
     assert workers([f"{file}::test_b"], 2) == 0
     assert workers([str(tmp_path), str(file)], 2) == 0
@@ -138,6 +138,7 @@ def test_a_name_with_an_address_is_refused(tmp_path: Path) -> None:
     assert "ids=tests.support.ids.stable" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found where Linux shows them")
 @pytest.mark.parametrize("processes", [0, 2])
 def test_serial_tests_share_a_process_and_what_is_left_fails_its_test_or_the_run(

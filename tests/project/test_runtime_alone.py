@@ -94,6 +94,7 @@ def _run(alone: Path, *arguments: str, timeout_s: float) -> subprocess.Completed
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800 if WHOLE else 120)
 def test_the_runtime_passes_the_supervision_tests_without_its_tasks(alone: Path) -> None:
     tests = [f"tests/{name}" for name in (MANY if WHOLE else FEW)]

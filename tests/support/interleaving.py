@@ -15,7 +15,9 @@ another is no step, and threads that all wait are a ``Deadlock``, which is what 
 
 from __future__ import annotations
 
+import contextlib
 import dis
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -46,17 +48,19 @@ class Watch:
 
     def steps(self, code: CodeType) -> frozenset[int]:
         """The offsets of the instructions that are steps."""
-        known = _KNOWN.get(code)
+        known, _ = _KNOWN.get(id(code), (None, None))
         if known is None:
-            known = _KNOWN[code] = frozenset(
+            known = frozenset(
                 each.offset
                 for each in dis.get_instructions(code)
                 if each.argval in self.names or any(part in each.opname for part in _ALWAYS)
             )
+            _KNOWN[id(code)] = known, code
         return known
 
 
-_KNOWN: dict[CodeType, frozenset[int]] = {}
+_KNOWN: dict[int, tuple[frozenset[int], CodeType]] = {}
+"""By the identity of a code object, which is kept with its steps: its hash is of all that is in it."""
 
 
 class _Thread:
@@ -70,6 +74,54 @@ class _Thread:
         self.ready: Callable[[], object] | None = None
         """What it waits for; None: it can go on."""
         self.over = False
+
+
+class Crew:
+    """Real threads that run one run after another: a new one for each run would cost a third of its time."""
+
+    def __init__(self) -> None:
+        self._idle: list[_Member] = []
+
+    def start(self, job: Callable[[], None]) -> _Member:
+        """Let an idle thread, or a new one, do a job; it says when it is idle again."""
+        member = self._idle.pop() if self._idle else _Member()
+        member.job = job
+        member.busy.acquire()
+        member.begin.release()
+        return member
+
+    def wait(self, members: list[_Member], timeout_s: float) -> None:
+        """Wait until these are idle again. One that is not by then is left to itself."""
+        for member in members:
+            if member.busy.acquire(timeout=timeout_s):
+                member.busy.release()
+                self._idle.append(member)
+
+    def close(self) -> None:
+        """End the idle threads."""
+        for member in self._idle:
+            member.job = None
+            member.begin.release()
+            member.thread.join()
+
+
+class _Member:
+    """One thread of a crew. Its locks are signals: ``begin`` is released to begin a job, ``busy`` when that is done."""
+
+    def __init__(self) -> None:
+        self.job: Callable[[], None] | None = None
+        self.begin, self.busy = threading.Lock(), threading.Lock()
+        self.begin.acquire()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self.begin.acquire()
+            if self.job is None:
+                return
+            self.job()
+            self.busy.release()
 
 
 class Scheduler:
@@ -92,19 +144,16 @@ class Scheduler:
         """Add a thread, before the run."""
         self._threads.append(_Thread(name, body))
 
-    def run(self) -> None:
+    def run(self, crew: Crew) -> None:
         """Run all threads to their end."""
-        real = [threading.Thread(target=self._main, args=(one,), daemon=True) for one in self._threads]
-        for thread in real:
-            thread.start()
+        real = [crew.start(functools.partial(self._main, one)) for one in self._threads]
         self._threads[0].gate.release()
         ended = self._done.acquire(timeout=20)
         self._aborted = True  # those that still wait, after an error, end at their gates
         for one in self._threads:
             if one.gate.locked():
                 one.gate.release()
-        for thread in real:
-            thread.join(20)
+        crew.wait(real, 20)
         assert ended, "a run does not end"
 
     def wait_for(self, ready: Callable[[], object]) -> None:
@@ -145,15 +194,17 @@ class Scheduler:
             raise _AbortedError
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "call" and frame.f_code.co_filename in self._watch.files:
-            frame.f_trace_lines, frame.f_trace_opcodes = False, True
-            return self._trace_in
-        return None
+        if event != "call" or frame.f_code.co_filename not in self._watch.files:
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        steps, choose = self._watch.steps(frame.f_code), self._choose
 
-    def _trace_in(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "opcode" and frame.f_lasti in self._watch.steps(frame.f_code):
-            self._choose(forced=False)
-        return self._trace_in
+        def inside(frame: FrameType, event: str, _: Any) -> Any:
+            if event == "opcode" and frame.f_lasti in steps:
+                choose(forced=False)
+            return inside
+
+        return inside
 
     def _choose(self, *, forced: bool) -> None:
         """One step: who goes on. Returns when it is this thread's turn again."""
@@ -218,13 +269,26 @@ def explore(
     Raises:
         AssertionError: of the first run that went wrong, with its switches.
     """
+    with contextlib.closing(Crew()) as crew:
+        return _explore(crew, scene, watch, switches=switches, most=most, one_in=one_in)
+
+
+def _explore(
+    crew: Crew,
+    scene: Callable[[Scheduler], Callable[[], None]],
+    watch: Watch,
+    *,
+    switches: int,
+    most: int,
+    one_in: int,
+) -> int:
     left: list[tuple[tuple[tuple[int, int], ...], int]] = [((), 0)]
     runs = last_switches = 0
     while left:
         taken, used = left.pop()
         scheduler = Scheduler(taken, watch)
         check = scene(scheduler)
-        scheduler.run()
+        scheduler.run(crew)
         runs += 1
         wrong = scheduler.errors[0] if scheduler.errors else _wrong(check)
         if wrong is not None:

@@ -1,10 +1,11 @@
 """Decides which tests run side by side, and looks for what they leave behind when all are done.
 
-A run of whole folders uses every core (up to ``MOST``), with one process of pytest-xdist for each. Tests marked
-``serial`` (real leases, measures of time or memory, the server of PostgreSQL) form one lane: they go to one process,
-one after another, and first, because they are mostly waits. All other tests are handed out one by one, so no core is
-idle while there is work. A run of named files or tests, or on one core, stays in one process. ``-n`` and ``--dist``
-of the caller win.
+A run of whole folders has two processes of pytest-xdist for each core (up to ``MOST``): more than half of the time of
+a test is a wait, for a thread, a lease or another process. Tests marked ``serial`` (real leases, measures of time or
+memory, the server of PostgreSQL) form one lane: they go to one process, one after another, and first. Tests marked
+``slow`` begin before all others, so that none of them is the last one. All other tests are handed out
+one by one, so no core is idle while there is work. A run of named files or tests, or on one core, stays in one process.
+``-n`` and ``--dist`` of the caller win.
 
 A test is run by its place in the collection, so every process must collect the same names; pytest-xdist shows where
 they differ. A name that holds an address in memory is refused also where there is one process.
@@ -33,9 +34,11 @@ from tests.support.ids import unstable
 
 MARK = "REGROW_TEST_RUN"
 SERIAL = "serial"
+SLOW = "slow"
 LANE = "regrow_lane"
-MOST = 4
-"""More processes than that are not used: tests that wait for each other's threads would wait for a core."""
+PER_CORE = 2
+MOST = 8
+"""More processes than that are not used: each one imports and collects everything."""
 PATIENCE_S = 10.0
 PROCESSES = Path("/proc")
 
@@ -43,7 +46,7 @@ PROCESSES = Path("/proc")
 def workers(paths: Iterable[str], cores_: int) -> int:
     """Return how many processes a run of these paths gets; 0 is the caller's own one."""
     named = [path for path in paths if not Path(path).is_dir()]
-    return 0 if named or cores_ < 2 else min(cores_, MOST)
+    return 0 if named or cores_ < 2 else min(PER_CORE * cores_, MOST)
 
 
 def cores() -> int:
@@ -109,13 +112,14 @@ def _lane(config: pytest.Config) -> Path:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse names that differ between processes; note the serial tests."""
+    """Refuse names that differ between processes; put the slow tests first; note the serial ones."""
     wrong = unstable(item.nodeid for item in items)
     if wrong and not is_worker():
         raise pytest.UsageError(
             f"names of tests hold an address, so they differ in every process: {', '.join(wrong)}. "
             "Give the rows names: ids=tests.support.ids.stable"
         )
+    items.sort(key=lambda item: item.get_closest_marker(SLOW) is None)
     if LANE in getattr(config, "workerinput", {}):
         lane = Path(config.workerinput[LANE])  # type: ignore[attr-defined]
         own = lane.with_suffix(f".{os.getpid()}")

@@ -16,6 +16,7 @@ from tests.faults.cut_points import AT_ONCE, CuttingStore, World, twice
 from tests.support.sizes import sampled
 from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
 
+pytestmark = pytest.mark.slow
 FAILS = pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails and is undone"])
 
 

@@ -16,6 +16,7 @@ from tests.tasks.journal.test_recovery import FAILS, reference
 from tests.tasks.journal.test_recovery_of_escalations import Asked
 from trees import Tree
 
+pytestmark = pytest.mark.slow
 GROUP_S = 0.0005
 
 
