@@ -99,7 +99,7 @@ def test_no_payload_no_argument_and_no_text_of_an_exception_shows_in_any_format(
 
 def test_a_body_has_no_mailbox_which_is_not_an_empty_one() -> None:
     hang = Hang()
-    with running(shop(WorkerSpec(id="poller", run=hang.hold))) as tree:
+    with running(shop(WorkerSpec(id="poller", run=hang.hold, restart="transient"))) as tree:
         hang.wait_until_entered()
         poller = worker(tree, "shop/poller")
         hang.release()
