@@ -16,7 +16,7 @@ from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired
 from actors.validation.validation_messages import PlacedError, nearest
-from trees.host.store_binding import CANCEL, REMOVE, RESPOND
+from trees.host.store_binding import CANCEL, PRIORITY, REMOVE, RESPOND
 from trees.views.task_views import TaskView
 
 if TYPE_CHECKING:
@@ -132,6 +132,18 @@ class StoreClient:
             return f"task {task.id}: {_waits(task)}"
         now = self._again(task).state
         return f"task {task.id}: {now.final or 'is being cancelled'}"
+
+    def set_priority(self, task: TaskView, priority: int, wait_s: float) -> str:
+        """Have a task given another priority; what came of it.
+
+        Raises:
+            StoreClientError: it has ended.
+        """
+        if task.state.final is not None:
+            raise StoreClientError(f"task {task.id}", f"has ended: {task.state.final}", "Nothing of it waits any more.")
+        if not self._carried_out(task, PRIORITY, {"priority": priority}, wait_s):
+            return f"task {task.id}: {_waits(task)}"
+        return f"task {task.id}: priority {self._again(task).state.task.priority}"
 
     def respond(self, task: TaskView, asked: Escalation, word: str, value: Any, wait_s: float) -> str:
         """Have a question answered; what came of it.

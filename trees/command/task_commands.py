@@ -26,8 +26,8 @@ NEWEST = 20
 app = typer.Typer(
     no_args_is_help=False,
     help=f"The tasks of a store ({FILE} in this folder unless you name another): list them, look at one, cancel or "
-    "remove one, answer a question. The tree may run in another process, or be down: then it is told when it is "
-    "started again.",
+    "remove one, change its priority, answer a question. The tree may run in another process, or be down: then it is "
+    "told when it is started again.",
 )
 
 Store = Annotated[
@@ -87,6 +87,21 @@ def cancel(
     with _outside(store or context.obj) as outside:
         found, _ = outside.task(task, root)
         typer.echo(outside.cancel(found, reason, wait))
+
+
+@app.command(context_settings={"ignore_unknown_options": True})  # a negative number is none
+def priority(
+    context: typer.Context,
+    task: TaskId,
+    number: Annotated[int, typer.Argument(metavar="PRIORITY", help="Smaller is sooner.")],
+    store: Store = None,
+    root: Root = None,
+    wait: Wait = 5.0,
+) -> None:
+    """Give a task another priority: for what waits, what runs, and the parts of it that teams have."""
+    with _outside(store or context.obj) as outside:
+        found, _ = outside.task(task, root)
+        typer.echo(outside.set_priority(found, number, wait))
 
 
 @app.command()

@@ -23,7 +23,7 @@ from actors.tasks.journal.store import DurableStore, RemoteCommand, Store
 from actors.tasks.model.policy import Answer, Approve, Edit, Reject, Respond
 from actors.tasks.model.task_errors import EscalationError, StoreError, TaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
-from actors.tasks.orchestration.messages import Cancel, RunOnLoop, RunWhenDurable
+from actors.tasks.orchestration.messages import Cancel, RunOnLoop, RunWhenDurable, SetPriority
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from trees.declaration.specs import SupervisorSpec
 from trees.host.task_handle import respond
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from actors.runtime.system import System
 
 CANCEL: Final = "cancel"
+PRIORITY: Final = "priority"
 RESPOND: Final = "respond"
 REMOVE: Final = "remove"
 ANSWERS: Final[dict[str, Callable[[Any], Answer]]] = {
@@ -100,6 +101,8 @@ def _tell(desk: OrchestratorPort, order: RemoteCommand) -> None:
     body = order.body
     if order.kind == CANCEL:
         desk.tell(Cancel(order.task, str(body["reason"])))
+    elif order.kind == PRIORITY:
+        desk.tell(SetPriority(order.task, int(body["priority"])))
     elif order.kind == RESPOND:
         given = None if desk.system.clock.manual else order.at  # that clock is nobody's outside
         respond(desk, body["escalation"], ANSWERS[body["answer"]](body["value"]), given)

@@ -22,7 +22,7 @@ from actors.tasks.model.task import SubtaskStatus, Task, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, TaskTimeoutError
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.model.task_ids import is_part_of
-from actors.tasks.orchestration.messages import Cancel, EscalationResponse, WaiterJoined
+from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetPriority, WaiterJoined
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
 from actors.tasks.results.synthesis import json_form
 from actors.tasks.scheduling.selection import lane_of, put_off
@@ -176,6 +176,20 @@ class TaskHandle:
         """
         if self.report is None:
             self._desk.tell(Cancel(self.id, reason))
+
+    def set_priority(self, priority: int) -> None:
+        """Give it another priority; smaller is sooner. A task that has ended keeps the one that it had.
+
+        It counts for what waits, for what runs (which something more urgent may interrupt) and for its teams' parts,
+        and is recorded: whoever goes on with the task has it. Where its orchestrator is down that happens as soon as
+        it is up again.
+
+        Raises:
+            ConfigError: ``priority`` is no int.
+        """
+        checked = Task(goal=self.id, priority=priority).priority
+        if self.report is None:
+            self._desk.tell(SetPriority(self.id, checked))
 
     @property
     def escalations(self) -> list[Escalation]:

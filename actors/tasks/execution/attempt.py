@@ -107,6 +107,9 @@ class Attempt(Reply, SystemMessage):
     """How often its member had been heard of when it was put there."""
     preemptible = False
     priority = 0
+    """Priority of its task."""
+    rank = 0
+    """Priority that it was begun with, for what it had waited: what is more urgent than this may interrupt it."""
 
     def __init__(
         self,

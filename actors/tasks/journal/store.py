@@ -112,11 +112,14 @@ class RemoteCommand(Protocol):
 
     @property
     def kind(self) -> str:
-        """cancel, respond or remove."""
+        """cancel, priority, respond or remove."""
 
     @property
     def body(self) -> dict[str, Any]:
-        """Arguments: of a cancel ``reason``; of a respond ``escalation``, ``answer`` and ``value``."""
+        """Arguments.
+
+        Of a cancel ``reason``; of a priority ``priority``; of a respond ``escalation``, ``answer`` and ``value``.
+        """
 
     @property
     def at(self) -> float:

@@ -221,6 +221,11 @@ class SubtaskState:
         return f"<SubtaskState {self.id} {self.status}>"
 
     @property
+    def waiting_since(self) -> float:
+        """When it would have begun to wait, had it waited all its time in line at once, in seconds since 1970."""
+        return self.queued_at - self.queued_s
+
+    @property
     def total_usage(self) -> Usage:
         """Usage of all its attempts together. A team tells itself how long its members ran."""
         return self.usage if self.usage.seconds else self.usage + usage_of(0, 0.0, self.running_s)

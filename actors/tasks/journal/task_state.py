@@ -147,6 +147,9 @@ class TaskState:
         self.open = len(nodes)
         self.ready = [node for node in nodes.values() if not node.missing]
 
+    def _prioritized(self, event: task_events.TaskPriorityChanged) -> None:
+        self.task = self.task.model_copy(update={"priority": event.priority})
+
     def _told(self, event: task_events.UsageTold) -> None:
         self._spend(self.nodes[event.subtask] if event.subtask else None, event.usage)
 
@@ -338,6 +341,7 @@ class TaskState:
         task_events.TaskJoined: _joined,
         task_events.PlanRefused: _refused,
         task_events.Planned: _planned,
+        task_events.TaskPriorityChanged: _prioritized,
         task_events.UsageTold: _told,
         task_events.TaskPaused: _paused,
         task_events.TaskReopened: reopen,

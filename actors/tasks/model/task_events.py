@@ -66,6 +66,13 @@ class TaskJoined(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskPriorityChanged(TaskEvent):
+    """The task has another priority now, which counts for what waits and for what runs."""
+
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
 class UsageTold(TaskEvent):
     """Something was used up, by an attempt that goes on, or by one of whose end there is no other record."""
 

@@ -20,7 +20,7 @@ from actors.tasks.model.task import NO_USAGE, SubtaskStatus, Usage
 from actors.tasks.model.task_ids import BREAKER
 from actors.tasks.orchestration.messages import TimerFired
 from actors.tasks.recovery.classify import Outcome, classify
-from actors.tasks.scheduling.ready_queue import LaneKey, ReadyQueue
+from actors.tasks.scheduling.ready_queue import LaneKey, Rank, ReadyQueue
 from actors.tasks.scheduling.selection import choose_worker, lane_of, no_worker_failure, put_off
 from actors.tasks.scheduling.unsettled import Unsettled
 from actors.tasks.scheduling.worker_registry import RegistryEntry
@@ -37,12 +37,13 @@ class AttemptDispatcher:
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._to = orchestrator
-        self.queue: ReadyQueue[tuple[TaskState, SubtaskState]] = ReadyQueue()
+        self.queue: ReadyQueue[tuple[TaskState, SubtaskState]] = ReadyQueue(orchestrator.settings.age_s)
         self.running: dict[str, Attempt] = {}
         self.waiting = 0
         """Number of running attempts that wait for something that they asked for: they hold no slot."""
         self._priorities: set[int] = set()
-        """Priorities of all tasks so far: where there is only one, nothing gives way to anything."""
+        """Priorities of all tasks so far: where there is only one, nothing gives way to anything. (What has waited is
+        sooner, and gives way later; but it interrupts nothing that it would not have interrupted at first.)"""
         self._unsettled = Unsettled()
         self._giving_way: set[str] = set()
         """Attempts that are being preempted."""
@@ -63,14 +64,27 @@ class AttemptDispatcher:
         if team is not None and team.is_team and not team.is_gone:
             key = LaneKey(team.id, None, key.without)  # it gave way there, and what is finished of it is there
         deadline = math.inf if state.deadline is None else state.deadline
-        age = self.queue.age_of(node.ticket)
+        age, since = self.queue.age_of(node.ticket), node.waiting_since - self._to.ground.epoch
         self._priorities.add(state.task.priority)
-        node.ticket = self.queue.push(key, state.task.priority, deadline, (state, node), age, born=state.born)
+        item = (state, node)
+        node.ticket = self.queue.push(key, state.task.priority, deadline, item, age, born=state.born, since=since)
 
     def requeue_all(self, state: TaskState) -> None:
         """Others may do it now than before."""
         for node in state.nodes.values():
             self.requeue(state, node)
+
+    def prioritize(self, state: TaskState) -> None:
+        """Have the new priority of a task count for what waits, what runs, and the parts that teams have."""
+        for node in state.nodes.values():
+            attempt = node.live
+            if self.queue.holds(node.ticket):
+                self.requeue(state, node)
+            if attempt is not None:
+                attempt.rank += state.task.priority - attempt.priority
+                attempt.priority = state.task.priority
+                self._priorities.add(attempt.priority)
+                self._to.teams.prioritize(attempt)
 
     def requeue(self, state: TaskState, node: SubtaskState) -> None:
         """Put one subtask in line anew, where it waits to be begun."""
@@ -106,7 +120,7 @@ class AttemptDispatcher:
             if len(self.running) - self.waiting >= most:
                 self._preempt_for_a_slot()
                 return
-            found = queue.take_next(self._serve)
+            found = queue.take_next(self._serve, self._to.system.now())
             if found is None:
                 self._preempt_for_a_worker()
                 return
@@ -144,6 +158,7 @@ class AttemptDispatcher:
         to.teams.detach_team(state, node, entry)
         to.emit(state, task_events.SubtaskStarted, node.id, entry.id, number, node.act, undoable, part)
         attempt = to.handoff.make(state, node, entry)
+        attempt.rank = self.queue.present_priority(node.ticket, attempt.priority)
         self.hold(attempt, node)
         to.suspects.passes(node.losses, attempt)
         if entry.breaker is not None:
@@ -325,23 +340,27 @@ class AttemptDispatcher:
         """All slots are taken: the least urgent gives way, if what waits is more urgent and could have its slot."""
         if len(self._priorities) == 1:
             return
-        worst = max((attempt.priority for attempt in self.running.values()), default=0)
-        heads = () if self._giving_way else self.queue.heads()
-        for key, rank, _ in sorted((head for head in heads if head[1][0] < worst), key=lambda head: head[1]):
+        if self._giving_way:
+            return
+        for key, _, (state, _) in sorted(self._urgent_heads(), key=lambda head: head[1]):
             running = self._busy(key) if self._serve(key) is None else list(self.running.values())
-            if self._preempt_one(rank[0], running):
+            if self._preempt_one(state.task.priority, running):
                 return
 
     def _preempt_for_a_worker(self) -> None:
         """Slots are free, but the workers that could do it are busy."""
         if len(self._priorities) == 1:
             return
-        worst = max((attempt.priority for attempt in self.running.values()), default=0)
-        for key, rank, _ in self.queue.heads():
-            if rank[0] < worst:
-                busy = self._busy(key)
-                if not any(attempt.key in self._giving_way for attempt in busy):
-                    self._preempt_one(rank[0], busy)
+        for key, _, (state, _) in self._urgent_heads():
+            busy = self._busy(key)
+            if not any(attempt.key in self._giving_way for attempt in busy):
+                self._preempt_one(state.task.priority, busy)
+
+    def _urgent_heads(self) -> list[tuple[LaneKey, Rank, tuple[TaskState, SubtaskState]]]:
+        """The first of each lane that could interrupt something that runs, by its own priority."""
+        worst = max((attempt.rank for attempt in self.running.values()), default=0)
+        heads = self.queue.heads(self._to.system.now())
+        return [head for head in heads if head[2][0].task.priority < worst]
 
     def _busy(self, key: LaneKey) -> list[Attempt]:
         """Attempts of the workers whose room would be of use to a lane, but for workers that admit nothing."""
@@ -349,9 +368,9 @@ class AttemptDispatcher:
         return [each for entry in able if entry.admits(now) for each in entry.attempts.values()]
 
     def _preempt_one(self, urgent: int, running: list[Attempt]) -> bool:
-        victims = [attempt for attempt in running if attempt.priority > urgent and self._may_preempt(attempt)]
+        victims = [attempt for attempt in running if attempt.rank > urgent and self._may_preempt(attempt)]
         if victims:
-            victim = max(victims, key=lambda attempt: (attempt.priority, attempt.started or 0.0))
+            victim = max(victims, key=lambda attempt: (attempt.rank, attempt.started or 0.0))
             self._giving_way.add(victim.key)
             self.end(victim, "preempt")
         return bool(victims)

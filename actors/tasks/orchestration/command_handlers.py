@@ -40,6 +40,7 @@ class CommandHandlers:
         }
         of_task: dict[TaskCommand, Callable[[TaskState], object]] = {
             TaskCommand.NEXT: to.lifecycle.go_on,
+            TaskCommand.RANK: to.dispatcher.prioritize,
             TaskCommand.END: to.lifecycle.ended,
             TaskCommand.OVER: to.lifecycle.over,
         }

@@ -60,7 +60,8 @@ class AttemptHandoff:
         attempt.adapter, attempt.run = entry.adapter, node.run
         if node.ask is not None and (ask := to.ground.asks.get(node.ask)) is not None:
             attempt.variables = ask.variables
-        attempt.priority, attempt.hops = state.task.priority, state.hops
+        attempt.priority = attempt.rank = state.task.priority
+        attempt.hops = state.hops
         if entry.is_team:
             attempt.budget = _budget_of(state, node)
             attempt.nested = part_of(state.id, node, node.acts[-1], state.ids) if node.acts else ""

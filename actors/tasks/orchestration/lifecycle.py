@@ -160,6 +160,11 @@ class TaskLifecycle:
         """End a task that is not wanted any more. Compensation that is under way goes on."""
         self.end(state, TaskStatus.CANCELLED, "cancel", reason or "somebody cancelled it")
 
+    def prioritize(self, state: TaskState, priority: int) -> None:
+        """Give a task another priority."""
+        if state.final is None and state.task.priority != priority:
+            self._to.emit(state, task_events.TaskPriorityChanged, priority)
+
     def end(self, state: TaskState, status: TaskStatus, kind: str, error: str) -> None:
         """End a task that cannot succeed any more: nothing new begins. What runs ends; after a failure it finishes."""
         if state.final is not None:

@@ -41,6 +41,14 @@ class Cancel(SystemMessage):
 
 
 @dataclass(frozen=True, slots=True)
+class SetPriority(SystemMessage):
+    """Give a task another priority."""
+
+    task: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
 class Pause(SystemMessage):
     """A team's part of a task gives way; what is done stays."""
 

@@ -54,6 +54,7 @@ from actors.tasks.orchestration.messages import (
     RegistrySnapshot,
     RunOnLoop,
     RunWhenDurable,
+    SetPriority,
     ShuttingDown,
     TaskArrived,
     TimerFired,
@@ -289,11 +290,16 @@ class Orchestrator(ManagedActor):
         elif self.begun:
             self.lifecycle.begin(state)
 
-    def _on_cancel(self, cancel: Cancel) -> None:
-        self._on_task_arrived(TaskArrived(cancel.task))
-        state = self.states.get(cancel.task)
-        if state is not None:
-            self.lifecycle.cancel(state, cancel.reason)
+    def _on_change(self, change: Cancel | SetPriority) -> None:
+        """Change a task that perhaps has yet to be looked at."""
+        self._on_task_arrived(TaskArrived(change.task))
+        state = self.states.get(change.task)
+        if state is None:
+            return
+        if isinstance(change, SetPriority):
+            self.lifecycle.prioritize(state, change.priority)
+        else:
+            self.lifecycle.cancel(state, change.reason)
 
     def _on_waiter_joined(self, join: WaiterJoined) -> None:
         state = self.states.get(join.task)
@@ -371,7 +377,8 @@ class Orchestrator(ManagedActor):
     _HANDLERS: ClassVar[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
         CommandsWaiting: _on_commands_waiting,
         TaskArrived: _on_task_arrived,
-        Cancel: _on_cancel,
+        Cancel: _on_change,
+        SetPriority: _on_change,
         WaiterJoined: _on_waiter_joined,
         EscalationResponse: _on_escalation_response,
         TimerFired: _on_timer_fired,

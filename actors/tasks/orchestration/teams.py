@@ -25,7 +25,7 @@ from actors.tasks.model.outcome import Done
 from actors.tasks.model.task import SubtaskStatus, Task, TaskStatus, Usage, same_instruction, usage_of
 from actors.tasks.model.task_errors import TaskFailedError, TeamFailedError
 from actors.tasks.model.task_ids import NEW_IDS
-from actors.tasks.orchestration.messages import Cancel, Pause, TimerFired
+from actors.tasks.orchestration.messages import Cancel, Pause, SetPriority, TimerFired
 from actors.tasks.orchestration.task_runtime import ORCHESTRATOR, OrchestratorPort
 from actors.tasks.scheduling.worker_registry import RegistryEntry
 
@@ -61,6 +61,12 @@ class Teams:
         desk = self._to.ground.desks.get(attempt.path)
         if desk is not None:
             desk.tell(Pause(attempt.nested) if why == "preempt" else Cancel(attempt.nested, why))
+
+    def prioritize(self, attempt: Attempt) -> None:
+        """The priority of a task has changed: that of a team's part of it follows."""
+        desk = self._to.ground.desks.get(attempt.path) if attempt.nested else None
+        if desk is not None:
+            desk.tell(SetPriority(attempt.nested, attempt.priority))
 
     def detach_team(self, state: TaskState, node: SubtaskState, taker: RegistryEntry | None = None) -> None:
         """A subtask goes on, or ends, without the team that it had been given to: what that has of it ends."""
@@ -198,6 +204,7 @@ class Teams:
                 to.dispatcher.requeue_all(state)
                 to.lifecycle.advance(state)
         attempt.again = False
+        self._to.lifecycle.prioritize(state, attempt.priority)  # perhaps nobody was here when it changed
         self.resume(state)
 
     def _finished_before(self, state: TaskState | None) -> None:

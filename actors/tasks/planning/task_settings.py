@@ -73,6 +73,9 @@ class Tasks(SpecModel, frozen=True):
     """Tokens of one task's results that are held in memory. The rest is read from the journal when it is needed."""
     on_failure: LadderField = DEFAULT_LADDER
     """The ladder of workers that have none of their own."""
+    age_s: field_types.Period | None = 30.0
+    """Seconds of waiting in line that count as one step of priority, so that what is less urgent is not starved. What
+    has waited is begun sooner; it interrupts nothing. ``None``: waiting changes nothing."""
     max_preemptions: field_types.Count = 3
     """How often one subtask is interrupted for something more urgent."""
     max_losses: Annotated[int, Field(ge=1)] = 3

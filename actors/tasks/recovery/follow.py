@@ -61,6 +61,7 @@ class TaskCommand(Enum):
 
     NEXT = "look whether its budget is used up, and do what is next"
     END = "end what runs of it and what waits"
+    RANK = "have all of it that waits or runs take its new rank"
     OVER = "let go of it, and tell who waits for it"
 
 
@@ -69,6 +70,7 @@ FOLLOWS_OF_TASK: Final[dict[type[task_events.TaskEvent], TaskCommand]] = {
     task_events.Planned: TaskCommand.NEXT,
     task_events.Reviewed: TaskCommand.NEXT,
     task_events.Synthesized: TaskCommand.NEXT,
+    task_events.TaskPriorityChanged: TaskCommand.RANK,
     task_events.TaskEnding: TaskCommand.END,
     task_events.TaskFinished: TaskCommand.OVER,
 }

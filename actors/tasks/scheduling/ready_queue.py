@@ -2,23 +2,39 @@
 
 The age of its task comes before its own: with a backlog tasks finish one after the other, and not all at the end.
 They wait in *lanes*: all that the same workers can do (a worker's id, a capability, without those who refused it) are
-one lane, so that a lane whose workers are all busy costs nothing until one of them is free. Taking the next one costs
-the same among a hundred and among ten thousand that are ready. Pure: whether a lane can be served is asked of a
-function.
+one lane, so that a lane whose workers are all busy costs nothing until one of them is free. Pure: the time is passed
+in, and whether a lane can be served is asked of a function.
+
+**Ageing.** Every ``age_s`` seconds of waiting count as one step of priority, so nothing is starved by a stream of what
+is more urgent. An order that changes with the time would have to be sorted again and again; but what has the same
+priority and began to wait at the same tick (a thirtieth of ``age_s``) ages together. So each lane has a heap for each
+*class* ``priority * 30 + tick``, in which nothing ever changes places. At tick ``now`` the present priority of a class
+is ``ceil((class - now) / 30)``: the first class and at most 29 behind it share the smallest one, and the best of their
+heads is next. When the tick changes, the lanes that are open are put in order once. So taking the next one costs the
+same among a hundred and among ten thousand that are ready, however long they have waited.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import math
+from bisect import insort
 from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
 ItemT = TypeVar("ItemT")
 
 Rank: TypeAlias = tuple[int, float, int, int]
-"""Priority, deadline, the age of the task, the age of the subtask: smaller is sooner."""
+"""Present priority, deadline, the age of the task, the age of the subtask: smaller is sooner."""
+Order: TypeAlias = tuple[float, int, int]
+"""Rank within a class: deadline, the age of the task, the age of the subtask."""
+
+TICKS: Final = 30
+"""Ticks in one step of priority."""
+_ROUNDING: Final = 1e-3
+"""Part of a tick by which a time may be off, being the difference of two large ones."""
 
 
 class LaneKey(NamedTuple):
@@ -35,40 +51,78 @@ class LaneKey(NamedTuple):
 class _Waiting(Generic[ItemT]):
     """One that waits; ``item`` is None once it was taken back."""
 
-    __slots__ = ("item", "key", "rank")
+    __slots__ = ("class_", "item", "key", "order")
 
-    def __init__(self, rank: Rank, key: LaneKey, item: ItemT) -> None:
-        self.rank = rank
+    def __init__(self, class_: int, order: Order, key: LaneKey, item: ItemT) -> None:
+        self.class_ = class_
+        self.order = order
         self.key = key
         self.item: ItemT | None = item
 
 
+_Heap: TypeAlias = "list[tuple[Order, int, _Waiting[ItemT]]]"
+_LAST: Final[Rank] = (0, math.inf, 0, 0)
+
+
 class _Lane(Generic[ItemT]):
-    __slots__ = ("heap", "key", "place")
+    __slots__ = ("classes", "heaps", "key", "place", "rank")
 
     def __init__(self, key: LaneKey) -> None:
         self.key = key
-        self.heap: list[tuple[Rank, int, _Waiting[ItemT]]] = []
+        self.heaps: dict[int, _Heap[ItemT]] = {}
+        """By class, those that wait."""
+        self.classes: list[int] = []
+        """Keys of ``heaps``, in order."""
         self.place: int | None = None
         """Where it stands in the queue of lanes; a closed one has none, and waits until a worker of it is free."""
+        self.rank: Rank = _LAST
+        """Rank under which it stands there: that of its head, or of one that was its head and is gone."""
 
     @property
     def is_open(self) -> bool:
         return self.place is not None
 
-    def head(self) -> _Waiting[ItemT] | None:
-        while self.heap:
-            entry = self.heap[0][2]
-            if entry.item is not None:
-                return entry
-            heapq.heappop(self.heap)
-        return None
+    def push(self, entry: _Waiting[ItemT], number: int) -> None:
+        heap = self.heaps.get(entry.class_)
+        if heap is None:
+            heap = self.heaps[entry.class_] = []
+            insort(self.classes, entry.class_)
+        heapq.heappush(heap, (entry.order, number, entry))
+
+    def best(self, tick: int) -> _Heap[ItemT] | None:
+        """The heap whose first entry is next; None: nothing waits. Heaps in which nothing waits are let go of."""
+        best, at, last, classes = None, 0, math.inf, self.classes
+        while at < len(classes) and classes[at] <= last:
+            heap = self.heaps[classes[at]]
+            while heap and heap[0][2].item is None:
+                heapq.heappop(heap)
+            if not heap:
+                del self.heaps[classes[at]], classes[at]
+                continue
+            if best is None:
+                best, last = heap, tick + TICKS * _priority(classes[at], tick)
+            elif heap[0] < best[0]:
+                best = heap
+            at += 1
+        return best
+
+    def head(self, tick: int) -> _Waiting[ItemT] | None:
+        """The entry that is next."""
+        best = self.best(tick)
+        return best[0][2] if best is not None else None
 
 
 class ReadyQueue(Generic[ItemT]):
-    """Items that wait in lanes."""
+    """Items that wait in lanes.
 
-    def __init__(self) -> None:
+    Args:
+        age_s: seconds of waiting that count as one step of priority; None: waiting changes nothing.
+    """
+
+    def __init__(self, age_s: float | None = None) -> None:
+        self._ticks_a_second = TICKS / age_s if age_s is not None else 0.0
+        self._tick = 0
+        """Tick for which the lanes that are open are in order."""
         self._lanes: dict[LaneKey, _Lane[ItemT]] = {}
         self._open: list[tuple[Rank, int, _Lane[ItemT]]] = []
         self._ages = itertools.count()
@@ -79,7 +133,15 @@ class ReadyQueue(Generic[ItemT]):
         return self.size
 
     def push(
-        self, key: LaneKey, priority: int, deadline: float, item: ItemT, age: int | None = None, *, born: int = 0
+        self,
+        key: LaneKey,
+        priority: int,
+        deadline: float,
+        item: ItemT,
+        age: int | None = None,
+        *,
+        born: int = 0,
+        since: float = 0.0,
     ) -> object:
         """Have an item wait; what comes back is its ticket, for ``withdraw``.
 
@@ -90,23 +152,32 @@ class ReadyQueue(Generic[ItemT]):
             item: what waits.
             age: of one that waited before.
             born: the number of its task: what belongs to an older task is sooner.
+            since: when it began to wait, in seconds.
         """
-        rank = (priority, deadline, born, next(self._ages) if age is None else age)
-        entry = _Waiting(rank, key, item)
+        order = (deadline, born, next(self._ages) if age is None else age)
+        entry = _Waiting(priority * TICKS + self._tick_at(since), order, key, item)
         lane = self._lanes.get(key)
+        is_new = lane is None
         if lane is None:
             lane = self._lanes[key] = _Lane(key)
-            self._open_lane(lane, rank)
-        elif lane.is_open and (not lane.heap or rank < lane.heap[0][0]):
-            self._open_lane(lane, rank)
         # The number tells one that was put back from itself as it was withdrawn, which is of the same rank.
-        heapq.heappush(lane.heap, (rank, next(self._places), entry))
+        lane.push(entry, next(self._places))
         self.size += 1
+        if is_new or (lane.is_open and self._rank(entry) < lane.rank):
+            self._open_lane(lane, entry)
         return entry
 
     def age_of(self, ticket: object) -> int | None:
         """How old an item is, so that one that is put back does not lose its place."""
-        return ticket.rank[3] if isinstance(ticket, _Waiting) else None
+        return ticket.order[2] if isinstance(ticket, _Waiting) else None
+
+    def holds(self, ticket: object) -> bool:
+        """True if an item waits here."""
+        return isinstance(ticket, _Waiting) and ticket.item is not None
+
+    def present_priority(self, ticket: object, otherwise: int) -> int:
+        """Priority of an item, with what it has waited, when one was last taken; ``otherwise`` of what never waited."""
+        return _priority(ticket.class_, self._tick) if isinstance(ticket, _Waiting) else otherwise
 
     def withdraw(self, ticket: object) -> None:
         """Withdraw an item; fine if it was taken already."""
@@ -114,39 +185,40 @@ class ReadyQueue(Generic[ItemT]):
             ticket.item = None
             self.size -= 1
             lane = self._lanes.get(ticket.key)
-            if lane is not None and lane.head() is None:
+            if lane is not None and lane.head(self._tick) is None:
                 self._drop(lane)
 
-    def take_next(self, serve: Callable[[LaneKey], T | None]) -> tuple[ItemT, T] | None:
+    def take_next(self, serve: Callable[[LaneKey], T | None], now: float = 0.0) -> tuple[ItemT, T] | None:
         """The most urgent item that can be served, with what ``serve`` gave for its lane; None: nothing can be now.
 
-        A lane for which ``serve`` gives None is closed until ``reopen``.
+        A lane for which ``serve`` gives None is closed until ``reopen``. ``now`` is in seconds, as ``since``.
         """
+        self._turn(now)
         while self._open:
-            rank, place, lane = heapq.heappop(self._open)
+            _, place, lane = heapq.heappop(self._open)
             if lane.place != place:
                 continue  # it was closed, or stands somewhere else now
-            head = lane.head()
-            if head is None:
+            heap = lane.best(self._tick)
+            if heap is None:
                 self._drop(lane)
-            elif head.rank != rank:
-                self._open_lane(lane, head.rank)  # its former head is gone; its next one waits its turn
+            elif self._rank(heap[0][2]) != lane.rank:
+                self._open_lane(lane, heap[0][2])  # its former head is gone; its next one waits its turn
             elif (served := serve(lane.key)) is None:
                 lane.place = None
             else:
-                return self._pop(lane), served
+                return self._pop(lane, heap), served
         return None
 
-    def _pop(self, lane: _Lane[ItemT]) -> ItemT:
-        entry = heapq.heappop(lane.heap)[2]
+    def _pop(self, lane: _Lane[ItemT], heap: _Heap[ItemT]) -> ItemT:
+        entry = heapq.heappop(heap)[2]
         item, entry.item = entry.item, None
-        assert item is not None  # noqa: S101 - head() has just looked
+        assert item is not None  # noqa: S101 - best() has just looked
         self.size -= 1
-        head = lane.head()
+        head = lane.head(self._tick)
         if head is None:
             self._drop(lane)
         else:
-            self._open_lane(lane, head.rank)
+            self._open_lane(lane, head)
         return item
 
     def _drop(self, lane: _Lane[ItemT]) -> None:
@@ -154,28 +226,57 @@ class ReadyQueue(Generic[ItemT]):
         lane.place = None
         del self._lanes[lane.key]
 
-    def _open_lane(self, lane: _Lane[ItemT], rank: Rank) -> None:
-        lane.place = next(self._places)
-        heapq.heappush(self._open, (rank, lane.place, lane))
+    def _open_lane(self, lane: _Lane[ItemT], head: _Waiting[ItemT]) -> None:
+        lane.place, lane.rank = next(self._places), self._rank(head)
+        heapq.heappush(self._open, (lane.rank, lane.place, lane))
 
     def reopen(self, key: LaneKey) -> None:
         """A lane may be served again."""
         lane = self._lanes.get(key)
         if lane is not None and not lane.is_open:
-            head = lane.head()
+            head = lane.head(self._tick)
             if head is None:
                 self._drop(lane)
             else:
-                self._open_lane(lane, head.rank)
+                self._open_lane(lane, head)
 
     def reopen_all(self) -> None:
         """Every lane may be served again."""
         for key in list(self._lanes):
             self.reopen(key)
 
-    def heads(self) -> Iterator[tuple[LaneKey, Rank, ItemT]]:
+    def heads(self, now: float = 0.0) -> Iterator[tuple[LaneKey, Rank, ItemT]]:
         """The most urgent item of each lane."""
+        self._turn(now)
         for lane in list(self._lanes.values()):
-            head = lane.head()
+            head = lane.head(self._tick)
             if head is not None and head.item is not None:
-                yield lane.key, head.rank, head.item
+                yield lane.key, self._rank(head), head.item
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def _tick_at(self, seconds: float) -> int:
+        return math.floor(seconds * self._ticks_a_second + _ROUNDING)
+
+    def _rank(self, entry: _Waiting[ItemT]) -> Rank:
+        return (_priority(entry.class_, self._tick), *entry.order)
+
+    def _turn(self, now: float) -> None:
+        """Put the lanes that are open in order, where that has changed with the time."""
+        tick = self._tick_at(now)
+        if tick == self._tick:
+            return
+        self._tick = tick
+        lanes = [lane for _, place, lane in self._open if lane.place == place]
+        self._open = []
+        for lane in lanes:
+            head = lane.head(tick)
+            if head is None:
+                self._drop(lane)
+            else:
+                self._open_lane(lane, head)
+
+
+def _priority(class_: int, tick: int) -> int:
+    """Present priority of a class."""
+    return -((tick - class_) // TICKS)

@@ -181,25 +181,28 @@ def test_the_heads_are_the_most_urgent_of_each_lane() -> None:
 # -- cost ----------------------------------------------------------------------------------------------------
 
 
-class Counted(int):
-    """A priority that counts how often priorities are compared."""
+class Counted(float):
+    """A deadline that counts how often deadlines are compared."""
 
     compared = 0
 
-    def __lt__(self, other: int) -> bool:
+    def __lt__(self, other: float) -> bool:
         Counted.compared += 1
-        return int(self) < int(other)
+        return float(self) < float(other)
 
     def __eq__(self, other: object) -> bool:
         Counted.compared += 1
-        return isinstance(other, int) and int(self) == int(other)
+        return isinstance(other, float) and float(self) == float(other)
 
-    __hash__ = int.__hash__
+    __hash__ = float.__hash__
 
 
-def cost_of_a_take(count: int, order: str, lanes: int) -> tuple[float, float]:
-    """Comparisons, and lanes that were asked about, for each of ``count`` items, put in and taken out."""
-    queue: ReadyQueue[int] = ReadyQueue()
+def cost_of_a_take(count: int, order: str, lanes: int, wait_s: float = 0.0) -> tuple[float, float]:
+    """Comparisons, and lanes that were asked about, for each of ``count`` items, put in and taken out.
+
+    With ``wait_s`` each has waited so much longer than the one before, and each is taken so much later.
+    """
+    queue: ReadyQueue[int] = ReadyQueue(age_s=30.0)
     numbers = {"up": range(count), "down": range(count, 0, -1), "alike": [0] * count}[order]
     Counted.compared, asked = 0, 0
 
@@ -209,9 +212,10 @@ def cost_of_a_take(count: int, order: str, lanes: int) -> tuple[float, float]:
         return True
 
     for at, number in enumerate(numbers):
-        queue.push(LaneKey(f"w{at % lanes}"), Counted(number), math.inf, at)
-    for _ in range(count):
-        assert queue.take_next(serve) is not None
+        queue.push(LaneKey(f"w{at % lanes}"), 0, Counted(number), at, since=at * wait_s)
+    for at in range(count):
+        assert queue.take_next(serve, (count + at) * wait_s) is not None
+    assert Counted.compared
     return Counted.compared / count, asked / count
 
 
@@ -224,6 +228,15 @@ def test_a_take_costs_the_same_among_a_hundred_and_among_ten_thousand(order: str
 
     assert asked == 1
     assert many <= 3 * few  # logarithms of heaps: twice as many steps in a hundred times as many
+
+
+@pytest.mark.serial
+def test_a_take_costs_the_same_where_all_of_them_have_waited_for_different_times() -> None:
+    few, _ = cost_of_a_take(200, "up", 1, wait_s=1.0)
+    many, asked = cost_of_a_take(10_000, "up", 1, wait_s=1.0)
+
+    assert asked == 1
+    assert many <= 2 * few
 
 
 def test_lanes_that_cannot_be_served_cost_nothing_at_the_next_take() -> None:
@@ -246,14 +259,16 @@ LANES = st.sampled_from([A, B, C])
 
 
 class AgainstANaiveQueue(RuleBasedStateMachine):
-    """The same, as a list that is searched."""
+    """The same, as a list that is searched. A step of priority is thirty seconds, so that a tick is one."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.queue: ReadyQueue[str] = ReadyQueue()
-        self.waiting: dict[str, tuple[tuple[int, float, int], LaneKey]] = {}
+        self.queue: ReadyQueue[str] = ReadyQueue(age_s=30.0)
+        self.now = 0
+        self.waiting: dict[str, tuple[tuple[int, float, int, int, int], LaneKey]] = {}
+        """By name: priority, deadline, the age of the task, the own age, since when; and the lane."""
         self.tickets: dict[str, object] = {}
-        self.keys: dict[str, tuple[LaneKey, int, float, int]] = {}
+        self.keys: dict[str, tuple[LaneKey, int, float, int, int]] = {}
         self.busy: set[LaneKey] = set()
         """Those that cannot be served."""
         self.closed: set[LaneKey] = set()
@@ -265,11 +280,20 @@ class AgainstANaiveQueue(RuleBasedStateMachine):
         priority=st.integers(-1, 2),
         deadline=st.sampled_from([1.0, 2.0, math.inf]),
         born=st.integers(0, 2),
+        waited=st.sampled_from([0, 0, 1, 29, 30, 31, 90]),
     )
-    def push(self, key: LaneKey, priority: int, deadline: float, born: int) -> None:
+    def push(self, key: LaneKey, priority: int, deadline: float, born: int, waited: int) -> None:
         name = f"i{self.numbers}"
         self.numbers += 1
-        self._put(name, key, priority, deadline, born)
+        self._put(name, key, priority, deadline, born, self.now - waited)
+
+    @rule(seconds=st.sampled_from([1, 7, 29, 30, 31]))
+    def time_passes(self, seconds: int) -> None:
+        self.now += seconds
+
+    def _rank(self, fields: tuple[int, float, int, int, int]) -> tuple[int, float, int, int]:
+        priority, deadline, born, age, since = fields
+        return priority - (self.now - since) // 30, deadline, born, age
 
     @precondition(lambda self: self.keys)
     @rule(data=st.data())
@@ -279,14 +303,16 @@ class AgainstANaiveQueue(RuleBasedStateMachine):
         self._withdraw(name)
         self._put(name, data.draw(LANES), *self.keys[name][1:], age)
 
-    def _put(self, name: str, key: LaneKey, priority: int, deadline: float, born: int, age: int | None = None) -> None:
-        ticket = self.queue.push(key, priority, deadline, name, age, born=born)
+    def _put(
+        self, name: str, key: LaneKey, priority: int, deadline: float, born: int, since: int, age: int | None = None
+    ) -> None:
+        ticket = self.queue.push(key, priority, deadline, name, age, born=born, since=since)
         kept = self.queue.age_of(ticket)
         assert kept is not None
         assert age is None or kept == age
         self._open_where_empty(key)
-        self.tickets[name], self.keys[name] = ticket, (key, priority, deadline, born)
-        self.waiting[name] = ((priority, deadline, born, kept), key)
+        self.tickets[name], self.keys[name] = ticket, (key, priority, deadline, born, since)
+        self.waiting[name] = ((priority, deadline, born, kept, since), key)
 
     def _open_where_empty(self, key: LaneKey) -> None:
         """A lane in which nothing waits is forgotten, and that it was closed too."""
@@ -306,13 +332,17 @@ class AgainstANaiveQueue(RuleBasedStateMachine):
 
     @rule()
     def take(self) -> None:
-        able = sorted((rank, name, key) for name, (rank, key) in self.waiting.items() if key not in self.closed)
+        able = sorted(
+            (self._rank(fields), name, key) for name, (fields, key) in self.waiting.items() if key not in self.closed
+        )
         expected = next(((name, key) for _, name, key in able if key not in self.busy), None)
         until = next((at for at, (_, _, key) in enumerate(able) if key not in self.busy), len(able))
         self.closed |= {key for _, _, key in able[:until]}
-        found = self.queue.take_next(lambda key: None if key in self.busy else key)
+        found = self.queue.take_next(lambda key: None if key in self.busy else key, self.now)
 
         assert found == expected
+        if found is not None:
+            assert self.queue.present_priority(self.tickets[found[0]], 99) == self._rank(self.waiting[found[0]][0])[0]
         if found is not None:
             del self.waiting[found[0]]
             self._open_where_empty(found[1])
@@ -334,9 +364,10 @@ class AgainstANaiveQueue(RuleBasedStateMachine):
 
     @invariant()
     def counts_what_waits(self) -> None:
-        heads = {key: (rank, item) for key, rank, item in self.queue.heads()}
+        heads = {key: (rank, item) for key, rank, item in self.queue.heads(self.now)}
         expected: dict[LaneKey, tuple[Any, str]] = {}
-        for name, (rank, key) in self.waiting.items():
+        for name, (fields, key) in self.waiting.items():
+            rank = self._rank(fields)
             expected[key] = min(expected.get(key, (rank, name)), (rank, name))
 
         assert len(self.queue) == len(self.waiting)

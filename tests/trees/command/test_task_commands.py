@@ -192,6 +192,24 @@ def test_without_what_the_store_needs_it_says_how_to_install_it(tmp_path: Path) 
 # -- orders ----------------------------------------------------------------------------------------------------
 
 
+def test_a_task_is_given_another_priority_by_the_command(url: str) -> None:
+    b = AsyncScriptedExecutable(Hang(), by="call")
+    with start(spec_of(b), store=url) as tree:
+        handle = tree.submit(Task("order two teas and a pot", id="t-1"))
+        b.wait_for_calls(1)
+        less = tasks(url, "priority", "t-1", "4", "--wait", "20")
+        more = tasks(url, "priority", "t-1", "-2", "--wait", "20")
+        odd = tasks(url, "priority", "t-1", "soon")
+        now = handle.task.priority
+    waits = tasks(url, "priority", "t-1", "1", "--wait", "0")
+
+    assert less == (0, "task t-1: priority 4\n", "")
+    assert more == (0, "task t-1: priority -2\n", "")
+    assert now == -2
+    assert odd[0] == 2
+    assert waits[0] == 0
+
+
 def test_a_task_is_cancelled_by_the_command(url: str) -> None:
     hang = Hang()
     b = AsyncScriptedExecutable(hang, by="call")
