@@ -78,6 +78,7 @@ from actors.tasks.results.synthesis import Last, ModelSynthesizer, Verbatim
 from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
 from trees.ha.ha_settings import HA
 from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
+from trees.host.batch import Batch
 from trees.host.start import start, start_async
 from trees.host.task_handle import TaskHandle
 from trees.host.tree import Tree
@@ -88,6 +89,7 @@ __all__ = [
     "Approve",
     "AttemptTimeoutError",
     "Backoff",
+    "Batch",
     "Breaker",
     "BreakerClosed",
     "BreakerHalfOpened",

@@ -321,7 +321,7 @@ class WorkerIncarnation(ControlledIncarnation):
         frames = error.__traceback__
         if reply is not None:
             reply.fail(for_asker(self.mailbox.path, error))
-        crash = Exit(Reason.CRASHED, error, frames=frames)
+        crash = Exit(Reason.CRASHED, error, frames=frames, excused=reply is not None and reply.is_of_batch)
         if self._enter_last_hook(plain=self.recipe.fails_plain or self.actor is None, crash=crash):
             second = await self._hook("on_failure", type(error), error, error.__traceback__)
             if second is not None:

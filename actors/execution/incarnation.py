@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from threading import get_ident
 from types import TracebackType
@@ -112,6 +112,8 @@ class Exit:
     """True where it raised ``Ignore`` in on_start."""
     frames: TracebackType | None = None
     """Where the error was born: its traceback as it left the worker, before any asker raised it again."""
+    excused: bool = False
+    """True where an item of a batch was at fault: its restart counts in no window, and waits for no backoff."""
 
     @property
     def detail(self) -> str:
@@ -324,7 +326,7 @@ class Incarnation:
             stopped = ActorStoppedError(box.path, "ended while it handled this message")
             handled = current[1] is not None and not current[1].fail(stopped) and exit_.reason is Reason.KILLED
             if not handled:  # else it was killed just after it had answered: nothing is lost
-                exit_ = Exit(exit_.reason, exit_.error, exit_.what, 1, exit_.ignored, exit_.frames)
+                exit_ = replace(exit_, lost=1)
         remains: list[Any] = [Frames(exit_.frames), current]
         current = None
         if abandon:

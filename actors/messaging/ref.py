@@ -122,14 +122,14 @@ class Ref(pykka.ActorRef[Any]):
         """
         current = CURRENT.get()
         if not block:
-            reply, envelope = self._request(message, timeout, current, is_waited_for=False)
+            reply, envelope = self.request(message, timeout, current, is_waited_for=False)
             reply.hosted(self._system)
             if envelope is not None:
                 self.deliver(envelope)
             return reply
         if HERE.never_blocks:
             require_thread(self.path, "await ref.ask_async(...)")
-        reply, envelope = self._request(message, timeout, current)
+        reply, envelope = self.request(message, timeout, current)
         entered = None if current is None else enter_new(reply, current)
         try:
             if envelope is None:
@@ -151,7 +151,7 @@ class Ref(pykka.ActorRef[Any]):
     async def ask_async(self, message: Any, *, timeout: float | None = 5.0) -> Any:  # noqa: ASYNC109 - as ask
         """As ``ask``, from any event loop and without holding it up. Cancelled, it takes its message back."""
         current = CURRENT.get()
-        reply, envelope = self._request(message, timeout, current)
+        reply, envelope = self.request(message, timeout, current)
         entered = None if current is None else enter_new(reply, current)
         try:
             if envelope is not None:
@@ -243,7 +243,7 @@ class Ref(pykka.ActorRef[Any]):
             return None  # a tell to oneself starts a new chain
         return MessageContext(current.life.mailbox.path, (), None, current.hops + 1)
 
-    def _request(
+    def request(
         self, message: Any, timeout: float | None, current: CurrentMessage | None, *, is_waited_for: bool = True
     ) -> tuple[Reply, Envelope | None]:
         """The reply to wait for and what to send for it; nothing where the time is up already."""

@@ -103,6 +103,8 @@ class Reply(pykka.Future[Any]):
     """The request that it will be the answer of, while that is being handled."""
     is_abandoned = False
     """True once its only asker has gone: the message need not be handled any more."""
+    is_of_batch = False
+    """True for an item of a batch: a crash that it causes says nothing of its worker, so it counts in no window."""
 
     _host: Host | None = None
     """The tree that runs callbacks of users and hears what they raise; None: nobody outside the library has this."""
@@ -191,6 +193,11 @@ class Reply(pykka.Future[Any]):
     def done(self) -> bool:
         """True once there is an outcome."""
         return self._value is not _PENDING
+
+    @property
+    def expires(self) -> float | None:
+        """When its time is up, as ``monotonic`` counts; None: never."""
+        return self._expires
 
     @property
     def succeeded(self) -> bool:

@@ -46,6 +46,10 @@ class Restarts:
             self._supervisor.first.put_off(self._supervisor, child, exit_)
             return
         now = self._system.now()
+        if exit_.excused:  # bad input is no bad worker: neither counted nor put off
+            self._system.publish(ChildRestarting(child.path, child.consecutive + 1, 0.0))
+            self._supervisor.carry_out(self._plan(child, now))
+            return
         window = self._window_of(child)
         if not window.admit(now):
             child.plan = child.due = None

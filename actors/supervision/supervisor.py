@@ -128,6 +128,8 @@ class Supervisor(ManagedActor):
         child = self.table.of(order.life)
         if child is None or child.standing is not ChildState.UP or child.plan is not None or self.shutdown is not None:
             return  # it has ended, or somebody sees to that
+        if order.is_outdated:
+            return
         left = sum(member.mailbox.abandoned for member in self.table.find(child.spec.id)) if child.pool else None
         left = child.mailbox.abandoned if left is None else left
         if left >= order.max_abandoned:

@@ -38,11 +38,21 @@ class KillOrder:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceChild:
-    """From its orchestrator: this incarnation hangs in an attempt. Replace it; that counts in no window."""
+    """From whoever gave it work: this incarnation hangs in that. Replace it; that counts in no window."""
 
     life: Incarnation
     max_abandoned: int
     """With more abandoned threads than these it is parked instead."""
+    request: Reply | None = None
+    """Request that it hangs in: where it handles another one by now, nothing is to be done. None: whatever it does."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """True where it hangs no longer in what it was reported for."""
+        if self.request is None:
+            return False
+        handled = self.life.current
+        return handled is None or handled[1] is not self.request
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ DOORS = (
             "actors/tasks/execution/run_attempt.py": "tells a cancelled attempt from a worker's own CancelledError",
             "actors/testing/": "holds threads and tasks up on command, and lists those that a test left behind",
             "trees/host/console.py": "the console answers while everything else of the tree is stuck",
+            "trees/host/batch.py": "is iterated over on any event loop",
             "trees/host/event_follower.py": "reads the events of a task on any event loop",
             "trees/ha/lease_keeper.py": "keeps the lease of a leader while everything else of the tree is stuck",
             "trees/command/run.py": "runs an async main",

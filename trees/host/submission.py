@@ -151,7 +151,7 @@ class Submission:
         return error
 
 
-async def came(reply: Reply, wait_s: float) -> bool:
+async def came(reply: Reply, wait_s: float | None) -> bool:
     """True if it is completed in time; waits on an event loop."""
     timed = Reply(timeout_s=wait_s)
     reply.when_done(timed.complete)

@@ -31,24 +31,24 @@ class TaskApi:
 
     def submit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Give a task to a supervisor; returns when it is in the journal, and kept."""
-        submission, handle = self._submission(task, path, joined=False)
+        submission, handle = self.submission(task, path, joined=False)
         return handle(new=submission.run())
 
     async def asubmit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Do this on an event loop, without holding it up."""
-        submission, handle = self._submission(task, path, joined=False)
+        submission, handle = self.submission(task, path, joined=False)
         return handle(new=await submission.arun())
 
     def run(self, task: Task | str, timeout: float | None, path: str | None) -> Report:
         """Submit a task and wait for its report."""
         require_thread(path or self._system.root_path, "await tree.arun(...)")
         require_seconds("run", timeout)  # before anything of it is begun
-        submission, handle = self._submission(task, path, joined=True)
+        submission, handle = self.submission(task, path, joined=True)
         return handle(new=submission.run()).result(timeout)
 
     async def arun(self, task: Task | str, path: str | None) -> Report:
         """Do this on an event loop, without holding it up."""
-        submission, handle = self._submission(task, path, joined=True)
+        submission, handle = self.submission(task, path, joined=True)
         return await handle(new=await submission.arun())
 
     def task(self, id: str) -> TaskHandle:
@@ -94,7 +94,7 @@ class TaskApi:
 
     def registry(self, path: str | None) -> list[ExecutableInfo]:
         """List the workers that a supervisor can give work to, as they stand now."""
-        return self._desk(path).registry()
+        return self.desk(path).registry()
 
     def escalations(self) -> list[Escalation]:
         """List all open questions to people, the oldest first."""
@@ -109,20 +109,10 @@ class TaskApi:
                 return
         raise EscalationError(id, "no such question is open. It was answered, its time is up, or its task has ended")
 
-    # -- within --------------------------------------------------------------------------------------------
+    # -- what a batch asks as well -------------------------------------------------------------------------
 
-    @property
-    def _system(self) -> System:
-        return self._leadership.running
-
-    def _removed(self, id_: str, in_time: bool, kept: Reply | None) -> None:
-        if not in_time:
-            what = f"task {id_} is not deleted after {STORE_WAIT_S:g} s. It will be when the store can be written"
-            raise StoreError(task_runtime_of(self._system).store_name, what)
-        if kept is not None:
-            kept.get()
-
-    def _desk(self, path: str | None) -> OrchestratorPort:
+    def desk(self, path: str | None) -> OrchestratorPort:
+        """Find the orchestrator of the supervisor at ``path``; None: the root."""
         system = self._system
         at = system.root_path if path is None else path
         desk = task_runtime_of(system).desks.get(at)
@@ -132,14 +122,14 @@ class TaskApi:
             raise system.no_supervisor(at)
         raise NoOrchestratorError(at)
 
-    def _submission(
+    def submission(
         self, task: Task | str, path: str | None, *, joined: bool
     ) -> tuple[Submission, Callable[..., TaskHandle]]:
         """Return what brings a task into the journal, and what makes its handle then."""
         if not isinstance(task, Task):
             task = Task(goal=task)  # whatever else it is, this says what is wrong with it
         require_own(task.id)
-        desk, system = self._desk(path), self._system
+        desk, system = self.desk(path), self._system
         if system.is_down:
             raise system.down_error(desk.path)
         chain, lineage = waiting_chain(desk) if joined else ((), ())
@@ -153,6 +143,19 @@ class TaskApi:
             return TaskHandle(desk, id_) if new else self.task(id_)  # it may be a task of another supervisor
 
         return Submission(desk, event), handle
+
+    # -- within --------------------------------------------------------------------------------------------
+
+    @property
+    def _system(self) -> System:
+        return self._leadership.running
+
+    def _removed(self, id_: str, in_time: bool, kept: Reply | None) -> None:
+        if not in_time:
+            what = f"task {id_} is not deleted after {STORE_WAIT_S:g} s. It will be when the store can be written"
+            raise StoreError(task_runtime_of(self._system).store_name, what)
+        if kept is not None:
+            kept.get()
 
 
 def _status(word: TaskStatus | str) -> TaskStatus:

@@ -7,7 +7,7 @@ the tree. Here each method says what its user must know.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable, Iterable
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -21,6 +21,8 @@ from actors.tasks.model.task import Task, TaskStatus
 from actors.validation.validation_messages import type_phrase
 from trees.declaration.specs import SupervisorSpec
 from trees.ha.roles import Leadership
+from trees.host.batch import Batch, ItemT, OnError
+from trees.host.batch_targets import target_of
 from trees.host.console import Console
 from trees.host.shutdown import Shutdown
 from trees.host.signals import SIGUSR1, on_signal
@@ -154,6 +156,46 @@ class Tree(TreeChildren):
             EscalationError: there is no such open question, it was answered already, or this is no answer.
         """
         self._tasks.respond(id, answer)
+
+    def map(
+        self,
+        items: Iterable[ItemT] | AsyncIterable[ItemT],
+        to: str,
+        *,
+        timeout_s: float | None = None,
+        on_error: OnError = "keep",
+        progress: Callable[..., object] | None = None,
+        max_in_flight: int | None = None,
+    ) -> Batch[ItemT]:
+        """Give each item to a worker, and yield ``(item, result or error)`` for each, as they end.
+
+        Iterate with ``for``, in a coroutine with ``async for``. Items are taken as there is room, so they may have no
+        end, and memory stays flat. What is left when its loop is left is let go of (``batch.close()`` does the same).
+
+        A worker with ``handle=`` or a class gets each item as a message. A crash over one counts in no restart window,
+        and a worker that still handles one whose time is up is replaced. What takes tasks gets one for each item:
+        ``str(task)`` is the item as text, ``context.inputs["item"]`` the item (of a dict its keys, too). An item that
+        is a ``Task`` is given as it is.
+
+        Args:
+            items: any iterable; in a coroutine also an async one.
+            to: a path of a worker, a pool or a team; or the id or a capability of a worker that takes tasks.
+            timeout_s: seconds that one item may take, of a task one attempt. ``None``: 5 for a message, for a task its
+                worker's, else 60. ``math.inf``: no limit.
+            on_error: ``"keep"``: the error stands in the place of the result. ``"raise"``: the first one ends it.
+            progress: ``progress(done, total)`` after each; ``total`` is None where the items have no length. One that
+                raises is not called again (``CallbackRaised``).
+            max_in_flight: items given at a time, at most. ``None``: as many as its target works on at once, and of
+                tasks four times ``max_parallel``. Messages are never given beyond the members of a pool.
+
+        Raises:
+            UnknownPathError: there is no such path, worker or capability.
+            TaskError: it is a supervisor without ``tasks=``.
+            TypeError, ValueError: an argument is wrong.
+            TreeDownError: while iterating, when all that was taken is accounted for: the whole tree is down.
+        """
+        target = target_of(self._tasks, self._leadership.running, to, timeout_s, max_in_flight)
+        return Batch(target, items, on_error, progress)
 
     @property
     def role(self) -> Role:

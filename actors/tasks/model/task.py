@@ -146,26 +146,6 @@ class Budget(SpecModel, frozen=True, kw_only=False):
         return ", ".join(parts)
 
 
-class Task(SpecModel, frozen=True, kw_only=False):
-    """A goal, with what it may take.
-
-    Raises ``ConfigError`` with every problem of it.
-    """
-
-    goal: Annotated[str, Field(min_length=1)]
-    """The goal, in words."""
-    inputs: Inputs = Field(default_factory=dict)
-    """JSON. All its subtasks see it."""
-    priority: int = 0
-    """Smaller is sooner."""
-    deadline_s: field_types.StartTimeout = None
-    """Seconds from its submission. Everything that it causes inherits it. ``None``: no limit."""
-    budget: Budget | None = None
-    """Limit of its usage, all attempts together. ``None``: no limit."""
-    id: field_types.TaskId | None = None
-    """Submitting an id that is known gives its handle and starts nothing. ``None``: a new one."""
-
-
 class Subtask(SpecModel, frozen=True, kw_only=False):
     """One node of a plan. ``str(subtask)`` is its instruction."""
 
@@ -204,6 +184,28 @@ class Plan(SpecModel, frozen=True, kw_only=False):
     """Subtasks and what they wait for: a graph without cycles."""
 
     subtasks: Annotated[list[Subtask], BeforeValidator(_a_list)]
+
+
+class Task(SpecModel, frozen=True, kw_only=False):
+    """A goal, with what it may take.
+
+    Raises ``ConfigError`` with every problem of it.
+    """
+
+    goal: Annotated[str, Field(min_length=1)]
+    """The goal, in words."""
+    inputs: Inputs = Field(default_factory=dict)
+    """JSON. All its subtasks see it."""
+    priority: int = 0
+    """Smaller is sooner."""
+    deadline_s: field_types.StartTimeout = None
+    """Seconds from its submission. Everything that it causes inherits it. ``None``: no limit."""
+    budget: Budget | None = None
+    """Limit of its usage, all attempts together. ``None``: no limit."""
+    id: field_types.TaskId | None = None
+    """Submitting an id that is known gives its handle and starts nothing. ``None``: a new one."""
+    plan: Plan | None = None
+    """Plan of its own. ``None``: the planner of its supervisor makes one."""
 
 
 def same_instruction(instruction: str, inputs: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ from actors.tasks.model.task import NO_USAGE, Plan, Subtask, SubtaskStatus, Task
 from actors.tasks.model.task_errors import AttemptLostError, AttemptTimeoutError, NoCapableWorkerError
 from actors.tasks.orchestration.step_turns import ENDED, STOPPED
 from actors.tasks.planning.plan_validation import check_plan, is_quick, resolved_plan
-from actors.tasks.planning.planners import ModelPlanner, as_plan, is_inline
+from actors.tasks.planning.planners import ModelPlanner, StaticPlan, as_plan, is_inline
 from actors.tasks.results.review import as_verdict, rerun_of
 from actors.tasks.results.synthesis import ModelSynthesizer, json_form
 from actors.tasks.results.synthesis import is_inline as is_inline_synthesis
@@ -56,7 +56,8 @@ class TaskStages:
     def plan(self, state: TaskState) -> None:
         """Have a plan made; where too many were refused, or another one would be no other, the task has failed."""
         to = self._to
-        planner, refusal = to.settings.planner, state.refusal
+        own, refusal = state.task.plan, state.refusal
+        planner = to.settings.planner if own is None else StaticPlan(own.subtasks)
         catalogue = to.desk.catalogue()
         task = state.task.model_copy(update={"id": state.id}) if state.task.id is None else state.task
         is_pure = is_inline(planner, task, catalogue)

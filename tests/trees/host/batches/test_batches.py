@@ -1,0 +1,632 @@
+"""S32: ``tree.map`` gives many items to a worker, and accounts for each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import tracemalloc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from actors import (
+    ActorStoppedError,
+    CallbackRaised,
+    ChildExited,
+    ConfigError,
+    Context,
+    Event,
+    Failed,
+    MailboxFullError,
+    RecursionDetectedError,
+    ReplyTimeoutError,
+    TreeDownError,
+    UnknownPathError,
+    Worker,
+    WorkerCrashedError,
+)
+from actors.testing import settle
+from tests.support.sizes import size
+from trees import (
+    Batch,
+    Mailbox,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskError,
+    TaskFailedError,
+    Tasks,
+    TaskStatus,
+    Tree,
+    WorkerSpec,
+    start,
+)
+
+PATIENCE_S = 20.0
+CROWD = size(100_000, 20_000)
+
+
+def double(item: int) -> int:
+    return 2 * item
+
+
+def fussy(item: int) -> int:
+    """One in ten is bad."""
+    if item % 10 == 3:
+        raise ValueError(item)
+    return 2 * item
+
+
+class Careless(Worker):
+    """A worker with state, which crashes over bad items, also with what is no ``Exception``."""
+
+    def on_receive(self, item: int) -> int:
+        if item % 10 == 3:
+            raise SystemExit(item)
+        return fussy(item)
+
+
+def work(task: Subtask, context: Context) -> int:
+    return fussy(context.inputs["item"])
+
+
+async def work_async(task: Subtask, context: Context) -> int:
+    return fussy(context.inputs["item"])
+
+
+def messages(**fields: Any) -> SupervisorSpec:
+    return SupervisorSpec(id="t", children=[WorkerSpec(id="w", **fields)])
+
+
+def tasks(**fields: Any) -> SupervisorSpec:
+    return SupervisorSpec(id="t", tasks=Tasks(on_failure=[]), children=[WorkerSpec(id="w", **fields)])
+
+
+KINDS: dict[str, tuple[SupervisorSpec, str]] = {
+    "a handler": (messages(handle=fussy), "t/w"),
+    "a pool of handlers": (messages(handle=fussy, pool=4), "t/w"),
+    "one member of a pool": (messages(handle=fussy, pool=4), "t/w#2"),
+    "a class": (messages(actor=Careless, pool=2), "t/w"),
+    "an executable": (tasks(execute=work), "t/w"),
+    "a pool of executables": (tasks(execute=work, pool=4), "t/w"),
+    "a member of a pool of executables": (tasks(execute=work, pool=4), "t/w#1"),
+    "an async executable": (tasks(execute=work_async, pool=4), "t/w"),
+    "a worker by its id": (tasks(execute=work), "w"),
+    "a capability": (tasks(execute=work, capabilities={"parsing"}), "parsing"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_item_is_accounted_for_once_with_its_result_or_its_error(kind: str) -> None:
+    spec, to = KINDS[kind]
+    with start(spec) as tree:
+        found = list(tree.map(range(60), to))
+
+    assert sorted(item for item, _ in found) == list(range(60))
+    assert all(result == 2 * item for item, result in found if item % 10 != 3)
+    assert [type(result) for item, result in found if item % 10 == 3] == [_error_of(spec)] * 6
+
+
+def _error_of(spec: SupervisorSpec) -> type[Exception]:
+    if spec.tasks is not None:
+        return TaskFailedError
+    return WorkerCrashedError if spec.children[0].actor is Careless else ValueError
+
+
+def test_bad_items_cost_no_supervisor_its_restart_limit() -> None:
+    """All defaults: three restarts in five seconds. An ask of the host's own that crashes still counts."""
+    with start(messages(handle=fussy, pool=2)) as tree:
+        found = dict(tree.map([3] * 50, "t/w"))
+        with pytest.raises(ValueError, match="13"):
+            tree.ref("t/w").ask(13)
+        settle(tree)
+
+        assert isinstance(found[3], ValueError)
+        assert "restarts 1/3" in tree.dump()
+
+
+def test_a_crash_over_an_item_restarts_its_siblings_where_the_strategy_says_so() -> None:
+    spec = SupervisorSpec(
+        id="t",
+        strategy="one_for_all",
+        max_restarts=0,
+        children=[WorkerSpec(id="w", handle=fussy), WorkerSpec(id="other", handle=double)],
+    )
+    with start(spec) as tree:
+        dict(tree.map([3, 13], "t/w"))
+        settle(tree)
+
+        assert tree.child("t/other").incarnation == 3
+
+
+# -- what hangs --------------------------------------------------------------------------------------------
+
+
+def test_what_hangs_is_an_error_and_holds_up_nothing_behind_it() -> None:
+    gate = threading.Event()
+
+    def hang(item: int) -> int:
+        if item < 3:
+            gate.wait(PATIENCE_S)
+        return item
+
+    with start(messages(handle=hang, pool=2)) as tree:
+        try:
+            found = dict(tree.map(range(100), "t/w", timeout_s=0.2))
+        finally:
+            gate.set()
+
+    assert [type(found[item]) for item in range(3)] == [ReplyTimeoutError] * 3
+    assert [found[item] for item in range(3, 100)] == list(range(3, 100))
+
+
+def test_an_async_item_that_hangs_is_cancelled() -> None:
+    cancelled: list[int] = []
+
+    async def hang(item: int) -> int:
+        try:
+            await asyncio.sleep(PATIENCE_S if item == 0 else 0)
+        except asyncio.CancelledError:
+            cancelled.append(item)
+            raise
+        return item
+
+    with start(messages(handle=hang)) as tree:
+        found = dict(tree.map(range(5), "t/w", timeout_s=0.2))
+        settle(tree)
+
+    assert type(found.pop(0)) is ReplyTimeoutError
+    assert found == {item: item for item in range(1, 5)}
+    assert cancelled == [0]
+
+
+def test_a_worker_that_handles_another_item_by_now_is_not_replaced() -> None:
+    with start(messages(handle=double)) as tree:
+        ended = list(tree.map(range(3), "t/w", timeout_s=PATIENCE_S))
+        child = tree.child("t/w")
+
+    assert len(ended) == 3
+    assert child.incarnation == 1
+
+
+def test_an_executable_that_hangs_without_any_limit_declared_has_one_by_default() -> None:
+    with start(tasks(execute=work)) as tree:
+        batch = tree.map([], "t/w")
+        with_own = tree.map([], "t/w", timeout_s=2.0)
+
+        assert batch._target._plan.subtasks[0].timeout_s == 60.0  # type: ignore[attr-defined]
+        assert with_own._target._plan.subtasks[0].timeout_s == 2.0  # type: ignore[attr-defined]
+
+
+# -- how many at a time ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted", "most"),
+    [
+        ({"pool": 4}, None, 4),
+        ({"pool": 4}, 2, 2),
+        ({"pool": 4}, 50, 4),
+        ({}, None, 1),
+        ({"pool": 4, "mailbox": Mailbox(capacity=2, overflow="reject")}, None, 2),
+    ],
+)
+def test_no_more_items_are_given_at_a_time_than_its_target_works_on(
+    fields: dict[str, Any], wanted: int | None, most: int
+) -> None:
+    taken = 0
+
+    def items() -> Iterator[int]:
+        nonlocal taken
+        for item in range(100):
+            taken += 1
+            yield item
+
+    with start(messages(handle=double, **fields)) as tree:
+        for number, _ in enumerate(tree.map(items(), "t/w", max_in_flight=wanted)):
+            assert taken - number <= most
+
+
+def test_no_ask_waits_out_its_time_in_a_queue() -> None:
+    """Forty items of 20 ms, and 0.4 s for each: given all at once the last would wait 0.8 s."""
+
+    def slow(item: int) -> int:
+        threading.Event().wait(0.02)
+        return item
+
+    with start(messages(handle=slow)) as tree:
+        found = dict(tree.map(range(40), "t/w", timeout_s=0.4, max_in_flight=40))
+
+    assert sum(isinstance(result, Exception) for result in found.values()) == 0
+
+
+def test_tasks_are_given_up_to_the_limit_and_no_further() -> None:
+    running = most = 0
+    lock = threading.Lock()
+
+    def count(task: Subtask, context: Context) -> int:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        threading.Event().wait(0.005)
+        with lock:
+            running -= 1
+        return 1
+
+    with start(tasks(execute=count, pool=8)) as tree:
+        assert len(list(tree.map(range(40), "t/w", max_in_flight=3))) == 40
+
+    assert 1 < most <= 3
+
+
+def test_memory_is_flat_over_a_hundred_thousand_items() -> None:
+    with start(messages(handle=double, pool=4)) as tree:
+        batch = tree.map(itertools.count(), "t/w")
+        for _ in range(2_000):
+            next(batch)
+        tracemalloc.start()
+        try:
+            for _ in range(CROWD):
+                next(batch)
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            batch.close()
+
+    assert held < 300_000
+
+
+# -- leaving it early --------------------------------------------------------------------------------------
+
+
+def test_a_consumer_that_breaks_off_leaves_nothing_running_of_messages() -> None:
+    gate, handled, closed = threading.Event(), list[int](), list[str]()
+
+    def items() -> Iterator[int]:
+        try:
+            yield from itertools.count()
+        finally:
+            closed.append("items")
+
+    def wait(item: int) -> int:
+        handled.append(item)
+        if item:
+            gate.wait(PATIENCE_S)
+        return item
+
+    with start(messages(handle=wait, pool=3)) as tree:
+        for _ in tree.map(items(), "t/w"):
+            break
+        gate.set()
+        settle(tree)
+
+        assert closed == ["items"]
+        assert set(handled) <= {0, 1, 2, 3}
+        assert tree.ref("t/w").depth == 0
+
+
+def test_a_consumer_that_breaks_off_leaves_nothing_running_of_tasks() -> None:
+    async def wait(task: Subtask, context: Context) -> int:
+        if context.inputs["item"]:
+            await asyncio.sleep(PATIENCE_S)
+        return 1
+
+    with start(tasks(execute=wait, pool=3)) as tree:
+        for _ in tree.map(itertools.count(), "t/w"):
+            break
+        settle(tree)
+
+        assert {handle.status for handle in tree.tasks()} <= {TaskStatus.SUCCEEDED, TaskStatus.CANCELLED}
+
+
+@pytest.mark.parametrize("leave", ["close", "with", "drop"])
+def test_a_batch_is_closed_by_close_by_with_and_by_being_dropped(leave: str) -> None:
+    gate = threading.Event()
+    with start(messages(handle=lambda item: gate.wait(PATIENCE_S) and item, pool=2)) as tree:
+        batch = tree.map([0, 1, 2, 3], "t/w")
+        threading.Timer(0.0, gate.set).start()
+        next(batch)
+        if leave == "close":
+            batch.close()
+            batch.close()
+        elif leave == "with":
+            with batch:
+                next(batch)
+        if leave == "drop":
+            gone = weakref.ref(batch)
+            del batch
+            assert gone() is None
+        else:
+            assert list(batch) == []
+
+
+def test_the_items_end_and_it_goes_on_saying_so() -> None:
+    with start(messages(handle=double)) as tree:
+        batch = tree.map([1], "t/w")
+
+        assert list(batch) == [(1, 2)]
+        with pytest.raises(StopIteration):
+            next(batch)
+        assert list(tree.map([], "t/w")) == []
+
+
+# -- errors ------------------------------------------------------------------------------------------------
+
+
+def test_with_raise_the_first_error_ends_it() -> None:
+    with start(messages(handle=fussy)) as tree:
+        found = []
+        with pytest.raises(ValueError, match="3"):
+            found.extend(tree.map(range(10), "t/w", on_error="raise"))
+        batch = tree.map(range(10), "t/w", on_error="raise")
+        ended = [next(batch) for _ in range(3)]
+        with pytest.raises(ValueError, match="3"):
+            next(batch)
+
+        assert ended == [(0, 0), (1, 2), (2, 4)]
+        assert list(batch) == []
+
+
+def test_an_exception_that_is_returned_is_a_result() -> None:
+    with start(messages(handle=KeyError)) as tree:
+        ((_, result),) = tree.map([1], "t/w", on_error="raise")
+
+    assert isinstance(result, KeyError)
+
+
+def test_what_the_iterator_raises_is_raised_when_all_that_was_taken_is_handed_out() -> None:
+    def items() -> Iterator[int]:
+        yield from range(5)
+        raise OSError("no more")
+
+    found: list[Any] = []
+    with start(messages(handle=double, pool=8)) as tree:
+        batch = tree.map(items(), "t/w")
+        with pytest.raises(OSError, match="no more"):
+            found.extend(iter(batch.__next__, None))
+
+        assert sorted(found) == [(item, 2 * item) for item in range(5)]
+        assert list(batch) == []
+
+
+@pytest.mark.parametrize("kind", ["a handler", "an executable"])
+def test_an_item_that_cannot_be_given_is_an_error_of_its_own(kind: str) -> None:
+    spec, to = KINDS[kind]
+    with start(spec) as tree:
+        found = {id(item): result for item, result in tree.map([1, _UNFIT, 2], to)}
+
+    assert isinstance(found[id(_UNFIT)], (ConfigError, TypeError))
+    assert [found[id(1)], found[id(2)]] == [2, 4]
+
+
+_UNFIT: Any = object()
+
+
+def test_a_failed_request_is_no_crash() -> None:
+    exits: list[Event] = []
+
+    def refuse(item: int) -> int:
+        raise Failed("not this one")
+
+    with start(messages(handle=refuse)) as tree:
+        tree.subscribe(exits.append)
+        found = dict(tree.map(range(3), "t/w"))
+        settle(tree)
+
+        assert {type(result) for result in found.values()} == {Failed}
+        assert not any(isinstance(event, ChildExited) for event in exits)
+
+
+# -- the target changes ------------------------------------------------------------------------------------
+
+
+def test_a_target_that_is_restarted_in_the_middle_goes_on() -> None:
+    with start(messages(handle=double)) as tree:
+        found = {}
+        for item, result in tree.map(range(50), "t/w"):
+            found[item] = result
+            if item in {10, 30}:
+                tree.ref("t/w").stop()
+
+    lost = {item for item, result in found.items() if isinstance(result, Exception)}
+    assert len(found) == 50
+    assert all(isinstance(found[item], ActorStoppedError) for item in lost)
+    assert len(lost) <= 2
+
+
+def test_a_target_that_is_terminated_answers_each_item_with_that() -> None:
+    with start(messages(handle=double)) as tree:
+        found = []
+        for item, result in tree.map(range(5), "t/w"):
+            found.append((item, type(result)))
+            if item == 1:
+                tree.terminate_child("t/w")
+
+    assert [item for item, _ in found] == [0, 1, 2, 3, 4]
+    assert [kind for _, kind in found] == [int, int, ActorStoppedError, ActorStoppedError, ActorStoppedError]
+
+
+@pytest.mark.parametrize(
+    ("to", "says"), [("t/v", "t/w"), ("parsin", "parsing"), ("", "no such path"), ("t/w/x", "t/w")]
+)
+def test_an_unknown_target_is_an_error_before_anything_is_taken_and_says_what_is_there(to: str, says: str) -> None:
+    with start(tasks(execute=work, capabilities={"parsing"})) as tree, pytest.raises(UnknownPathError, match=says):
+        tree.map(iter([]), to)
+
+
+def test_a_supervisor_without_an_orchestrator_takes_no_items() -> None:
+    with start(messages(handle=double)) as tree, pytest.raises(TaskError, match="tasks=Tasks"):
+        tree.map([1], "t")
+
+
+@pytest.mark.parametrize("kind", ["a handler", "an executable"])
+def test_a_tree_that_stops_in_the_middle_ends_it_when_all_that_was_taken_is_accounted_for(kind: str) -> None:
+    spec, to = KINDS[kind]
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for item in itertools.count(10):
+            taken.append(item)
+            yield item
+
+    tree = start(spec)
+    batch = tree.map(items(), to)
+    found = [next(batch)[0] for _ in range(3)]
+    tree.stop()
+    with pytest.raises(TreeDownError):
+        found.extend(item for item, _ in batch)
+
+    assert sorted(found) == taken
+    assert list(batch) == []
+
+
+# -- tasks -------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_is_told_the_item_as_text_and_gets_it_as_input() -> None:
+    def show(task: Subtask, context: Context) -> list[Any]:
+        return [str(task), context.inputs]
+
+    items: list[Any] = ["read me", "", 7, {"page": 3}, [1, 2]]
+    with start(tasks(execute=show)) as tree:
+        found = [result for _, result in tree.map(items, "t/w", max_in_flight=1)]
+
+    assert found == [
+        ["read me", {"item": "read me"}],
+        ['""', {"item": ""}],
+        ["7", {"item": 7}],
+        ['{"page": 3}', {"item": {"page": 3}, "page": 3}],
+        ["[1, 2]", {"item": [1, 2]}],
+    ]
+
+
+def test_an_item_that_is_a_task_is_given_as_it_is() -> None:
+    def show(task: Subtask, context: Context) -> list[Any]:
+        return [str(task), context.inputs]
+
+    with start(tasks(execute=show)) as tree:
+        ((task, result),) = tree.map([Task("look", inputs={"at": 1}, id="mine")], "w")
+
+        assert task.id == "mine"
+        assert result == ["look", {"at": 1}]
+        assert tree.task("mine").status is TaskStatus.SUCCEEDED
+
+
+def test_a_team_gets_a_task_for_each_item_and_its_output_is_the_result() -> None:
+    team = SupervisorSpec(
+        id="team",
+        tasks=Tasks(planner=StaticPlan([Subtask("a"), Subtask("b")])),
+        children=[
+            WorkerSpec(id="a", execute=lambda task, context: f"a {task}"),
+            WorkerSpec(id="b", execute=lambda task, context: f"b {task}"),
+        ],
+    )
+    with start(SupervisorSpec(id="t", tasks=Tasks(), children=[team])) as tree:
+        below = dict(tree.map(["x", "y"], "t/team"))
+    with start(team) as tree:
+        root = dict(tree.map(["x", "y"], "team"))
+
+    assert below == root == {"x": {"a": "a x", "b": "b x"}, "y": {"a": "a y", "b": "b y"}}
+
+
+def test_a_handler_can_map_over_others_and_is_refused_where_it_would_wait_for_itself() -> None:
+    class Asker(Worker):
+        tree: Tree
+
+        def on_receive(self, to: str) -> list[Any]:
+            return [result for _, result in Asker.tree.map([1, 2], to)]
+
+    spec = SupervisorSpec(
+        id="t", children=[WorkerSpec(id="asker", actor=Asker), WorkerSpec(id="w", handle=double, pool=2)]
+    )
+    with start(spec) as tree:
+        Asker.tree = tree
+
+        assert sorted(tree.ref("t/asker").ask("t/w")) == [2, 4]
+        assert [type(each) for each in tree.ref("t/asker").ask("t/asker")] == [RecursionDetectedError] * 2
+
+
+# -- progress, and wrong arguments -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_progress_is_told_after_each_item_how_many_of_how_many(known: bool) -> None:
+    told: list[tuple[int, int | None]] = []
+    alone: list[int] = []
+    with start(messages(handle=fussy)) as tree:
+        for make in (lambda done, total: told.append((done, total)), alone.append):
+            items: Any = range(4) if known else iter(range(4))
+            list(tree.map(items, "t/w", progress=make))
+
+    assert told == [(done, 4 if known else None) for done in (1, 2, 3, 4)]
+    assert alone == [1, 2, 3, 4]
+
+
+def test_a_progress_that_raises_costs_no_item_and_is_reported_once() -> None:
+    heard: list[Event] = []
+
+    def fail(done: int, total: int | None) -> None:
+        raise ZeroDivisionError
+
+    with start(messages(handle=double)) as tree:
+        tree.subscribe(heard.append)
+        found = list(tree.map(range(5), "t/w", progress=fail))
+        settle(tree)
+
+    assert len(found) == 5
+    assert sum(isinstance(event, CallbackRaised) for event in heard) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "says"),
+    [
+        ({"on_error": "ignore"}, ValueError, "'keep' or 'raise'"),
+        ({"max_in_flight": 0}, ValueError, "1 or more"),
+        ({"max_in_flight": True}, ValueError, "1 or more"),
+        ({"timeout_s": -1}, ValueError, "number of seconds"),
+        ({"timeout_s": "soon"}, ValueError, "number of seconds"),
+        ({"progress": 3}, TypeError, "cannot be called"),
+        ({"items": 3}, TypeError, "Give a list"),
+        ({"items": "letters"}, TypeError, "Give a list"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_given(
+    wrong: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    arguments: dict[str, Any] = {"items": [1], "to": "t/w"} | wrong
+    with start(messages(handle=double)) as tree, pytest.raises(error, match=says):
+        tree.map(**arguments)
+
+
+def test_a_full_mailbox_is_the_error_of_the_item_that_met_it() -> None:
+    gate, entered = threading.Event(), threading.Event()
+
+    def hold(item: int) -> int:
+        entered.set()
+        gate.wait(PATIENCE_S)
+        return item
+
+    spec = messages(handle=hold, mailbox=Mailbox(capacity=1, overflow="reject"))
+    with start(spec) as tree:
+        tree.ref("t/w").tell(0)
+        entered.wait(PATIENCE_S)
+        tree.ref("t/w").tell(0)
+        ((_, result),) = tree.map([1], "t/w")
+        gate.set()
+
+    assert isinstance(result, MailboxFullError)
+
+
+def test_a_batch_says_what_it_is() -> None:
+    with start(messages(handle=double)) as tree:
+        batch = tree.map([1, 2], "t/w")
+        next(batch)
+
+        assert repr(batch) == "<Batch t/w 1 of 2 done, 0 under way>"
+        assert isinstance(batch, Batch)
+        batch.close()

@@ -1,0 +1,265 @@
+"""Targets of a batch: where an item goes, how many of them at a time, and what ends one that takes too long.
+
+``to`` is a path or a capability. A worker that takes messages gets each item as the message of an ask; what takes tasks
+(a worker with ``execute=``, a team, whoever has a capability) gets a task of one subtask, with the ladder, the breaker
+and the journal that every task has.
+
+=====================  =========================================  ===============================================
+                       messages                                   tasks
+=====================  =========================================  ===============================================
+given at a time        as many as there are members, so that      as many as wanted: time in the queue does not
+                       no ask waits out its time in a queue       count, a subtask's time begins with its attempt
+its time is up         the ask has failed; a worker that still    its attempt is ended, and its ladder decides
+                       handles it is replaced, uncounted
+it raises              a crash, which counts in no window          a failed attempt: its ladder decides
+nobody wants it        what waits is not handled                   the task is cancelled
+=====================  =========================================  ===============================================
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final, Protocol
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from actors.messaging.batch_request import give_item
+from actors.messaging.mailbox import Mailbox
+from actors.messaging.message_errors import ActorStoppedError
+from actors.messaging.pool_address import PoolAddress
+from actors.messaging.ref import ref_of
+from actors.messaging.reply import Reply
+from actors.model.errors import UnknownPathError
+from actors.runtime.system import System
+from actors.supervision.supervisor_incarnation import ReplaceChild
+from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.model.task import Plan, Subtask, Task
+from actors.tasks.orchestration.messages import Cancel
+from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
+from actors.validation.validation_messages import require_seconds, value_phrase
+from trees.host.task_api import TaskApi
+
+MESSAGE_S: Final = 5.0
+"""Seconds that a message may take, as for an ask."""
+TASK_S: Final = 60.0
+"""Seconds that one attempt may take where its worker declares nothing: a batch must come to an end."""
+AHEAD: Final = 4
+"""Tasks given at a time, for each slot of their orchestrator: those that wait for a retry take none."""
+MAX_HUNG: Final = 256
+"""Threads that a worker may leave behind in hung items; one more parks it."""
+ITEM: Final = "item"
+
+
+@dataclass(slots=True, eq=False)
+class GivenItem:
+    """An item that was given, up to its end."""
+
+    item: Any
+    reply: Reply
+    """Completed at its end."""
+    result: Callable[[], Any]
+    """Return what has come of it; raises what it failed with. Only at its end."""
+    leave: Callable[[], object]
+    """Note that nobody wants it any more."""
+    time_is_up: Callable[[], object]
+
+    @property
+    def expires(self) -> float | None:
+        """When somebody has to call ``time_is_up``, as ``monotonic`` counts; None: never."""
+        return self.reply.expires
+
+
+class BatchTarget(Protocol):
+    """Where the items of a batch go."""
+
+    path: str
+    """Path of the one that a batch waits for."""
+
+    @property
+    def limit(self) -> int:
+        """Items that may be given at a time."""
+
+    def prepared(self, item: Any) -> Any:
+        """Make what is given for an item. Giving it twice is giving it once, where it is a task."""
+
+    def give(self, item: Any, prepared: Any) -> GivenItem:
+        """Give an item; may wait for room, or for a store."""
+
+    async def give_async(self, item: Any, prepared: Any) -> GivenItem:
+        """Do this on an event loop, without holding it up."""
+
+    def down(self) -> ActorStoppedError | None:
+        """Return why nothing more can be given: the whole tree is down. None: it is up."""
+
+    def progress_raised(self, error: Exception) -> None:
+        """Report what a user's progress has raised: an event ``CallbackRaised``."""
+
+
+def target_of(api: TaskApi, system: System, to: str, timeout_s: float | None, max_in_flight: int | None) -> BatchTarget:
+    """Find the target that a path or a capability names.
+
+    Raises:
+        UnknownPathError: nothing of this path is listed now, and no worker has such a capability.
+        TaskError: it is a supervisor without an orchestrator.
+        ValueError: a number is wrong.
+    """
+    require_seconds("map", timeout_s)
+    if max_in_flight is not None and (type(max_in_flight) is not int or max_in_flight < 1):
+        raise ValueError(f"map: max_in_flight={value_phrase(max_in_flight)} is no number of items. Give 1 or more")
+    owner, _, name = to.rpartition("/")
+    desks = task_runtime_of(system).desks
+    child = name.partition("#")[0]
+    if owner in desks and any(row.id == child for row in desks[owner].registry()):
+        return TaskTarget(api, desks[owner], _subtask(desks[owner], child, timeout_s), max_in_flight)
+    if to in system.supervisors:
+        return TaskTarget(api, api.desk(to), None, max_in_flight)
+    if to in system.boxes:
+        return MessageTarget(system, to, timeout_s, max_in_flight)
+    for desk in desks.values():
+        if any(_can(row, to) for row in desk.registry()):
+            return TaskTarget(api, desk, _subtask(desk, to, timeout_s), max_in_flight)
+    words = {word for desk in desks.values() for row in desk.registry() for word in (row.id, *row.capabilities)}
+    raise UnknownPathError(to, (*get_close_matches(to, words), *system.near(to)))
+
+
+def _subtask(desk: OrchestratorPort, to: str, timeout_s: float | None) -> Subtask:
+    """Make the one subtask of an item: for a worker by its id, else for whoever has the capability."""
+    able = [row for row in desk.registry() if _can(row, to)]
+    is_worker = any(row.id == to for row in able)
+    if timeout_s is None:
+        entries = [desk.staff.get(row.id) for row in able]
+        declared = all(entry is not None and entry.executable.timeout_s is not None for entry in entries)
+        timeout_s = None if declared else TASK_S
+    limit = None if timeout_s == math.inf else timeout_s
+    return Subtask(ITEM, worker=to, timeout_s=limit) if is_worker else Subtask(ITEM, capability=to, timeout_s=limit)
+
+
+def _can(row: ExecutableInfo, to: str) -> bool:
+    return row.id == to or to in row.capabilities
+
+
+class _InTree:
+    """A target in a tree."""
+
+    path: str
+    _system: System
+
+    def down(self) -> ActorStoppedError | None:
+        """Return why nothing more can be given; None while the tree is up."""
+        return self._system.down_error(self.path) if self._system.is_down else None
+
+    def progress_raised(self, error: Exception) -> None:
+        """Report it."""
+        self._system.reports.callback_raised(self.path, error)
+
+
+class MessageTarget(_InTree):
+    """A worker or a pool that takes messages."""
+
+    def __init__(self, system: System, path: str, timeout_s: float | None, max_in_flight: int | None) -> None:
+        self.path = path
+        self._system = system
+        self._ref = ref_of(system, path)
+        self._timeout_s = MESSAGE_S if timeout_s is None else None if timeout_s == math.inf else timeout_s
+        self._most = max_in_flight
+
+    @property
+    def limit(self) -> int:
+        """As many as are handled at once, and no more than its mailbox has room for."""
+        box = self._system.boxes.get(self.path)
+        members = len(box.members) if isinstance(box, PoolAddress) else 1
+        room = box.bounds.capacity if isinstance(box, (PoolAddress, Mailbox)) else None
+        return max(1, min(each for each in (members, room, self._most) if each is not None))
+
+    def prepared(self, item: Any) -> Any:
+        """The item itself."""
+        return item
+
+    def give(self, item: Any, prepared: Any) -> GivenItem:
+        """Ask for it."""
+        reply, left = give_item(self._ref, prepared, self._timeout_s)
+        return GivenItem(item, reply, reply.outcome, left, lambda: self._replace(reply))
+
+    async def give_async(self, item: Any, prepared: Any) -> GivenItem:
+        """Ask for it: with no more under way than its mailbox has room for nobody waits."""
+        return self.give(item, prepared)
+
+    def _replace(self, reply: Reply) -> None:
+        """End an item whose time is up. A worker that still handles it hangs: the others must not wait for it."""
+        request = reply.handled_by
+        reply.expire()
+        if request is None:
+            return
+        life: Any = request.life
+        life.owner.post(ReplaceChild(life, MAX_HUNG, reply))
+
+
+class TaskTarget(_InTree):
+    """An orchestrator, and the one subtask of each task; without one its planner makes the plans."""
+
+    def __init__(
+        self, api: TaskApi, desk: OrchestratorPort, subtask: Subtask | None, max_in_flight: int | None
+    ) -> None:
+        self.path = desk.path
+        self._api = api
+        self._desk = desk
+        self._system = desk.system
+        self._plan = None if subtask is None else Plan([subtask])
+        self.limit = AHEAD * desk.settings.max_parallel if max_in_flight is None else max_in_flight
+
+    def prepared(self, item: Any) -> Task:
+        """Make a task of an item, with an id: so it may be submitted again, and starts nothing twice.
+
+        Raises:
+            ConfigError: no JSON can be made of it.
+        """
+        if isinstance(item, Task):
+            own = {"plan": item.plan or self._plan, "id": item.id or uuid.uuid4().hex[:12]}
+            return item.model_copy(update=own)
+        inputs = {ITEM: item}
+        if isinstance(item, Mapping) and all(isinstance(key, str) for key in item):
+            inputs.update(item)
+        return Task(_words(item), inputs=inputs, plan=self._plan, id=uuid.uuid4().hex[:12])
+
+    def give(self, item: Any, prepared: Any) -> GivenItem:
+        """Submit its task."""
+        submission, _ = self._api.submission(prepared, self.path, joined=True)
+        submission.run()
+        return self._given(item, prepared)
+
+    async def give_async(self, item: Any, prepared: Any) -> GivenItem:
+        """Do this on an event loop, without holding it up."""
+        submission, _ = self._api.submission(prepared, self.path, joined=True)
+        await submission.arun()
+        return self._given(item, prepared)
+
+    def _given(self, item: Any, task: Task) -> GivenItem:
+        id_ = str(task.id)
+        reply = self._desk.waiting(id_)
+
+        def result() -> Any:
+            report = reply.outcome()
+            if report.error is not None:
+                raise self._desk.noted(report.error.with_traceback(None))
+            return report.output if task.plan is not self._plan or self._plan is None else report.results[ITEM]
+
+        def leave() -> None:
+            if not reply.done:
+                self._desk.tell(Cancel(id_, "its batch was given up"))
+
+        return GivenItem(item, reply, result, leave, leave)
+
+
+def _words(item: Any) -> str:
+    """The item as the text that a worker is told."""
+    if isinstance(item, str):
+        return item or '""'
+    try:
+        return json.dumps(to_jsonable_python(item), ensure_ascii=False)
+    except (PydanticSerializationError, ValueError, RecursionError):
+        return type(item).__name__  # the task says what is wrong with it
