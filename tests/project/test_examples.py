@@ -337,6 +337,77 @@ def test_the_fastapi_example_submits_watches_and_answers_over_http(tmp_path: Pat
     assert re.search(r"desk +one_for_one +running .* tasks finished 2", second)
 
 
+# -- batch.py ----------------------------------------------------------------------------------------------
+
+
+_SMALL = {
+    "good.py": b"def f(x):\n    if x:\n        return [y for y in x]\n",
+    "sub/also_good.py": b"class A:\n    async def g(self):\n        pass\n",
+    "sub/broken.py": b"name = '\xff'\n",
+    "zero.py": b"",
+    "not_python.txt": b"def (:\n",
+}
+_ALL_KINDS = {
+    "documents": 7,
+    "measured": 3,
+    "crashed a worker": 2,
+    "given up: hung": 1,
+    "refused: too large": 1,
+    "accounted for": 7,
+    "lines": 6,
+    "functions": 2,
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pipe hangs, and there is none")
+def test_batch_accounts_for_every_document_though_some_raise_hang_or_are_huge(tmp_path: Path) -> None:
+    done = _run("batch.py", "--input", f"path={_folder(tmp_path, _SMALL)}", "--input", "bad=1", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert _table(done.stdout) == _ALL_KINDS | {"good.py f": 3, "sub/also_good.py g": 1}
+    assert "good.py f" in done.stdout
+    assert "WARNING" not in done.stderr, "the log of the crashes is to be quiet"
+    assert re.search(r"measure ×4 +permanent +running 4 .*abandoned 1", done.stdout)
+
+
+def test_batch_needs_no_rich(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, _SMALL)
+    without = "import sys, runpy; import importlib.util as u; find = u.find_spec; "
+    without += "u.find_spec = lambda name, *rest: None if name == 'rich' else find(name, *rest); "
+    without += f"sys.argv = ['batch.py', '--input', 'path={folder}', '--input', 'bad=raise,huge']; "
+    without += f"runpy.run_path({str(EXAMPLES / 'batch.py')!r}, run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", without], capture_output=True, text=True, timeout=RUN_S, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^documents +6$", done.stdout, re.MULTILINE)
+    assert re.search(r"^accounted for +6$", done.stdout, re.MULTILINE)
+
+
+def test_batch_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
+    folder, batch = _folder(tmp_path, _SMALL), str(EXAMPLES / "batch.py")
+    drawn = _command("check", batch, tmp=tmp_path)
+    ran = _command("run", batch, "--input", f"path={folder}", "--input", "bad=raise", tmp=tmp_path)
+
+    assert drawn.returncode == 0, drawn.stderr
+    assert ran.returncode == 0, ran.stderr
+    assert _table(ran.stdout)["accounted for"] == 5
+
+
+@pytest.mark.parametrize(
+    ("inputs", "says"),
+    [(("bad=none",), "Give a number"), (("path=/nowhere",), "no Python files"), (("x=1",), "path=DIR")],
+)
+def test_batch_says_what_is_wrong_with_its_inputs(tmp_path: Path, inputs: tuple[str, ...], says: str) -> None:
+    folder = _folder(tmp_path, _SMALL)
+    given = [part for each in (f"path={folder}", *inputs) for part in ("--input", each)]
+    done = _run("batch.py", *given, tmp=tmp_path)
+
+    assert done.returncode != 0
+    assert says in done.stderr
+
+
 # -- the others --------------------------------------------------------------------------------------------
 
 

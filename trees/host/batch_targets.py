@@ -44,8 +44,8 @@ from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runti
 from actors.validation.validation_messages import require_seconds, value_phrase
 from trees.host.task_api import TaskApi
 
-MESSAGE_S: Final = 5.0
-"""Seconds that a message may take, as for an ask."""
+MESSAGE_S: Final = 10.0
+"""Seconds that a message may take: longer than for an ask, because a worker that takes longer is given up."""
 TASK_S: Final = 60.0
 """Seconds that one attempt may take where its worker declares nothing: a batch must come to an end."""
 AHEAD: Final = 4

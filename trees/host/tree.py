@@ -180,7 +180,7 @@ class Tree(TreeChildren):
         Args:
             items: any iterable; in a coroutine also an async one.
             to: a path of a worker, a pool or a team; or the id or a capability of a worker that takes tasks.
-            timeout_s: seconds that one item may take, of a task one attempt. ``None``: 5 for a message, for a task its
+            timeout_s: seconds that one item may take, of a task one attempt. ``None``: 10 for a message, for a task its
                 worker's, else 60. ``math.inf``: no limit.
             on_error: ``"keep"``: the error stands in the place of the result. ``"raise"``: the first one ends it.
             progress: ``progress(done, total)`` after each; ``total`` is None where the items have no length. One that
