@@ -16,9 +16,8 @@ from pydantic import AfterValidator, InstanceOf, PlainValidator
 
 from actors.model.errors import ConfigError
 from actors.tasks.execution.adapters import is_executable
-from actors.tasks.model.policy import Breaker
+from actors.tasks.model.policy import Breaker, LadderField
 from actors.tasks.model.task import Budget
-from actors.tasks.planning.task_settings import LadderField
 from actors.validation import field_types
 from actors.validation.validation_messages import type_phrase, validation_error, validation_errors, value_phrase
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from actors.model.errors import Failed
-from actors.tasks.model.task import NO_USAGE, Usage
+from actors.tasks.model.usage import NO_USAGE, Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,19 @@ a clock or Pykka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PlainValidator
 
 from actors.model.errors import Problem
 from actors.model.spec import RandomSource
+from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.outcome import Failure, FailureKind, is_one_of
-from actors.tasks.model.task_events import LadderPosition
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
+from actors.validation.validation_messages import type_phrase, validation_error
 
 # -- rungs of a ladder ---------------------------------------------------------------------------------------
 
@@ -183,6 +184,19 @@ class Escalate(Rung, frozen=True, kw_only=False):
 
 
 Ladder: TypeAlias = tuple[Rung, ...]
+
+
+def _a_ladder(value: object) -> Ladder:
+    if not isinstance(value, (list, tuple)):
+        raise validation_error(f"{type_phrase(value)} is no list of rungs", "Write [Retry(), Failover(), Escalate()].")
+    wrong = next((rung for rung in value if not isinstance(rung, Rung)), None)
+    if wrong is not None:
+        raise validation_error(f"{type_phrase(wrong)} is no rung", "Use Retry(...), Failover() and Escalate(...).")
+    return tuple(value)
+
+
+LadderField = Annotated[Sequence[Rung], PlainValidator(_a_ladder)]
+"""A list of rungs, tried one after the other; kept as a tuple."""
 
 # -- breakers ------------------------------------------------------------------------------------------------
 

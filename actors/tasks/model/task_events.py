@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from actors.model.events import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
 from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.event_base import SubtaskEvent, TaskEvent
+from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.step_events import Planned, PlanRefused, Reviewed, StepPutBack, StepStarted, Synthesized
 from actors.tasks.model.task import NO_USAGE, Subtask, Task, TaskStatus, Usage
 from actors.tasks.model.task_ids import OLD_IDS
@@ -22,6 +23,7 @@ __all__ = [
     "BreakerClosed",
     "BreakerHalfOpened",
     "BreakerOpened",
+    "LadderPosition",
     "PlanRefused",
     "Planned",
     "Reviewed",
@@ -169,24 +171,6 @@ class SubtaskSucceeded(SubtaskEvent):
     usage: Usage = NO_USAGE
     tokens: int | None = field(default=None, repr=False)
     """Tokens of the value, by the user's counter; None: not counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class LadderPosition:
-    """Where a subtask stands on its ladder; what the next attempt needs to know."""
-
-    rung: int = 0
-    tries: int = 0
-    """Attempts with the present rung and worker."""
-    target: str | None = None
-    """The worker that it failed over to."""
-    tried: tuple[str, ...] = ()
-    """Workers that have used up their tries."""
-    rejected: tuple[str, ...] = ()
-    """Workers that said it is not theirs."""
-    laters: int = 0
-    last_chance: bool = False
-    """A person let it run once more: if that fails too it is the next rung's turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ This module must never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator
 
-from actors.tasks.model.policy import Failover, Retry, Rung
+from actors.tasks.model.policy import Failover, LadderField, Retry, Rung
 from actors.tasks.planning.planners import KeywordPlanner
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
@@ -29,18 +29,6 @@ def _some(verb: str) -> PlainValidator:
 
     return PlainValidator(look)
 
-
-def _a_ladder(value: object) -> tuple[Rung, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise validation_error(f"{type_phrase(value)} is no list of rungs", "Write [Retry(), Failover(), Escalate()].")
-    wrong = next((rung for rung in value if not isinstance(rung, Rung)), None)
-    if wrong is not None:
-        raise validation_error(f"{type_phrase(wrong)} is no rung", "Use Retry(...), Failover() and Escalate(...).")
-    return tuple(value)
-
-
-LadderField = Annotated[Sequence[Rung], PlainValidator(_a_ladder)]
-"""A list of rungs, tried one after the other; kept as a tuple."""
 
 DEFAULT_LADDER: tuple[Rung, ...] = (Retry(), Failover())
 

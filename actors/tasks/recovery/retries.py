@@ -103,7 +103,7 @@ def failed(state: TaskState, node: SubtaskState, failure: Failure, end: AttemptE
         standing = replace(node.standing, rejected=(*node.standing.rejected, end.worker), target=None)
         return _again(node, end, FailureKind.REJECTED.value, failure.text, facts.now, standing)
     if failure.kind is FailureKind.ESCALATED:
-        rungs = _ladder_of(node, _worker_of(node, end), facts)
+        rungs = _ladder_of(state, node, _worker_of(node, end), facts)
         asked = ladder.asked_for(rungs, node.standing, failure.question)
         if asked is not None:
             return _escalated(state, node, failure, end, asked, facts)
@@ -125,7 +125,7 @@ def climbed(
         return facts.staff.successor(lane, tried, standing.rejected, facts.now)
 
     worker = node.worker if failure.kind is FailureKind.UNANSWERED else _worker_of(node, end)
-    rungs = _ladder_of(node, worker, facts)
+    rungs = _ladder_of(state, node, worker, facts)
     decision = ladder.decide(rungs, standing, failure, worker, successor, facts.random)
     if isinstance(decision, ladder.TryAgain):
         feedback = failure.text if failure.kind is FailureKind.INVALID else ""
@@ -152,9 +152,12 @@ def _usage(end: AttemptEnd | None) -> Usage:
     return end.usage if end is not None else NO_USAGE
 
 
-def _ladder_of(node: SubtaskState, worker: str | None, facts: Facts) -> Ladder:
-    """Ladder of the worker that it was first given to, or would be; the supervisor's where that has none."""
+def _ladder_of(state: TaskState, node: SubtaskState, worker: str | None, facts: Facts) -> Ladder:
+    """Find its own ladder, or its task's, or that of the worker that it was, or would be, given to, or the team's."""
     spec, standing = node.spec, node.standing
+    asked = spec.on_failure if spec.on_failure is not None else state.task.on_failure
+    if asked is not None:
+        return tuple(asked)
     given = (*standing.tried, *(act.worker for act in node.acts or () if act.worker not in standing.rejected))
     first = given[0] if given else worker
     if first is None:

@@ -1,0 +1,220 @@
+"""A ladder per task and per subtask: which one counts, and that it is recorded with what it belongs to (S14)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors import ConfigError
+from actors.model.errors import Failed
+from actors.tasks.journal.codec import from_json, to_json
+from actors.tasks.model.policy import Rung
+from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
+from trees import (
+    Approve,
+    Escalate,
+    Failover,
+    Plan,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    WorkerSpec,
+    start,
+)
+
+LONG_S = 20.0
+
+
+def times(count: int) -> list[Rung]:
+    """A ladder of so many attempts."""
+    return [Retry(max_attempts=count, initial_s=0.0, jitter=0.0)]
+
+
+def tree_of(execute: Any, *, plan: Any = None, worker: Any = None, team: Any = None) -> SupervisorSpec:
+    planner = plan if callable(plan) else StaticPlan(plan or [Subtask("a", worker="w")])
+    child = WorkerSpec(id="w", execute=execute, on_failure=worker, breaker=None)
+    tasks = Tasks(planner=planner) if team is None else Tasks(planner=planner, on_failure=team)
+    return SupervisorSpec(id="p", tasks=tasks, children=[child])
+
+
+def failed(tree: Any, task: Task) -> TaskFailedError:
+    with pytest.raises(TaskFailedError) as caught:
+        tree.run(task, timeout=LONG_S)
+    return caught.value
+
+
+@pytest.mark.parametrize("team", [None, 2], ids=["default of the team", "ladder of the team"])
+@pytest.mark.parametrize("worker", [None, 3], ids=["no ladder of the worker", "ladder of the worker"])
+@pytest.mark.parametrize("task", [None, 4], ids=["no ladder of the task", "ladder of the task"])
+@pytest.mark.parametrize("subtask", [None, 5], ids=["no ladder of the subtask", "ladder of the subtask"])
+def test_the_ladder_is_that_of_the_subtask_or_of_the_task_or_of_the_worker_or_of_the_team(
+    subtask: int | None, task: int | None, worker: int | None, team: int | None
+) -> None:
+    given = [None if count is None else times(count) for count in (subtask, task, worker, team)]
+    script = ScriptedExecutable(OSError("no"))
+    plan = [Subtask("a", worker="w", on_failure=given[0])]
+    default = times(1) if given[3] is None else given[3]
+    with start(tree_of(script.execute, plan=plan, worker=given[2], team=default)) as tree:
+        failed(tree, Task("go", on_failure=given[1]))
+
+    assert len(script.calls) == next((count for count in (subtask, task, worker, team) if count is not None), 1)
+
+
+def test_a_ladder_of_one_subtask_is_none_of_the_others() -> None:
+    script = ScriptedExecutable(OSError("no"))
+    plan = [Subtask("a", worker="w", on_failure=times(3)), Subtask("b", worker="w")]
+    with start(tree_of(script.execute, plan=plan, team=[])) as tree:
+        failed(tree, Task("go"))
+
+    assert sorted(call.subtask for call in script.calls) == ["a", "a", "a", "b"]
+
+
+def test_an_empty_ladder_of_a_task_tries_nothing_again() -> None:
+    script = ScriptedExecutable(OSError("no"))
+    with start(tree_of(script.execute, worker=times(3))) as tree:
+        failed(tree, Task("go", on_failure=[]))
+
+    assert len(script.calls) == 1
+
+
+def test_a_task_may_have_a_person_asked_where_its_workers_have_none_asked() -> None:
+    script = ScriptedExecutable(OSError("no"), "done")
+    with start(tree_of(script.execute, worker=times(1))) as tree:
+        handle = tree.submit(Task("go", on_failure=[Escalate(question="again?")]))
+        next(event for event in handle.events() if type(event).__name__ == "EscalationRaised")
+        (asked,) = handle.escalations
+        handle.respond(asked.id, Approve())
+        report = handle.result(timeout=LONG_S)
+
+    assert (asked.question, report.results) == ("again?", {"a": "done"})
+
+
+def test_the_ladder_of_a_task_counts_for_a_team_and_not_for_the_members_of_it() -> None:
+    script = ScriptedExecutable(OSError("no"))
+    member = WorkerSpec(id="m", execute=script.execute, breaker=None)
+    crew = SupervisorSpec(
+        id="team",
+        tasks=Tasks(planner=StaticPlan([Subtask("b", worker="m")]), on_failure=times(2)),
+        children=[member],
+        breaker=None,
+    )
+    planner = StaticPlan([Subtask("a", worker="team")])
+    with start(SupervisorSpec(id="p", tasks=Tasks(planner=planner), children=[crew])) as tree:
+        failed(tree, Task("go", on_failure=times(3)))
+
+    assert len(script.calls) == 6
+
+
+def test_a_planner_that_answers_with_json_may_give_a_ladder() -> None:
+    script = ScriptedExecutable(OSError("no"))
+    ladder = [{"rung": "Retry", "max_attempts": 4, "initial_s": 0, "retry_on": ["builtins:OSError"]}]
+    answer = {"subtasks": [{"id": "a", "worker": "w", "on_failure": ladder}]}
+    with start(tree_of(script.execute, plan=lambda *_: answer)) as tree:
+        failed(tree, Task("go"))
+
+    assert len(script.calls) == 4
+
+
+def test_the_ladders_of_a_task_and_its_subtasks_survive_a_resume(tmp_path: Path) -> None:
+    class Bad(Exception):  # noqa: N818 - a type that no module has: it is known by its name
+        pass
+
+    url = f"sqlite:///{tmp_path / 'tasks.db'}"
+    plan = [
+        Subtask("a", worker="w", on_failure=[Retry(max_attempts=4, initial_s=0.0, give_up_on=(Bad,))]),
+        Subtask("b", worker="w"),
+    ]
+    with Hang() as hang, start(tree_of(AsyncScriptedExecutable(hang).execute, plan=plan, team=[]), store=url) as tree:
+        tree.submit(Task("go", id="t", on_failure=times(2)))
+        hang.wait_until_entered()
+    script = ScriptedExecutable(OSError("no"))
+    with start(tree_of(script.execute, plan=plan, team=[]), store=url) as tree, pytest.raises(TaskFailedError):
+        tree.task("t").result(timeout=LONG_S)
+
+    assert sorted(call.subtask for call in script.calls) == ["a"] * 4 + ["b"] * 2
+
+    again = ScriptedExecutable(Bad("no"))
+    with start(tree_of(again.execute, plan=plan, team=[])) as tree:
+        failed(tree, Task("go", on_failure=times(2)))
+
+    assert sorted(call.subtask for call in again.calls) == ["a", "b", "b"]
+
+
+# -- the record ------------------------------------------------------------------------------------------------
+
+
+LADDERS: list[list[Rung]] = [
+    [],
+    [Retry()],
+    [Retry(max_attempts=7, initial_s=0.25, factor=3.0, max_s=9.0, jitter=0.0), Failover(), Escalate("what?", 60.0)],
+    [Retry(retry_on=(OSError, Failed), give_up_on=(FileNotFoundError,)), Escalate()],
+]
+
+
+@pytest.mark.parametrize("ladder", LADDERS, ids=repr)
+@pytest.mark.parametrize("made", [lambda it: Task("go", on_failure=it), lambda it: Subtask("a", on_failure=it)])
+def test_a_ladder_is_read_back_as_it_was(made: Any, ladder: list[Rung]) -> None:
+    spec = made(ladder)
+
+    assert type(spec)(**from_json(to_json(spec))) == spec
+    assert spec.on_failure == tuple(ladder)
+
+
+def test_a_type_that_is_not_loaded_is_known_by_its_name_and_so_are_its_subclasses() -> None:
+    record: Any = {"goal": "go", "on_failure": [{"rung": "Retry", "retry_on": ["far.away:Outer.Gone"]}]}
+    task = Task(**record)
+    (named,) = task.on_failure[0].retry_on
+    gone = type("Gone", (Exception,), {"__module__": "far.away", "__qualname__": "Outer.Gone"})
+
+    assert issubclass(gone, named)
+    assert issubclass(type("Worse", (gone,), {}), named)
+    assert not issubclass(OSError, named)
+    assert from_json(to_json(task)) == record
+    assert Task(**record) == task
+
+
+@pytest.mark.parametrize(
+    "name", ["os:system", "sys:modules", "builtins:SystemExit", "trees:no_such", "json:loads", ":"]
+)
+def test_reading_a_ladder_runs_nothing_and_finds_nothing_but_exceptions(name: str) -> None:
+    task = Task("go", on_failure=[{"rung": "Retry", "retry_on": [name]}])
+    (named,) = task.on_failure[0].retry_on
+
+    assert issubclass(named, Exception)
+    assert not issubclass(OSError, named)
+
+
+class Patience(Rung):
+    """A rung that nobody else knows."""
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        ("retry", r"Task\.on_failure: a str is no list of rungs\. Write \[Retry"),
+        ([Retry], r"Task\.on_failure\[0\]: the class Retry is no rung"),
+        (
+            [Retry(), Patience()],
+            r"Task\.on_failure\[1\]: a Patience is a rung of your own\. It is recorded",
+        ),
+        ([{"rung": "Retri"}], r"Task\.on_failure\[0\]: names no rung\. Did you mean 'Retry'\?"),
+        ([{"rung": "Retry", "max_attempts": 0}], r"Task\.on_failure\[0\]: Retry\.max_attempts: 0 is too small"),
+        ([{"max_attempts": 2}], r"Task\.on_failure\[0\]: a dict is no rung"),
+    ],
+)
+def test_what_is_no_ladder_is_refused_with_what_to_write(odd: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Task("go", on_failure=odd)
+
+
+def test_a_model_is_not_told_of_ladders() -> None:
+    subtask = Plan.model_json_schema()["$defs"]["Subtask"]["properties"]
+
+    assert "on_failure" not in subtask
+    assert "timeout_s" in subtask
