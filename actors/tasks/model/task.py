@@ -158,12 +158,12 @@ class Task(SpecModel, frozen=True, kw_only=False):
     """Seconds from its submission. Everything that it causes inherits it. ``None``: no limit."""
     budget: Budget | None = None
     """Limit of its usage, all attempts together. ``None``: no limit."""
-    on_failure: RecordedLadder = None
-    """The ladder of all its subtasks that have none of their own, whatever their workers have. ``None``: theirs."""
     id: field_types.TaskId | None = None
     """Submitting an id that is known gives its handle and starts nothing. ``None``: a new one."""
     plan: Plan | None = None
     """Plan of its own. ``None``: the planner of its supervisor makes one."""
+    on_failure: RecordedLadder = None
+    """The ladder of all its subtasks that have none of their own, whatever their workers have. ``None``: theirs."""
 
 
 def same_instruction(instruction: str, inputs: dict[str, Any]) -> str:
