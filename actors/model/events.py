@@ -11,10 +11,12 @@ class is what a journal writes: two journalled kinds of one name are refused whe
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from types import TracebackType
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
+from actors.model.event_dict import TOLD, ErrorTexts, to_dict
 from actors.model.spec import Reason
 
 SHOWN: Final = "in log lines"
@@ -29,14 +31,25 @@ MEASURED: Final = "unit"
 """How the unit of a field that is a measurement is given, in its metadata: ``{MEASURED: "s"}``."""
 SECONDS: Final = {MEASURED: "s"}
 """Metadata of a duration that is a measurement."""
+NO_CONTENT: Final = {TOLD: True, SHOWN: "never"}
+"""Metadata of a field that ``as_dict`` has though neither a repr nor a log line shows it."""
 
 
 _KINDS: Final[dict[tuple[str, str], type[Event]]] = {}
 """Classes of events by module and qualified name. A dataclass with slots is made twice: the second one counts."""
 _JOURNALLED: Final[dict[str, type[Event]]] = {}
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def _register(cls: type[Event]) -> None:
+    own = vars(cls).get("__annotations__", {})
+    if "name" not in own:
+        cls.name = _HUMP.sub("_", cls.__name__).lower()
+    elif "ClassVar" not in str(own["name"]):
+        message = f"{cls.__qualname__}.name: each event has a name, that of its kind. Call this field otherwise"
+        raise TypeError(message)
+    if "at" in own:
+        cls.has_own_time = True
     if vars(cls).get("is_base", False):
         return
     known = _JOURNALLED.get(cls.__name__) if cls.journalled else None
@@ -51,10 +64,36 @@ def _register(cls: type[Event]) -> None:
         _JOURNALLED[cls.__name__] = cls
 
 
+class _PublishedAt:
+    """When a record was published. On a class there is no such thing: a dataclass would take it for a default."""
+
+    def __get__(self, event: _Published | None, kind: type[Any]) -> float:
+        if event is None:
+            raise AttributeError
+        return getattr(event, "_published_at", 0.0)
+
+
+class _Published:
+    """Base of events: the time that a record is given when it is published, so that its maker needs no clock."""
+
+    __slots__ = ("_published_at",)
+
+    at = _PublishedAt()
+    """When it happened, in seconds since 1970 by the tree's clock; 0.0 as long as it is not published."""
+
+
+note_time: Final[Callable[[_Published, float], None]] = vars(_Published)["_published_at"].__set__
+"""``note_time(event, at)`` gives a record its time. For the bus alone."""
+
+
 @dataclass(frozen=True, slots=True)
-class Event:
+class Event(_Published):
     """Something that happened at ``path``."""
 
+    name: ClassVar[str] = "event"
+    """Stable name of the kind: that of its class in snake case, such as ``child_exited``."""
+    has_own_time: ClassVar[bool] = False
+    """True of kinds with a field ``at``, which their maker fills in. Set when the kind is declared."""
     level: ClassVar[str] = "TRACE"
     """Level of its log line, where no other is given."""
     advice: ClassVar[str] = ""
@@ -85,6 +124,19 @@ class Event:
     def has_question(self) -> bool:
         """True if the error of this event is a question to a person, which is in no log line."""
         return False
+
+    def as_dict(self, *, content: bool = False, errors: ErrorTexts = "text") -> dict[str, Any]:
+        """Everything that may be told of it, as plain values for JSON.
+
+        It has ``version`` (1), ``name``, ``at`` and ``path``, then the fields of its kind. An exception is its type and
+        its text, with ``..._type`` beside it.
+
+        Args:
+            content: with goals, inputs, plans, results, questions and answers, which are left out otherwise.
+            errors: ``"type"``: without the texts of errors, which may hold private data.
+        """
+        texts = (each.name for each in fields(self) if each.metadata.get(SHOWN) == "error")
+        return to_dict(self, texts, content=content, errors=errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,12 +361,9 @@ def require_journalled(record: Event) -> None:
 
 def metric_of(kind: type[Event]) -> str:
     """The name of the counter of a kind: ``ChildRestarting`` is counted by ``child_restarting``."""
-    return _HUMP.sub("_", kind.__name__).lower()
+    return kind.name
 
 
 def measured_by(kind: type[Event]) -> dict[str, str]:
     """The fields of a kind that are measurements, each with its unit."""
     return {each.name: each.metadata[MEASURED] for each in fields(kind) if MEASURED in each.metadata}
-
-
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

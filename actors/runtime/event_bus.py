@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from actors.concurrency.wakeup import SingleJob
 from actors.messaging.reply import Reply
-from actors.model.events import Event, EventsLost, SubscriberDropped
+from actors.model.events import Event, EventsLost, SubscriberDropped, note_time
 
 if TYPE_CHECKING:
     from actors.execution.pool import Pool
@@ -46,9 +46,11 @@ Callback: TypeAlias = "Callable[[Event], object]"
 class Bus:
     """Delivers each event to each subscriber, in the order in which they were published."""
 
-    def __init__(self, pool: Pool, root: str) -> None:
+    def __init__(self, pool: Pool, root: str, time: Callable[[], float]) -> None:
         self._pool = pool
         self._root = root
+        self._time = time
+        """Seconds since 1970 by the tree's clock: a record is given its time here, where it has none of its own."""
         self.published = 0
         """How many events so far, at least."""
         self._subscriptions: dict[Subscription, None] = {}
@@ -59,6 +61,8 @@ class Bus:
         self.published += 1
         subscriptions = tuple(self._subscriptions)
         if subscriptions:
+            if not event.has_own_time:
+                note_time(event, self._time())
             weight = weight_of(event) if _may_keep_error(type(event)) else 0
             for subscription in subscriptions:
                 subscription.put(event, weight)
@@ -70,13 +74,18 @@ class Bus:
             callback: is called with one event after the other, on a thread of the pool.
             lasting: it is not dropped when it raises. For the log.
         """
-        subscription = Subscription(self._pool, self._root, callback, None if lasting else self._dropped)
+        subscription = Subscription(self._pool, self._lost, callback, None if lasting else self._dropped)
         self._subscriptions[subscription] = None
         return lambda: self._remove(subscription)
 
     def _remove(self, subscription: Subscription) -> None:
         self._subscriptions.pop(subscription, None)
         subscription.end()
+
+    def _lost(self, count: int) -> EventsLost:
+        event = EventsLost(self._root, count)
+        note_time(event, self._time())
+        return event
 
     def _dropped(self, subscription: Subscription, error: BaseException) -> None:
         self._remove(subscription)
@@ -107,12 +116,12 @@ class Subscription(SingleJob):
     def __init__(
         self,
         pool: Pool,
-        root: str,
+        event_of_loss: Callable[[int], EventsLost],
         callback: Callback,
         dropped: Callable[[Subscription, BaseException], None] | None,
     ) -> None:
         super().__init__(lambda: pool.submit(self))
-        self._root = root
+        self._event_of_loss = event_of_loss
         self._callback = callback
         self._dropped = dropped
         self._lost = 0
@@ -202,7 +211,7 @@ class Subscription(SingleJob):
         lost, self._lost = self._lost, 0
         try:
             if lost:
-                self._callback(EventsLost(self._root, lost))
+                self._callback(self._event_of_loss(lost))
             self._callback(event)
         except BaseException as error:  # noqa: BLE001 - a subscriber may raise anything at all
             if self._dropped is None:

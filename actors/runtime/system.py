@@ -64,6 +64,8 @@ GRACE_S = 2.0
 class System:
     """The shared ground of one running tree."""
 
+    epoch: float
+    """Seconds since 1970 at which the tree's clock read 0: times for people and for other processes never jump."""
     exit: Exit | None = None
     """How it ended."""
     before_stop: Callable[[], object] | None = None
@@ -82,6 +84,7 @@ class System:
         name = self.root_path = spec.id
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.now = self.clock.now
+        self.epoch = self.clock.wall() - self.now()
         self.random = random.Random(seed)  # noqa: S311 - for jitter, not for secrets
         self.max_hops = max_hops
         self.letters = DeadLetterOffice(self)
@@ -90,7 +93,7 @@ class System:
         self.pool = Pool(name, max_threads, near_cap=reports.near_cap, failed=reports.internal_error)
         self.disposal = disposal_on(self.pool)  # lets go of what may have finalizers of users
         self.leftovers = Leftovers(self.pool, self.letters.refused, self.disposal)
-        self.bus = Bus(self.pool, name)
+        self.bus = Bus(self.pool, name, lambda: self.epoch + self.now())
         self.loop = Loop(f"{name}-loop", blocked=reports.loop_blocked, failed=reports.internal_error)
         self.timers = Timers(f"{name}-timers", self.clock, failed=reports.internal_error)
         self._dispatchers: dict[DispatcherKind, Dispatcher] = {

@@ -1,5 +1,8 @@
 """Reading the events of one task and of its teams' parts: what the journals have, and then what comes, up to its end.
 
+They come in the order of their numbers (``actors.tasks.orchestration.event_numbers``), so whoever knows the number of
+the last one that it has seen goes on after it: in another process, too, and on another host.
+
 One iterator reads once. It may be given up at any time, also in the middle of a wait: a cancelled ``__anext__`` (a
 keep-alive by ``asyncio.wait_for``, a client that has left) loses nothing, the next one goes on, and an iterator that
 nobody holds any more is forgotten by whoever told it of news.
@@ -13,20 +16,12 @@ import itertools
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self, cast
 
 from actors.messaging.reply import Reply, require_thread
 from actors.model.errors import ActorsError
-from actors.tasks.model.task_events import (
-    Compensating,
-    SubtaskProgressed,
-    SubtaskStarted,
-    TaskEnding,
-    TaskEvent,
-    TaskFinished,
-    TaskReopened,
-)
+from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
 
@@ -34,11 +29,14 @@ from actors.tasks.orchestration.task_runtime import OrchestratorPort
 class TaskEvents:
     """The events of one task: what is in the journal, and then what comes. May be read several times."""
 
-    def __init__(self, desk: OrchestratorPort, id_: str, *, new: bool = False, deep: bool = True) -> None:
+    def __init__(
+        self, desk: OrchestratorPort, id_: str, *, new: bool = False, deep: bool = True, after: int = 0
+    ) -> None:
         self._desk = desk
         self._id = id_
         self._new = new
         self._deep = deep
+        self._after = after
 
     def __iter__(self) -> Iterator[TaskEvent]:
         follower = self._follower()
@@ -55,7 +53,9 @@ class TaskEvents:
         return AsyncTaskEvents(self._follower())
 
     def _follower(self) -> JournalFollower:
-        return JournalFollower(self._desk, self._id, new=self._new, deep=self._deep)
+        numbers = self._desk.ground.numbers
+        earlier = numbers.before(numbers.whole(self._id)) if self._new else 0
+        return JournalFollower(self._desk, self._id, deep=self._deep, after=max(self._after, earlier))
 
 
 class AsyncTaskEvents(AsyncIterator[TaskEvent]):
@@ -92,9 +92,11 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
         self._news = _future_of(self._follower.signal)
 
     async def aclose(self) -> None:
-        """Read no more."""
+        """Read no more; whoever waits in ``__anext__`` hears that it is over."""
         self._follower.over = True
         self._follower.stop()
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
 
 def _future_of(signal: Reply) -> asyncio.Future[None]:
@@ -120,22 +122,29 @@ class JournalFollower:
     """Reads a journal as it grows, as far as the bus has told of it: so what is not kept stands where it happened.
 
     It is over with the record of the task's end; or once the task has ended, and its journal has no such record to
-    read: an earlier process has recorded that, and only what is ``new`` is wanted, or the store has let go of it.
+    read: the store has let go of it.
 
-    With ``deep`` it reads the journals of its teams' parts as well, each from the record that begins the part on. They
-    are merged by time: all records of a process have the time of one clock, and are made on one thread.
+    With ``deep`` it reads the journals of its teams' parts as well, from the record on that begins each of them.
+    Records have their numbers in the order in which they are made, on one thread, so the journals are merged by them.
     """
 
-    def __init__(self, desk: OrchestratorPort, id_: str, *, new: bool, deep: bool) -> None:
+    def __init__(self, desk: OrchestratorPort, id_: str, *, deep: bool, after: int) -> None:
         self._desk = desk
         self._id = id_
         self._deep = deep
-        self._new = new
-        self._journals: list[_Journal] = []
+        self._numbers = desk.ground.numbers
+        self._whole = self._numbers.whole(id_)
+        self._after = after
+        """Yield what has a larger number."""
+        self._last = after
+        """Number of the last one: of what is in no journal, too."""
+        self._uncounted = 0
+        """How many records of older versions there were, which have no numbers."""
+        self._journals = [_Journal(id_)]
         """The task's, and those of its parts that have begun."""
         self._unkept: deque[TaskEvent] = deque()
-        self._until = -math.inf
-        """Yield what is in the journals already, then what is heard of."""
+        self._until = 0
+        """Number up to which the journals are read: there is more in them than was heard of."""
         self._missed = 0
         self._caught_up = -1
         """How often something may have happened that nobody told of, and how often it was looked for."""
@@ -152,8 +161,8 @@ class JournalFollower:
             return
         if isinstance(event, SubtaskProgressed):
             self._unkept.append(event)
-        is_end = isinstance(event, TaskFinished) and event.task == self._id
-        self._until = math.inf if is_end else max(self._until, event.at)  # several threads tell of progress
+        else:
+            self._until = max(self._until, event.seq)
         self.signal.complete()
 
     def wake(self) -> None:
@@ -170,12 +179,20 @@ class JournalFollower:
         self.signal = Reply()
         down = self._desk.system.is_down or (self._done.done and not self._done.succeeded)
         ended = self._done.succeeded  # before the journals are read: then all of them are there
-        missed, until = self._missed, self._until
+        missed, until = self._missed, float(self._until)
         if down or missed != self._caught_up:
-            self._caught_up, until = missed, math.inf if down else max(until, self._latest())
+            self._caught_up = missed
+            # Journals are read one after the other while the task goes on. Up to this number each is complete by now.
+            until = math.inf if down or ended else max(until, self._numbers.latest(self._whole))
         unkept = [self._unkept.popleft() for _ in range(len(self._unkept))]
-        for event in heapq.merge(self._kept(until), unkept, key=lambda each: each.at):
-            yield event
+        for event in heapq.merge(self._kept(until), unkept, key=_place):
+            if isinstance(event, SubtaskProgressed):
+                # Never the number of a record that is yet to come: whoever goes on after it would not see that.
+                yield event if event.seq == self._last else replace(event, seq=self._last)
+                continue
+            if event.seq > self._after:
+                self._last = event.seq
+                yield event
             if isinstance(event, TaskFinished) and event.task == self._id:
                 self.over = True
                 return
@@ -186,78 +203,41 @@ class JournalFollower:
             self._done.get()  # raises where the tree is down
 
     def _kept(self, until: float) -> Iterator[TaskEvent]:
-        """The records of all journals up to this time, in order."""
-        if not self._journals:
-            before = self._before(self._id)
-            self._journals.append(_Journal(self._id, len(before), 0))
-            self._add_parts_of(self._journals[0], before)
+        """The records of all journals up to this number, in order, each with its number."""
         heap: list[_Head] = []
         for journal in tuple(self._journals):
             self._push(heap, journal, self._fresh(journal, until))
         while heap:
             *_, rest, record, journal = heapq.heappop(heap)
             journal.read += 1
-            for part in self._add_parts_of(journal, [record]):
-                self._push(heap, part, self._fresh(part, until))
-            if isinstance(record, (SubtaskStarted, Compensating)):
-                _release(heap, f"{journal.id}/{record.subtask}#")
-            yield record
+            part = record.part if self._deep and isinstance(record, SubtaskStarted) else ""
+            if part and all(each.id != part for each in self._journals):
+                begun = _Journal(part)
+                self._journals.append(begun)
+                self._push(heap, begun, self._fresh(begun, until))
+            yield record if record.seq else self._counted(record)
             self._push(heap, journal, rest)
 
-    def _latest(self) -> float:
-        """The latest moment that is in the journals by now, where the task goes on.
-
-        They are read one after the other while it does. Up to this moment each of them is complete by now; what is
-        later is heard of. Without that bound, one that is read later would be ahead of the others.
-        """
-        if self._done.done:
-            return math.inf
-        latest, known, left = -math.inf, {self._id}, [self._id]
-        while left:
-            for record in self._read(left.pop()):
-                latest = max(latest, record.at)
-                part = record.part if self._deep and isinstance(record, SubtaskStarted) else ""
-                if part and part not in known:
-                    known.add(part)
-                    left.append(part)
-        return latest
+    def _counted(self, record: TaskEvent) -> TaskEvent:
+        """Give a record of an older version the number that it has among those."""
+        self._uncounted += 1
+        return replace(record, seq=self._uncounted)
 
     def _push(self, heap: list[_Head], journal: _Journal, rest: Iterator[TaskEvent]) -> None:
         record = next(rest, None)
         if record is not None:
-            rank = journal.depth if _begun_by(record) else -journal.depth
-            heapq.heappush(heap, _Head(record.at, rank, self._journals.index(journal), rest, record, journal))
+            heapq.heappush(heap, _Head(record.seq, record.at, self._journals.index(journal), rest, record, journal))
 
     def _fresh(self, journal: _Journal, until: float) -> Iterator[TaskEvent]:
-        return itertools.takewhile(lambda each: each.at <= until, self._read(journal.id, journal.read))
+        return itertools.takewhile(lambda each: each.seq <= until, self._read(journal.id, journal.read))
 
     def _read(self, id_: str, start: int = 0) -> Sequence[TaskEvent]:
         return cast(Sequence[TaskEvent], self._desk.ground.store.read(id_, start))
 
-    def _add_parts_of(self, journal: _Journal, records: Sequence[TaskEvent]) -> list[_Journal]:
-        """Read the parts, too, that these records begin; where a process before this one began them, from here on."""
-        known, added = {each.id for each in self._journals}, list[_Journal]()
-        for record in records if self._deep else ():
-            part = record.part if isinstance(record, SubtaskStarted) else ""
-            if part and part not in known:
-                known.add(part)
-                before = self._before(part)
-                added.append(_Journal(part, len(before), journal.depth + 1))
-                self._journals.append(added[-1])
-                self._add_parts_of(added[-1], before)
-        return added
 
-    def _before(self, id_: str) -> Sequence[TaskEvent]:
-        """Return what is not wanted of a task or a part: what earlier processes recorded, where only the new is."""
-        if not self._new:
-            return []
-        ground, records = self._desk.ground, self._read(id_)
-        unfinished = ground.before.get(id_)
-        return (
-            records[:unfinished]
-            if unfinished is not None
-            else [*itertools.takewhile(lambda each: each.at < ground.opened_at, records)]
-        )
+def _place(event: TaskEvent) -> tuple[int, bool]:
+    """Place of an event: one that is in no journal stands behind the record whose number it has."""
+    return event.seq, isinstance(event, SubtaskProgressed)
 
 
 @dataclass(slots=True, eq=False)
@@ -265,37 +245,18 @@ class _Journal:
     """One that is being read."""
 
     id: str
-    read: int
+    read: int = 0
     """Records so far."""
-    depth: int
-    """0: the task itself."""
 
 
 class _Head(NamedTuple):
-    """The next record of a journal, as it stands in line.
+    """The next record of a journal, as it stands in line."""
 
-    Of one moment what a part did stands before what follows from it in the task above, and what it was told to do
-    after all of that: until the record is passed that says so (``_release``).
-    """
-
+    seq: int
     at: float
-    rank: int
-    number: int
-    """Number in the journal: no two heads are alike."""
+    """Of records of older versions, which have no numbers."""
+    place: int
+    """Place of the journal: no two heads are alike."""
     rest: Iterator[TaskEvent]
     record: TaskEvent
     journal: _Journal
-
-
-def _begun_by(record: TaskEvent) -> str:
-    """The attempt of the task above by which a part goes on that had ended; else nothing."""
-    told = isinstance(record, (TaskReopened, TaskEnding)) and record.parent
-    return told or ""
-
-
-def _release(heap: list[_Head], attempts: str) -> None:
-    """The attempt of such a key begins here, so what it has a part do comes next."""
-    for number, head in enumerate(heap):
-        if _begun_by(head.record).startswith(attempts):
-            heap[number] = head._replace(rank=-head.journal.depth)
-    heapq.heapify(heap)

@@ -127,8 +127,7 @@ def bind(
         heard = ground.durable.listener = TreeStoreListener(system, ground.durable, lost)
         _hear_of_loss(heard, store)
         if not system.clock.manual:
-            ground.epoch = ground.durable.time() - system.now()
-            ground.opened_at = ground.time()
+            ground.set_time(ground.durable.time())
     ground.before = {
         stream: len(records)
         for path in task_paths(spec)

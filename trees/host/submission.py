@@ -105,6 +105,7 @@ class Submission:
 
     def _begin(self) -> None:
         """Note that the task is kept: from now on it is the orchestrator's."""
+        self._desk.ground.numbers.begun(self._event.task)
         self._settle()
         self._desk.ground.carry(self._event.task, self._variables)
         self._desk.system.publish(self._event)

@@ -15,6 +15,7 @@ from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, StoreError, TaskError, UnknownTaskError
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.model.task_ids import NEW_IDS, require_own
+from actors.tasks.orchestration.event_numbers import FIRST
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from actors.validation.validation_messages import listed, require_seconds, value_phrase
 from trees.ha.roles import Leadership
@@ -137,7 +138,7 @@ class TaskApi:
         now = desk.time()
         deadline = None if task.deadline_s is None else now + task.deadline_s
         hops = system.hops_of_here()
-        event = TaskSubmitted(desk.path, id_, now, task, deadline, chain, lineage, None, hops, NEW_IDS)
+        event = TaskSubmitted(desk.path, id_, now, task, deadline, chain, lineage, None, hops, NEW_IDS, seq=FIRST)
 
         def handle(*, new: bool) -> TaskHandle:
             return TaskHandle(desk, id_) if new else self.task(id_)  # it may be a task of another supervisor

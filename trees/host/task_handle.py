@@ -26,7 +26,7 @@ from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetP
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
 from actors.tasks.results.synthesis import json_form
 from actors.tasks.scheduling.selection import lane_of, put_off
-from actors.validation.validation_messages import require_seconds
+from actors.validation.validation_messages import require_seconds, value_phrase
 from trees.host.event_follower import TaskEvents
 from trees.views.run_text import render
 from trees.views.task_parts import done_of, part_of
@@ -219,17 +219,27 @@ class TaskHandle:
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    def events(self, *, new: bool = False, deep: bool = True) -> TaskEvents:
+    def events(self, *, after: int | None = None, new: bool = False, deep: bool = True) -> TaskEvents:
         """Everything that has happened and happens to it, in order, up to its end; ``for`` and ``async for``.
 
         What happens inside its teams is among it: those events have the path of the team, and the id of its part for
-        ``task``. The last event is its own ``TaskFinished``.
+        ``task``. The last event is its own ``TaskFinished``; after that, or where the store has let go of the task, it
+        ends. Each event has a number, ``event.seq``, which is the same for every reader and in every process.
 
         Args:
+            after: only what comes after the event of this number, such as the ``Last-Event-ID`` of a client that comes
+                back. None: from the beginning.
             new: only what happens in this process, and not what earlier ones have recorded.
             deep: False: nothing of what happens inside its teams.
+
+        Raises:
+            ValueError: ``after`` is no number of an event.
+            TreeDownError: while it is read, the tree has ended before the task.
         """
-        return TaskEvents(self._desk, self.id, new=new, deep=deep)
+        if after is not None and (type(after) is not int or after < 0):
+            what = f"events: after={value_phrase(after)} is no number of an event"
+            raise ValueError(f"{what}. Give the seq of the last one that was seen, or 0")
+        return TaskEvents(self._desk, self.id, new=new, deep=deep, after=after or 0)
 
     def dump(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
         """The run as it stands now: a line for each subtask, the graph, or all there is to know.

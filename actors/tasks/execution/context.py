@@ -109,7 +109,8 @@ class Context:
         attempt.progress = (min(1.0, max(0.0, float(fraction))), said)
         self.heartbeat()
         desk = attempt.desk
-        event = SubtaskProgressed(desk.path, attempt.task, desk.time(), attempt.subtask.id, *attempt.progress)
+        seq = desk.ground.numbers.latest_of(attempt.task)
+        event = SubtaskProgressed(desk.path, attempt.task, desk.time(), attempt.subtask.id, *attempt.progress, seq=seq)
         desk.system.publish(event)
 
     def heartbeat(self) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Concatenate, NamedTuple, ParamSpec
+from typing import Any, ClassVar, Concatenate, Final, NamedTuple, ParamSpec
 
-from actors.model.events import UNLOGGED, Event
+from actors.model.events import NO_CONTENT, UNLOGGED, Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,10 @@ class TaskEvent(Event):
 
     task: str  # its id
     at: float = field(metadata=UNLOGGED)
+    seq: int = field(default=0, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT)
+    """Number of the event within its task, those of its teams' parts included: see
+    ``actors.tasks.orchestration.event_numbers``. 0: of a journal of an older version, until ``handle.events()`` has
+    counted them."""
 
     @property
     def task_id(self) -> str:
@@ -38,6 +42,9 @@ class SubtaskEvent(TaskEvent):
         """Where a person was asked, or has said no, question or answer stands in the place of an error."""
         return getattr(self, "kind", "") in {"escalated", "unanswered", "denied"}
 
+
+give_seq: Final[Callable[[TaskEvent, int], None]] = vars(TaskEvent)["seq"].__set__
+"""``give_seq(event, number)`` gives a record its number. For whoever records it alone."""
 
 FieldsP = ParamSpec("FieldsP")
 

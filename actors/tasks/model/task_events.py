@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from actors.model.events import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
+from actors.model.events import LOGGED_ERROR, LOGGED_TIME, NO_CONTENT, UNLOGGED
 from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.event_base import SubtaskEvent, TaskEvent
 from actors.tasks.model.ladder_position import LadderPosition
@@ -156,7 +156,7 @@ class SubtaskProgressed(SubtaskEvent):
 
     journalled: ClassVar[bool] = False
     fraction: float
-    text: str = field(repr=False)
+    text: str = field(repr=False, metadata=NO_CONTENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class SubtaskSucceeded(SubtaskEvent):
     attempt: int
     value: Any = field(repr=False)
     usage: Usage = NO_USAGE
-    tokens: int | None = field(default=None, repr=False)
+    tokens: int | None = field(default=None, repr=False, metadata=NO_CONTENT)
     """Tokens of the value, by the user's counter; None: not counted."""
 
 

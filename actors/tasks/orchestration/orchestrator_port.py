@@ -216,6 +216,7 @@ class OrchestratorPort:
         self.finished += self.reports.add(report)
         self.guard.forget(report.task_id)
         self.ground.variables.pop(report.task_id, None)
+        self.ground.numbers.forget(report.task_id)
         if self.states.get(report.task_id) is state:
             self.states.pop(report.task_id, None)
         done = self.done.pop(report.task_id, None)

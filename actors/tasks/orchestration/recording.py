@@ -71,6 +71,7 @@ class Recording:
         """
         to = self._to
         event = made(to.path, state.id, to.time(), *fields, **more)
+        to.ground.numbers.give(event, state.parent)
         to.task, self.last = state.id, event
         state.apply(write_checks.checked(event))  # first: whoever reads of a question in the journal can answer it
         to.store.append(state.id, event)

@@ -18,6 +18,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.store_events import TaskStranded
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.orchestration.event_feed import Feed
+from actors.tasks.orchestration.event_numbers import EventNumbers
 from actors.tasks.orchestration.orchestrator_port import ORCHESTRATOR, OpenDelegation, OrchestratorPort
 from actors.tasks.planning.task_settings import Tasks
 
@@ -43,9 +44,8 @@ class TaskRuntime:
         self._store = store
         self.durable = store if isinstance(store, DurableStore) else None
         """The store, where its records outlive the process."""
-        self.epoch = system.clock.wall() - system.now()
-        """Seconds since 1970 at which the tree's clock read 0: times in journals never jump. With a durable store it
-        follows the clock of that (``trees.host.store_binding``), because other processes read what is written there."""
+        self.epoch = system.epoch
+        """Seconds since 1970 at which the tree's clock read 0: times in journals never jump."""
         self.lease: LocalLease | None = None
         """Until when this process may start something; None: as long as it lives."""
         self.attempts: dict[str, Attempt] = {}
@@ -59,6 +59,8 @@ class TaskRuntime:
         """By the path of the supervisor."""
         self.feed = Feed(system.bus)
         """Tells those who follow a task of its events."""
+        self.numbers = EventNumbers(self)
+        """Numbers of the events of its tasks."""
         self.stranded: dict[str, OrchestratorPort] = {}
         """Ports of supervisors that have tasks in the store, and are not in the tree, or have no orchestrator there."""
         self.opened_at = self.time()
@@ -118,6 +120,14 @@ class TaskRuntime:
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""
         return self.epoch + self.system.now()
+
+    def set_time(self, seconds: float) -> None:
+        """Have the tree's clock tell this time now: that of a durable store, because other processes read its journals.
+
+        For a tree that is yet to start.
+        """
+        self.epoch = self.system.epoch = seconds - self.system.now()
+        self.opened_at = self.time()
 
     def resumed(self) -> Reply:
         """Completed when every orchestrator has taken up all that was unfinished; ask once the tree is up."""

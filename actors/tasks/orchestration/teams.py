@@ -114,8 +114,7 @@ class Teams:
             return
         try:
             state = fold(id_, kept) if (kept := to.store.read(id_)) else None
-            part = self._part(id_, attempt) if state is None else None
-            event = task_events.TaskSubmitted(to.path, id_, to.time(), *part) if part is not None else None
+            event = self._first_record(id_, attempt) if state is None else None
         except Exception as error:  # noqa: BLE001 - a journal that makes no sense, an id that is too long: its failure
             attempt.caught = error
             attempt.fail(error)
@@ -158,6 +157,11 @@ class Teams:
         to.states[state.id] = state
         to.emit(state, task_events.TaskReopened, *self._part(state.id, attempt))
         to.lifecycle.resume(state)
+
+    def _first_record(self, id_: str, attempt: Attempt) -> task_events.TaskSubmitted:
+        event = task_events.TaskSubmitted(self._to.path, id_, self._to.time(), *self._part(id_, attempt))
+        self._to.ground.numbers.give(event, event.parent)
+        return event
 
     def _part(
         self, id_: str, attempt: Attempt

@@ -236,7 +236,7 @@ def test_an_exception_at_any_step_of_a_publish_leaves_a_bus_that_delivers_the_ne
 ) -> None:
     monkeypatch.setattr(event_bus, "GATHER_S", 0.0)
     jobs, got = Jobs(), list[Any]()
-    events = event_bus.Bus(jobs, "r")  # type: ignore[arg-type]
+    events = event_bus.Bus(jobs, "r", float)  # type: ignore[arg-type]
     events.subscribe(got.append)
     letter = DeadLetter("r/w", "full", "int", None)
 
@@ -271,7 +271,7 @@ def test_an_exception_at_any_step_of_what_is_handed_to_a_disposal_leaves_one_tha
 def test_a_put_in_the_middle_of_a_disposal_or_of_a_delivery_is_not_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_bus, "GATHER_S", 0.0)
     jobs, got = Jobs(), list[Any]()
-    events = event_bus.Bus(jobs, "r")  # type: ignore[arg-type]
+    events = event_bus.Bus(jobs, "r", float)  # type: ignore[arg-type]
     events.subscribe(got.append)
     letter = DeadLetter("r/w", "full", "int", None)
     disposal = Disposal(jobs.submit)

@@ -43,7 +43,7 @@ def letter(number: int) -> DeadLetter:
 
 def test_who_has_unsubscribed_gets_nothing_of_what_waits() -> None:
     pool, got = Later(), []
-    bus = Bus(pool, "r")  # type: ignore[arg-type]
+    bus = Bus(pool, "r", float)  # type: ignore[arg-type]
     end = bus.subscribe(got.append)
     for number in range(100):
         bus.publish(letter(number))
@@ -57,7 +57,7 @@ def test_who_has_unsubscribed_gets_nothing_of_what_waits() -> None:
 
 def test_who_unsubscribes_while_an_event_is_delivered_gets_no_other() -> None:
     pool, got = Later(), []
-    bus = Bus(pool, "r")  # type: ignore[arg-type]
+    bus = Bus(pool, "r", float)  # type: ignore[arg-type]
 
     def once(event: Event) -> None:
         got.append(event)
@@ -233,7 +233,7 @@ def test_what_waits_for_a_slow_subscriber_is_bounded_by_what_it_keeps() -> None:
         """Told apart from others by its life."""
 
     pool, got, alive = Later(), [], []
-    subscription = Subscription(pool, "r", got.append, None)  # type: ignore[arg-type]
+    subscription = Subscription(pool, lambda count: EventsLost("r", count), got.append, None)  # type: ignore[arg-type]
     for number in range(3 * BACKLOG_WEIGHT):
         error = Kept(number)
         alive.append(weakref.ref(error))
@@ -268,7 +268,7 @@ class Inherits(RequestFailed):
 @pytest.mark.parametrize("kind", [InternalError, WithoutSlots, Inherits])
 def test_whatever_kind_keeps_an_error_is_weighed_when_it_is_published(kind: Callable[..., Event]) -> None:
     pool, got = Later(), []
-    bus = Bus(pool, "r")  # type: ignore[arg-type]
+    bus = Bus(pool, "r", float)  # type: ignore[arg-type]
     bus.subscribe(got.append)
     more = {"asked": True} if kind is Inherits else {}
     for number in range(BACKLOG_WEIGHT + 10):
