@@ -22,6 +22,7 @@ from trees.command.resume import DEFAULT, MEMORY, NothingToResumeError, store_ch
 from trees.command.run import Runner
 from trees.command.target import Program, TargetError, load
 from trees.declaration.check import require_valid
+from trees.declaration.hints import hints
 from trees.host.console import ConsoleError, ConsoleRequest, ask, find
 from trees.host.start import DURABILITIES
 from trees.views.declaration_text import draw
@@ -65,11 +66,14 @@ def _any() -> None:
 
 @app.command()
 def check(target: Target, inputs: Inputs = None) -> None:
-    """Say everything that is wrong with a tree (exit code 1), or draw it. Starts nothing.
+    """Say everything that is wrong with a tree (exit code 1), or draw it, with hints below. Starts nothing.
 
     ATTR is a SupervisorSpec or a function that returns one; by default the only one there is, else TREE.
     """
-    typer.echo(draw(_loaded(target, inputs).spec))
+    spec = _loaded(target, inputs).spec
+    typer.echo(draw(spec))
+    for hint in hints(spec):
+        typer.echo(f"\nhint: {hint}")
 
 
 @app.command()

@@ -135,6 +135,8 @@ class TaskApi:
             raise system.down_error(desk.path)
         chain, lineage = waiting_chain(desk) if joined else ((), ())
         id_ = task.id or uuid.uuid4().hex[:12]
+        if task.id is None:
+            task = task.model_copy(update={"id": id_})
         now = desk.time()
         deadline = None if task.deadline_s is None else now + task.deadline_s
         hops = system.hops_of_here()

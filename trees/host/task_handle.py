@@ -8,16 +8,17 @@ thread; ``await handle`` from any event loop.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from actors.messaging.envelope import CURRENT
 from actors.messaging.reply import Reply, require_thread
 from actors.model.errors import RecursionDetectedError
 from actors.tasks.journal.fold import fold
+from actors.tasks.journal.person_waits import status_of
 from actors.tasks.journal.report import Report
-from actors.tasks.journal.subtask_state import Escalation, stand_still
+from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model.policy import Answer, Approve, Edit, Reject, Respond
+from actors.tasks.model.policy import ANSWERS, Answer
 from actors.tasks.model.task import SubtaskStatus, Task, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, TaskTimeoutError
 from actors.tasks.model.task_events import TaskFinished
@@ -31,12 +32,8 @@ from trees.host.event_follower import TaskEvents
 from trees.views.run_text import render
 from trees.views.task_parts import done_of, part_of
 
-_ANSWERS: dict[type[Any], tuple[str, str | None]] = {
-    Approve: ("approve", None),
-    Edit: ("edit", "value"),
-    Respond: ("respond", "text"),
-    Reject: ("reject", "reason"),
-}
+_ANSWERS: Final = {kind: (word, field) for word, (kind, field) in ANSWERS.items()}
+"""By the class of an answer: its word in a record, and its field, where it has one."""
 
 
 class TaskHandle:
@@ -72,10 +69,8 @@ class TaskHandle:
         if self._waits is not None and self._waits.succeeded:
             ended: Report = self._waits.get()  # the store may have forgotten it by now
             return ended.status
-        state = self._state()
-        if state.status is TaskStatus.RUNNING and _waits(desk.ground, state):
-            return TaskStatus.WAITING
-        return TaskStatus.RUNNING if state.status.is_final else state.status  # it has ended: that is yet to be kept
+        status = status_of(self._state(), desk.ground.part_of)
+        return TaskStatus.RUNNING if status.is_final else status  # it has ended: that is yet to be kept
 
     @property
     def report(self) -> Report | None:
@@ -255,20 +250,8 @@ class TaskHandle:
         progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
         queued = [node for node in list(state.nodes.values()) if node.status is SubtaskStatus.QUEUED]
         waits = {node.id: put_off(self._desk.staff, lane_of(state, node, self._desk.path), now) for node in queued}
-        return render(state, format, now, progress, waits, reviews=self._desk.settings.reviewer is not None)
-
-
-def _waits(ground: TaskRuntime, state: TaskState) -> bool:
-    """True if nothing of a task goes on before a person answers, here or in its teams."""
-    nodes = list(state.nodes.values())
-    parts = []
-    for node in nodes:
-        attempt = node.live
-        desk = ground.desks.get(attempt.path) if attempt is not None and attempt.nested else None
-        part = desk.states.get(attempt.nested) if desk is not None and attempt is not None else None
-        if part is not None and (part.status is TaskStatus.WAITING or _waits(ground, part)):
-            parts.append(node.id)
-    return bool(parts) and stand_still(nodes, parts)
+        ground, reviews = self._desk.ground, self._desk.settings.reviewer is not None
+        return render(state, format, now, progress, waits, reviews=reviews, part_of=ground.part_of)
 
 
 def _before(ground: TaskRuntime, id_: str) -> TaskState:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from actors.tasks.journal.person_waits import PartOf, status_of
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import SubtaskStatus
@@ -29,7 +30,7 @@ def capture_tasks(desk: OrchestratorPort | None, *, fold: bool) -> dict[str, Any
     now, reviews = desk.time(), desk.settings.reviewer is not None
     shown = unfinished[:SHOWN_TASKS] if fold else unfinished
     return {
-        "tasks": tuple(_task(state, now, fold=fold, reviews=reviews) for state in shown),
+        "tasks": tuple(_task(state, now, desk.ground.part_of, fold=fold, reviews=reviews) for state in shown),
         "tasks_unfinished": len(unfinished),
         "tasks_finished": desk.finished,
     }
@@ -50,12 +51,12 @@ def phase_of(state: TaskState, *, reviews: bool) -> TaskPhase | None:
     return None
 
 
-def _task(state: TaskState, now: float, *, fold: bool, reviews: bool) -> TaskSnapshot:
+def _task(state: TaskState, now: float, part_of: PartOf, *, fold: bool, reviews: bool) -> TaskSnapshot:
     # Each status is read once, so that the counts and the lines never contradict.
     nodes = [(node, node.status) for node in list(state.nodes.values())]
     return TaskSnapshot(
         id=state.id,
-        status=state.status,
+        status=status_of(state, part_of),
         phase=phase_of(state, reviews=reviews),
         age_s=max(0.0, now - state.submitted_at),
         counts=Counter(status for _, status in nodes),

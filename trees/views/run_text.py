@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from actors.tasks.journal.person_waits import PartOf, no_part
 from actors.tasks.journal.report import Report, SubtaskReport
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage
@@ -34,6 +35,7 @@ def render(
     waits: Mapping[str, str] | None = None,
     *,
     reviews: bool = False,
+    part_of: PartOf = no_part,
 ) -> str:
     """The run in one of the formats.
 
@@ -44,11 +46,12 @@ def render(
         progress: what running subtasks say of themselves, by their ids.
         waits: why queued subtasks wait though nobody who could do them is busy, by their ids.
         reviews: it has a reviewer.
+        part_of: finds what a team has of a subtask.
 
     Raises:
         DumpFormatError: no such format.
     """
-    view = view_of(run, now, progress or {}, waits or {}, reviews=reviews)
+    view = view_of(run, now, progress or {}, waits or {}, reviews=reviews, part_of=part_of)
     if format == "text":
         return _to_text(view)
     if format == "mermaid":

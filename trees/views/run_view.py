@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from actors.tasks.journal.person_waits import PartOf, no_part, status_of
 from actors.tasks.journal.report import Report, SubtaskReport, graph_of
 from actors.tasks.journal.subtask_state import Escalation, SubtaskState
 from actors.tasks.journal.task_state import TaskState
@@ -101,10 +102,20 @@ class RunView:
 
 
 def view_of(
-    run: TaskState | Report, now: float, progress: Progress, waits: Mapping[str, str], *, reviews: bool
+    run: TaskState | Report,
+    now: float,
+    progress: Progress,
+    waits: Mapping[str, str],
+    *,
+    reviews: bool,
+    part_of: PartOf = no_part,
 ) -> RunView:
     """Build the view of a task that runs, or has ended."""
-    return _of_report(run) if isinstance(run, Report) else _of_state(run, now, progress, waits, reviews=reviews)
+    return (
+        _of_report(run)
+        if isinstance(run, Report)
+        else _of_state(run, now, progress, waits, reviews=reviews, part_of=part_of)
+    )
 
 
 def _of_report(report: Report) -> RunView:
@@ -127,7 +138,9 @@ def _of_report(report: Report) -> RunView:
     )
 
 
-def _of_state(state: TaskState, now: float, progress: Progress, waits: Mapping[str, str], *, reviews: bool) -> RunView:
+def _of_state(
+    state: TaskState, now: float, progress: Progress, waits: Mapping[str, str], *, reviews: bool, part_of: PartOf
+) -> RunView:
     graph = graph_of(state)
     nodes = dict(state.nodes)  # after the graph, so that it has all of them
     subtasks = tuple(_until(each, nodes[each.id], now) for each in graph)
@@ -139,7 +152,7 @@ def _of_state(state: TaskState, now: float, progress: Progress, waits: Mapping[s
         id=state.id,
         path=state.path,
         goal=state.task.goal,
-        status=state.status,
+        status=status_of(state, part_of),
         elapsed_s=max(0.0, (state.finished_at if state.final is not None else now) - state.submitted_at),
         usage=state.usage,
         iterations=state.iterations,

@@ -14,8 +14,10 @@ from typing import Any, Final
 from actors.model.clock import local
 from actors.model.events import Event
 from actors.tasks.journal.fold import fold
+from actors.tasks.journal.person_waits import PartOf, no_part, status_of
 from actors.tasks.journal.report import report_of
-from actors.tasks.journal.subtask_state import Escalation
+from actors.tasks.journal.subtask_state import Escalation, SubtaskState
+from actors.tasks.journal.subtask_state import part_of as part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task_events import SubtaskEvent, TaskEvent
 from actors.tasks.model.task_ids import is_part_of
@@ -53,10 +55,21 @@ class TaskView:
         """True for a team's part of another one."""
         return self.root == other.root and is_part_of(self.id, self.state.parent, other.id)
 
-    def graph(self, format: str, now: float) -> str:
+    def graph(self, format: str, now: float, part_of: PartOf = no_part) -> str:
         """Return the text of the run, as ``handle.dump`` has it."""
         ended = self.state.final is not None
-        return render(report_of(self.state, lambda: self.records) if ended else self.state, format, now)
+        run = report_of(self.state, lambda: self.records) if ended else self.state
+        return render(run, format, now, part_of=part_of)
+
+
+def among(tasks: Iterable[TaskView], root: str) -> PartOf:
+    """Find parts of the tasks of one tree among these."""
+    states = {task.id: task.state for task in tasks if task.root == root}
+
+    def part_of(state: TaskState, node: SubtaskState) -> TaskState | None:
+        return states.get(part_id_of(state.id, node, node.acts[-1], state.ids)) if node.acts else None
+
+    return part_of
 
 
 def listing(tasks: Sequence[TaskView], now: float) -> str:
@@ -64,7 +77,8 @@ def listing(tasks: Sequence[TaskView], now: float) -> str:
     heads = ["task", "where", "status", "done", "age", "goal"]
     whole = [task for task in tasks if task.state.parent is None]
     asking = [task for task in tasks if task.state.escalations]
-    rows = [heads, *(_row(task, now) for task in whole)]
+    parts = {root: among(tasks, root) for root in {task.root for task in tasks}}
+    rows = [heads, *(_row(task, now, parts[task.root]) for task in whole)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(heads) - 1)]
     lines = []
     for row, task in zip(rows, [None, *whole], strict=True):
@@ -76,11 +90,18 @@ def listing(tasks: Sequence[TaskView], now: float) -> str:
     return "\n".join(lines)
 
 
-def _row(task: TaskView, now: float) -> list[str]:
+def _row(task: TaskView, now: float, parts: PartOf) -> list[str]:
     state = task.state
     done = f"{len(done_of(state))}/{len(state.nodes)}" if state.nodes else "-"
     path = state.path if state.path.partition("/")[0] == task.root else f"{task.root}: {state.path}"
-    return [task.id, path, state.status, done, age(now - state.submitted_at), one_line(state.task.goal, _GOAL_CHARS)]
+    return [
+        task.id,
+        path,
+        status_of(state, parts),
+        done,
+        age(now - state.submitted_at),
+        one_line(state.task.goal, _GOAL_CHARS),
+    ]
 
 
 def asked(task: TaskView, tasks: Iterable[TaskView]) -> list[Escalation]:
@@ -107,15 +128,16 @@ def shown(task: TaskView, parts: Sequence[TaskView], format: str, now: float) ->
     Raises:
         DumpFormatError: no such format.
     """
+    found = among(parts, task.root)
     if format == "json":
-        everything = json.loads(task.graph(format, now))
+        everything = json.loads(task.graph(format, now, found))
         everything["root"] = task.root
         everything["parts"] = [json.loads(part.graph(format, now)) for part in parts]
         everything["events"] = [_facts_of(event) for event in _log(task, parts)]
         return json.dumps(everything, indent=2)
     if format == "mermaid":
-        return task.graph(format, now)
-    graphs = [task.graph(format, now)]
+        return task.graph(format, now, found)
+    graphs = [task.graph(format, now, found)]
     graphs += [f"{part_of(part.state)}:\n{part.graph(format, now)}" for part in parts]
     return "\n\n".join([*graphs, "\n".join(_line(event, task) for event in _log(task, parts))])
 

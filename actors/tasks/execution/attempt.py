@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.messaging.envelope import SystemMessage
 from actors.messaging.reply import Reply
+from actors.tasks.execution.context import NOTHING_TO_SEE
 from actors.tasks.execution.run_attempt import run_attempt
 from actors.tasks.model.attempt_end import LOST, STOP, AttemptEnded
 from actors.tasks.model.task import NO_USAGE, Budget, Subtask, Usage
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from actors.execution.timers import Timer
     from actors.messaging.envelope import MessageContext
     from actors.messaging.mailbox import Mailbox
-    from actors.tasks.execution.context import Context
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.orchestration.task_runtime import OrchestratorPort
 
@@ -95,6 +95,8 @@ class Attempt(Reply, SystemMessage):
     """Budget that is left for a team's part of the task."""
     nested = ""
     """Id of the task that it is in a team; of an undo that of the one that was done."""
+    done_before = ""
+    """Id of the part that the team has done of it before, and that was sent back."""
     undone: list[str] | None = None
     """Subtasks that the members of a team have undone."""
     variables: Variables | None = None
@@ -145,7 +147,8 @@ class Attempt(Reply, SystemMessage):
         self.timeout_s = timeout_s
         self.member: Mailbox | None = None
         """Where it was put."""
-        self.context: Context | None = None
+        self.values = NOTHING_TO_SEE
+        """Values that its code is to see, by its ``Context``."""
 
     def __repr__(self) -> str:
         return f"<Attempt {self.key} on {self.path}>"

@@ -1,15 +1,20 @@
 """Context of an attempt: its goal, its own inputs, the results of what it depends on, and nothing else.
 
-It also carries what an attempt may say while it runs: how far it is, what it used up, and what it needs from others.
+One that is sent back sees its work as well: its last result, what is to be better, and what was said before. It also
+carries what an attempt may say while it runs: how far it is, what it used up, and what it needs from others.
+
+A team's part has the context of the attempt that it stands for: its members see the results, the
+feedback and the answers that the team was given, beside their own.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import require_thread
 from actors.tasks.model.outcome import plain_text
+from actors.tasks.model.policy import Answer
 from actors.tasks.model.shared_values import copied, is_small
 from actors.tasks.model.task import Usage
 from actors.tasks.model.task_errors import LeaseLostError, SubtaskFailedError
@@ -22,33 +27,59 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
 
 
+class Revision(NamedTuple):
+    """Facts about a subtask that was done, or asked about, before."""
+
+    number: int = 0
+    """How often it was sent back, or what it needs was."""
+    feedback: str = ""
+    history: tuple[str, ...] = ()
+    """Feedbacks before that, the oldest first."""
+    previous: Any = None
+    """Last result of the subtask, as JSON; None: it has none."""
+    answers: tuple[Answer, ...] = ()
+    """Answers of people to the questions about it, the oldest first."""
+
+
+NO_REVISION: Final = Revision()
+
+
+class ContextValues(NamedTuple):
+    """Values that an attempt is to see. Nobody changes them: the worker's code gets copies (``Context``)."""
+
+    goal: str
+    number: int
+    idempotency_key: str
+    inputs: dict[str, Any]
+    results: dict[str, Any]
+    revision: Revision = NO_REVISION
+
+    @property
+    def is_light(self) -> bool:
+        """True where copying them for the worker's code takes no time to speak of."""
+        shared = (self.inputs, self.results, self.revision.previous)
+        return all(not each or is_small(each) for each in shared)
+
+
+NOTHING_TO_SEE: Final = ContextValues("", 1, "", {}, {})
+"""Values of an attempt that were not given yet."""
+
+
 class Context:
     """Given to ``execute(task, context)`` and ``undo(task, result, context)``. May be used from any thread."""
 
-    __slots__ = ("_attempt", "_own", "_shared", "attempt", "feedback", "goal", "idempotency_key")
+    __slots__ = ("_attempt", "_own", "_values", "attempt", "goal", "idempotency_key")
 
-    def __init__(
-        self,
-        attempt: Attempt,
-        *,
-        goal: str,
-        inputs: dict[str, Any],
-        results: dict[str, Any],
-        feedback: str,
-        number: int,
-        idempotency_key: str,
-    ) -> None:
+    def __init__(self, attempt: Attempt, values: ContextValues) -> None:
         self._attempt = attempt
-        self._shared = {"inputs": inputs, "results": results}
-        self._own: dict[str, dict[str, Any]] = {}
+        self._values = values
+        self._own: dict[str, Any] = {}
         """Copies for the worker's code, which may change them; made when that asks for it."""
-        self.goal = goal
+        self.goal = values.goal
         """Goal of the whole task."""
-        self.feedback = feedback
-        """Feedback: what is to be better than last time; empty the first time."""
-        self.attempt = number
+        self.attempt = values.number
         """1 is the first."""
-        self.idempotency_key = idempotency_key
+        self.idempotency_key = values.idempotency_key
         """Key of one effect: it stays the same however often that has to be tried."""
 
     def __repr__(self) -> str:
@@ -57,17 +88,44 @@ class Context:
     @property
     def inputs(self) -> dict[str, Any]:
         """Inputs of the task, and over them those of the subtask."""
-        return self._owned("inputs")
+        owned: dict[str, Any] = self._owned("inputs", self._values.inputs)
+        return owned
 
     @property
     def results(self) -> dict[str, Any]:
-        """Results of the subtasks that this one depends on, by id, as JSON."""
-        return self._owned("results")
+        """Results of the subtasks that this one depends on, by id, as JSON; in a team also those that the team got."""
+        owned: dict[str, Any] = self._owned("results", self._values.results)
+        return owned
 
-    def _owned(self, name: str) -> dict[str, Any]:
+    @property
+    def revision(self) -> int:
+        """How often it was sent back, or what it depends on was. 0 the first time, also where it is tried again."""
+        return self._values.revision.number
+
+    @property
+    def previous(self) -> Any:
+        """Last result of this subtask, as JSON: the work that is to be revised. None where it has had none."""
+        return self._owned("previous", self._values.revision.previous)
+
+    @property
+    def feedback(self) -> str:
+        """Feedback: what is to be better than last time; empty the first time. In a team that of the team counts."""
+        return self._values.revision.feedback
+
+    @property
+    def history(self) -> list[str]:
+        """Feedbacks before the present one, the oldest first."""
+        return list(self._values.revision.history)
+
+    @property
+    def answers(self) -> list[Answer]:
+        """Answers of people to all questions about it, the oldest first: ``Approve()``, ``Respond(text)`` ..."""
+        return list(self._values.revision.answers)
+
+    def _owned(self, name: str, shared: Any) -> Any:
         found = self._own.get(name)
         if found is None:
-            found = self._own.setdefault(name, copied(self._shared[name]))  # one step of C: of two threads one wins
+            found = self._own.setdefault(name, copied(shared))  # one step of C: of two threads one wins
         return found
 
     @property
@@ -176,14 +234,34 @@ class Context:
         return failure
 
 
-def is_light(context: Context) -> bool:
-    """True where copying what it has for the worker's code takes no time to speak of."""
-    shared = context._shared  # noqa: SLF001 - a friend
-    inputs, results = shared["inputs"], shared["results"]
-    return (not results or is_small(results)) and (not inputs or is_small(inputs))
-
-
 def unpack(context: Context) -> None:
     """Make the copies for the worker's code now, on this thread."""
-    for name in ("inputs", "results"):
-        context._owned(name)  # noqa: SLF001 - a friend
+    _ = context.inputs, context.results, context.previous
+
+
+def results_of_member(team: ContextValues | None, own: dict[str, Any]) -> dict[str, Any]:
+    """Results that a member of a team sees: those of what it depends on, and beside them those that the team got."""
+    return {**team.results, **own} if team is not None and team.results else own
+
+
+def revision_of_member(team: ContextValues | None, own: Revision, previous: Any) -> Revision:
+    """Join what a member's own revision says with what that of its team does.
+
+    Its own feedback is newer than that of its team, which the team had before it began. Where a member has none, that
+    of the team counts.
+
+    Args:
+        team: what the attempt that the team has sees; None: it is no member of one.
+        own: the member's.
+        previous: its last result, where that is of another part of its team, which was sent back; None: there is none.
+    """
+    if team is None or (outer := team.revision) is NO_REVISION:
+        return own
+    before = (outer.feedback,) if own.feedback and outer.feedback else ()
+    return Revision(
+        outer.number + own.number,
+        own.feedback or outer.feedback,
+        (*outer.history, *before, *own.history),
+        own.previous if own.previous is not None else previous if previous is not None else outer.previous,
+        outer.answers + own.answers,
+    )

@@ -23,7 +23,7 @@ from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
 from actors.model.errors import Escalated, Failed, Later, Rejected
 from actors.model.spec import DispatcherKind
 from actors.tasks.execution.adapters import unwrap_result
-from actors.tasks.execution.context import Context, is_light, unpack
+from actors.tasks.execution.context import Context, unpack
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import Done, InvalidResultError
@@ -56,10 +56,11 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
     if attempt.timeout_s is not None:
         _limit(attempt, current, now)
     code = attempt.call or call
-    if life.recipe.where is DispatcherKind.LOOP and attempt.context is not None and not is_light(attempt.context):
-        return _awaited(attempt, life, _unpacked(code, attempt, attempt.context))
+    context = Context(attempt, attempt.values)
+    if life.recipe.where is DispatcherKind.LOOP and not attempt.values.is_light:
+        return _awaited(attempt, life, _unpacked(code, attempt, context))
     try:
-        result = code(attempt.subtask, attempt.context)
+        result = code(attempt.subtask, context)
         if hasattr(type(result), "__await__"):
             _refuse_off_loop(attempt, life, result)
             return _awaited(attempt, life, result)

@@ -6,9 +6,10 @@ never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import FailureKind
 from actors.tasks.model.task import NO_USAGE, Subtask, SubtaskStatus, Usage, usage_of
@@ -26,9 +27,6 @@ _DONE: Final = frozenset(
         SubtaskStatus.COMPENSATED,
     }
 )
-
-
-_UNMOVED: Final = frozenset({SubtaskStatus.PENDING, SubtaskStatus.WAITING})
 
 
 FRESH: Final = task_events.LadderPosition()
@@ -119,7 +117,10 @@ class Escalation:
         self.answers = ("approve", "edit", "respond", "reject")
 
     def __repr__(self) -> str:
-        return f"<Escalation {self.id}>"
+        """Show the question: whoever prints the open questions is about to answer them."""
+        what = "the undo of " if self.undoing else ""
+        error = f" ({self.error})" if self.error and self.error != self.question else ""
+        return f"<Escalation {self.id!r} about {what}{self.subtask!r}: {self.question}{error}>"
 
 
 class SubtaskState:
@@ -140,7 +141,6 @@ class SubtaskState:
         "ended_at",
         "error",
         "escalation",
-        "feedback",
         "id",
         "kind",
         "lineage",
@@ -152,6 +152,7 @@ class SubtaskState:
         "preemptions",
         "queued_at",
         "queued_s",
+        "revisions",
         "run",
         "running_s",
         "spec",
@@ -185,7 +186,8 @@ class SubtaskState:
         self.tokens: int | None = None  # what it is worth, by the user's counter
         self.error = ""
         """Why it failed, was skipped or cancelled; or of the last attempt."""
-        self.kind = self.feedback = ""
+        self.kind = ""
+        self.revisions = UNREVISED  # feedback and answers so far
         self.standing = FRESH
         self.due: float | None = None
         """When the next attempt may start."""
@@ -254,7 +256,13 @@ class SubtaskState:
         self.status, self.standing, self.due = SubtaskStatus.PENDING, FRESH, None
         self.act += 1
         self.made = 0
-        self.feedback, self.missing = feedback, missing
+        self.missing, self.revisions = missing, self.revisions.sent_back(feedback)
+
+    def is_told(self, answer: task_events.EscalationAnswered, *, undoing: bool) -> None:
+        """A person has answered the question about it, or about its undo."""
+        has_asked = self.kind == FailureKind.ESCALATED and not undoing
+        self.answered = answer
+        self.revisions = self.revisions.told(answer, (self.worker, self.error) if has_asked else None)
 
     @property
     def was_undone(self) -> bool:
@@ -309,20 +317,6 @@ def act_of(node: SubtaskState, worker: str, number: int) -> EffectRecord | None:
         if act.worker == worker and act.number == number:
             return act
     return None
-
-
-def stand_still(nodes: Iterable[SubtaskState], waiting_parts: Collection[str] = ()) -> bool:
-    """True where none goes on by itself: each is done, or waits for a person, a dependency or what it has asked for.
-
-    ``waiting_parts`` are the ids of subtasks whose team waits for a person.
-    """
-    return all(
-        node.is_done
-        or node.status in _UNMOVED
-        or node.id in waiting_parts
-        or (node.live is not None and node.live.waits)
-        for node in nodes
-    )
 
 
 def part_of(task: str, node: SubtaskState, act: EffectRecord, ids: int) -> str:

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
+from actors.tasks.journal.person_waits import status_of
 from actors.tasks.journal.reopening import reopen
 from actors.tasks.journal.step_fold import APPLY_STEPS, step_over
-from actors.tasks.journal.subtask_state import LOST, UNBEGUN, Escalation, SubtaskState, stand_still
+from actors.tasks.journal.subtask_state import LOST, UNBEGUN, Escalation, SubtaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import UNKNOWN, FailureKind
 from actors.tasks.model.task import NO_USAGE, Plan, SubtaskStatus, Task, TaskStatus, Usage
@@ -29,6 +30,11 @@ _UNCOUNTED: Final = frozenset({"later", FailureKind.REJECTED.value})
 
 _NO_TASK: Final = Task(goal="?")
 """Until its first record is known."""
+
+
+def _named(task: Task, id_: str) -> Task:
+    """Return a task with its id, also where it was submitted without one and the record is of an older version."""
+    return task if task.id is not None else task.model_copy(update={"id": id_})
 
 
 class TaskState:
@@ -89,16 +95,8 @@ class TaskState:
 
     @property
     def status(self) -> TaskStatus:
-        """Public status of the task."""
-        if self.final is not None:
-            return self.final
-        if self.phase == "new":
-            return TaskStatus.PENDING
-        if self.phase == "planning":
-            return TaskStatus.PLANNING
-        if self.escalations and (not self.open or stand_still(list(self.nodes.values()))):
-            return TaskStatus.WAITING
-        return TaskStatus.RUNNING
+        """Public status of the task, as far as it is known without what its teams do (``person_waits``)."""
+        return status_of(self)
 
     def apply(self, event: task_events.TaskEvent) -> None:
         """Take one event in."""
@@ -117,7 +115,7 @@ class TaskState:
     # -- the task ------------------------------------------------------------------------------------------
 
     def _submitted(self, event: task_events.TaskSubmitted) -> None:
-        self.path, self.task = event.path, event.spec
+        self.path, self.task = event.path, _named(event.spec, self.id)
         self.submitted_at, self.deadline = event.at, event.deadline
         self.chain, self.lineage, self.parent, self.hops = event.chain, event.lineage, event.parent, event.hops
         self.ids = event.ids
@@ -202,7 +200,8 @@ class TaskState:
         node = self.nodes[event.subtask]
         self._attempt_over(node, event)
         node.status, node.standing, node.due, node.answered = SubtaskStatus.RETRYING, event.standing, event.due, None
-        node.feedback = event.feedback or node.feedback
+        if event.feedback:
+            node.revisions = node.revisions.heard(event.feedback)
         if event.kind not in _UNCOUNTED:
             node.made = event.attempt
         self._spend(node, event.usage)
@@ -317,13 +316,11 @@ class TaskState:
 
     def _answered(self, event: task_events.EscalationAnswered) -> None:
         node = self.nodes[event.subtask]
-        self._close(event.escalation)
-        node.answered = event
+        closed = self._close(event.escalation)
+        node.is_told(event, undoing=closed is not None and closed.undoing)
         if event.answer in {"approve", "respond"}:
             node.act += 1
             node.standing = replace(node.standing, tries=0, last_chance=True)
-            if event.answer == "respond":
-                node.feedback = str(event.value)
 
     def _expired(self, event: task_events.EscalationExpired) -> None:
         node = self.nodes[event.subtask]
@@ -331,10 +328,11 @@ class TaskState:
         node.answered = event
         node.kind = FailureKind.UNANSWERED.value
 
-    def _close(self, id_: str) -> None:
+    def _close(self, id_: str) -> Escalation | None:
         escalation = self.escalations.pop(id_, None)
         if escalation is not None:
             self.nodes[escalation.subtask].escalation = None
+        return escalation
 
     _APPLY: ClassVar[dict[type[task_events.TaskEvent], Callable[[TaskState, Any], None]]] = {
         task_events.TaskSubmitted: _submitted,

@@ -21,3 +21,5 @@ class LadderPosition:
     laters: int = 0
     last_chance: bool = False
     """A person let it run once more: if that fails too it is the next rung's turn."""
+    questions: int = 0
+    """Questions that the present rung has asked a person."""

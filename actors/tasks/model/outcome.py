@@ -78,6 +78,8 @@ class Failure:
     """The budget of its subtask is used up: nobody tries it again, but for a person who says so."""
     question: str = ""
     """Question to a person, where it asked for one."""
+    may_ask: bool = True
+    """False where no person is to be asked about it."""
     told: str = ""
     """The text of an error that user code raised: made once, where that code runs. Empty: made of ``error``."""
     types: tuple[type[BaseException], ...] = ()

@@ -173,14 +173,19 @@ class Escalate(Rung, frozen=True, kw_only=False):
     """The question. ``None``: the one of the worker, or the error."""
     timeout_s: field_types.StartTimeout = None
     """Seconds. Without an answer in time it is the next rung's turn. ``None``: as long as it takes."""
+    max_questions: Annotated[int, Field(ge=1)] = 5
+    """Questions about one subtask. The rung stays: a worker may raise ``Escalated`` again, about something else."""
 
     def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:  # noqa: ARG002 - a person
         """Ask a person, whatever it was."""
-        return self.ask(position, failure.question)
+        return self.ask(position, failure.question) if failure.may_ask else None
 
     def ask(self, position: LadderPosition, question: str) -> AskPerson | None:
-        """Ask a person: its own question comes first."""
-        return AskPerson(self.question or question, self.timeout_s, replace(position, tries=0))
+        """Ask a person, unless that was done often enough: its own question comes first."""
+        if position.questions >= self.max_questions:
+            return None
+        standing = replace(position, tries=0, questions=position.questions + 1)
+        return AskPerson(self.question or question, self.timeout_s, standing)
 
 
 Ladder: TypeAlias = tuple[Rung, ...]
@@ -244,6 +249,21 @@ class Reject(SpecModel, frozen=True, kw_only=False):
 
 
 Answer: TypeAlias = Approve | Edit | Respond | Reject
+ANSWERS: Final[dict[str, tuple[Callable[..., Any], str | None]]] = {
+    "approve": (Approve, None),
+    "edit": (Edit, "value"),
+    "respond": (Respond, "text"),
+    "reject": (Reject, "reason"),
+}
+"""By the word of a record: the answer, and its field, where it has one."""
+
+
+def answer_of(word: str, value: Any) -> Answer:
+    """Return the answer that a record speaks of."""
+    kind, field = ANSWERS[word]
+    answer: Answer = kind(**({} if field is None else {field: value}))
+    return answer
+
 
 # -- what a reviewer says ------------------------------------------------------------------------------------
 

@@ -262,7 +262,6 @@ class AttemptDispatcher:
         elif entry is not None and entry.breaker is not None:
             entry.breaker.neutral(attempt.token, to.time())
         to.lifecycle.count(attempt)  # what no record of its end has
-        attempt.context = None  # the two hold each other: a circle would wait for the garbage collector
         to.act(attempt.task, to.ground.forget, attempt)
         to.delegation.attempt_ended(attempt)
         if entry is not None:

@@ -19,13 +19,16 @@ from typing import TYPE_CHECKING, Any
 from actors.messaging.envelope import MessageContext
 from actors.tasks.execution import attempt as ending
 from actors.tasks.execution.attempt import Attempt, AttemptEnded
-from actors.tasks.execution.context import Context
+from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision, results_of_member, revision_of_member
 from actors.tasks.journal.report import total_usage
+from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState, part_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.outcome import Failure, FailureKind
+from actors.tasks.model.policy import answer_of
 from actors.tasks.model.task import Budget, instructed
-from actors.tasks.model.task_errors import AttemptLostError
+from actors.tasks.model.task_errors import AttemptLostError, StoreError
+from actors.tasks.results.result_cache import kept_results
 from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 if TYPE_CHECKING:
@@ -39,6 +42,8 @@ class AttemptHandoff:
         self._to = orchestrator
         self._kept_back: list[tuple[Attempt, RegistryEntry]] = []
         """For teams that are not up yet."""
+        self._earlier: dict[str, dict[str, Any]] = {}
+        """Results of the earlier part that was last asked for."""
 
     # -- making one ----------------------------------------------------------------------------------------
 
@@ -65,20 +70,47 @@ class AttemptHandoff:
         if entry.is_team:
             attempt.budget = _budget_of(state, node)
             attempt.nested = part_of(state.id, node, node.acts[-1], state.ids) if node.acts else ""
-        attempt.context = Context(
-            attempt,
-            goal=state.task.goal,
+            attempt.done_before = _done_before(state, node)
+        team = to.ground.attempt_of(state) if state.parent is not None else None
+        around = team.values if team is not None else None
+        attempt.values = ContextValues(
+            state.task.goal,
+            node.attempt,
+            f"{state.id}/{node.id}/{node.act}",
             inputs={**state.task.inputs, **spec.inputs} if state.task.inputs or spec.inputs else {},
-            results=to.lifecycle.results_for(state, node),
-            feedback=node.feedback,
-            number=node.attempt,
-            idempotency_key=f"{state.id}/{node.id}/{node.act}",
+            results=results_of_member(around, to.lifecycle.results_for(state, node)),
+            revision=self._revision(state, node, team),
         )
         declared = "preemptible" in spec.model_fields_set
         has_undo = spec.undo is not None or executable.undo is not None
         attempt.preemptible = spec.preemptible if declared else not has_undo
         attempt.preemptible &= entry.is_async or entry.is_team
         return attempt
+
+    def _revision(self, state: TaskState, node: SubtaskState, team: Attempt | None) -> Revision:
+        """Facts about what was done before: by this subtask, and where its team was sent back by the team, too."""
+        own, so_far = NO_REVISION, node.revisions
+        if so_far is not UNREVISED or node.value is not None:
+            previous = self._to.lifecycle.holding.last_result(state, node)
+            answers = tuple(answer_of(each.answer, each.value) for each in so_far.answers)
+            own = Revision(so_far.number, so_far.feedback, so_far.earlier, previous, answers)
+        if team is None:
+            return own
+        earlier = None
+        if own.previous is None and team.done_before:
+            earlier = self._done_in(team.done_before).get(node.id)
+        return revision_of_member(team.values, own, earlier)
+
+    def _done_in(self, part: str) -> dict[str, Any]:
+        """Results that members of a team have had in an earlier part, which was sent back."""
+        done = self._earlier.get(part)
+        if done is None:
+            try:
+                done = kept_results(self._to.store.read(part))
+            except StoreError:
+                done = {}  # its journal is damaged, or gone: its members begin without
+            self._earlier = {part: done}  # those of one revision ask one after the other
+        return done
 
     def _deadline(self, state: TaskState, node: SubtaskState) -> float | None:
         """When its time is up, on the tree's clock: its task's time, or that of whoever asked for it."""
@@ -186,6 +218,14 @@ def _budget_of(state: TaskState, node: SubtaskState) -> Budget | None:
     left = state.task.budget.left(total_usage(state)) if state.task.budget is not None else None
     own = node.spec.budget.left(node.total_usage) if node.spec.budget is not None else None
     return left if own is None else own if left is None else own.within(left)
+
+
+def _done_before(state: TaskState, node: SubtaskState) -> str:
+    """Return the id of the last part that a team has done of a subtask before the present one; else nothing."""
+    for act in reversed((node.acts or ())[:-1]):
+        if act.done:
+            return part_of(state.id, node, act, state.ids)
+    return ""
 
 
 def attempt_key(state: TaskState, node: SubtaskState, number: int) -> str:

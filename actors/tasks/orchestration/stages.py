@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from actors.model.errors import Problem
 from actors.tasks.execution.attempt import Attempt
-from actors.tasks.execution.context import Context
+from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.journal.codec import from_json, to_json
@@ -59,14 +59,16 @@ class TaskStages:
         own, refusal = state.task.plan, state.refusal
         planner = to.settings.planner if own is None else StaticPlan(own.subtasks)
         catalogue = to.desk.catalogue()
-        task = state.task.model_copy(update={"id": state.id}) if state.task.id is None else state.task
+        task = state.task
         is_pure = is_inline(planner, task, catalogue)
         problems = [str(problem) for problem in refusal.problems] if refusal is not None else []
         hopeless = refusal is not None and (refusal.is_last or (refusal.needed is not None and is_pure))
         if hopeless or state.refusals >= to.settings.max_plan_attempts:
             self._course.end(state, TaskStatus.FAILED, "plan", "; ".join(problems))
             return
-        feedback = "\n".join(problems)
+        team = to.ground.attempt_of(state)
+        said = team.values.revision.feedback if team is not None else ""
+        feedback = "\n".join([f"The last result of this team was sent back: {said}", *problems] if said else problems)
         number = state.refusals + 1
         if not is_pure:
             call, read = _step_of(planner, "plan")
@@ -209,9 +211,7 @@ class TaskStages:
                 key, to.desk, state.id, spec, role, path, chain=chain, lineage=state.lineage, deadline=deadline
             )
             attempt.role, attempt.form = role, form
-            attempt.context = Context(
-                attempt, goal=state.task.goal, inputs={}, results={}, feedback="", number=number, idempotency_key=key
-            )
+            attempt.values = ContextValues(state.task.goal, number, key, {}, {})
             to.ground.attempts[key] = attempt
             code, is_async_ = _with_own(call, args)
             DetachedCall(to.ground, attempt, code, is_async=is_async_)
@@ -250,7 +250,7 @@ class TaskStages:
             takes[role](state, attempt.value.value, attempt.take_used())
             return
         if attempt.ended_by == "timeout":
-            number = attempt.context.attempt if attempt.context is not None else 1
+            number = attempt.values.number
             error: BaseException = AttemptTimeoutError(role, number, "step", self._to.settings.step_timeout_s or 0.0)
             text = text_of(error)
         elif attempt.is_own_error:

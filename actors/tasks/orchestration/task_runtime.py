@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from actors.messaging.reply import Reply
 from actors.tasks.journal.store import DurableStore, Store
+from actors.tasks.journal.subtask_state import SubtaskState
+from actors.tasks.journal.subtask_state import part_of as part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.store_events import TaskStranded
 from actors.tasks.model.task_errors import StoreError
@@ -193,6 +195,12 @@ class TaskRuntime:
         """Have all attempts of a task see these contextvars, until it has ended."""
         if variables is not None:
             self.variables[task] = variables
+
+    def part_of(self, state: TaskState, node: SubtaskState) -> TaskState | None:
+        """Part that a team has of a running subtask, as it stands; None: no team has it, or it is not there yet."""
+        desk = self.desks.get(f"{state.path}/{node.worker}")
+        act = node.acts[-1] if desk is not None and node.acts else None
+        return desk.states.get(part_id_of(state.id, node, act, state.ids)) if desk is not None and act else None
 
     def forget(self, attempt: Attempt) -> None:
         """Forget an attempt whose outcome is kept; another attempt may have its key by now."""

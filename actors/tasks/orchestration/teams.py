@@ -167,15 +167,9 @@ class Teams:
         self, id_: str, attempt: Attempt
     ) -> tuple[Task, float | None, tuple[str, ...], tuple[str, ...], str, int, int]:
         """Fields of the first record of an attempt as a task of this team."""
-        context = attempt.context
-        inputs: dict[str, Any] = dict(context.inputs) if context is not None else {}
-        if context is not None and context.results:
-            inputs["results"] = context.results
-        if context is not None and context.feedback:
-            inputs["feedback"] = context.feedback
         task = Task(
             goal=str(attempt.subtask) or "?",
-            inputs=inputs,
+            inputs=attempt.values.inputs,
             priority=attempt.priority,
             budget=attempt.budget,
             id=id_,

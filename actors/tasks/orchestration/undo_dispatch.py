@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from actors.messaging.envelope import MessageContext
 from actors.model.errors import Failed
 from actors.tasks.execution.attempt import STOP, Attempt, AttemptEnded
-from actors.tasks.execution.context import Context
+from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, part_of
@@ -202,14 +202,12 @@ class UndoDispatch:
         attempt = Attempt(key, to.desk, state.id, node.spec, act.worker, f"{to.path}/{act.worker}", chain=chain)
         attempt.role = "undo"
         attempt.nested = part_of(state.id, node, act, state.ids)
-        attempt.context = Context(
-            attempt,
-            goal=state.task.goal,
+        attempt.values = ContextValues(
+            state.task.goal,
+            number,
+            f"{state.id}/{node.id}/{act.number}/undo",
             inputs={**state.task.inputs, **node.spec.inputs},
             results={node.id: result},
-            feedback="",
-            number=number,
-            idempotency_key=f"{state.id}/{node.id}/{act.number}/undo",
         )
         return attempt
 

@@ -77,7 +77,7 @@ def _outcome(attempt: Attempt, limit_of: Callable[[str], float]) -> Outcome:
     if attempt.ended_by in {"timeout", "idle"}:
         phase: TimeoutPhase = "running" if attempt.ended_by == "timeout" else "idle"
         limit_s = limit_of("timeout_s" if phase == "running" else "idle_timeout_s")
-        number = attempt.context.attempt if attempt.context is not None else 1
+        number = attempt.values.number
         return Failure(
             FailureKind.TIMEOUT, AttemptTimeoutError(attempt.subtask.id, number, phase, limit_s), counts=True
         )

@@ -91,7 +91,8 @@ def _decided(
     if isinstance(event, task_events.EscalationExpired):
         said = f"nobody answered in time; it had failed: {node.error}"
         failure = Failure(FailureKind.UNANSWERED, EscalationError(event.escalation, said))
-        return climbed(state, node, failure, None, facts, replace(node.standing, rung=node.standing.rung + 1))
+        standing = replace(node.standing, rung=node.standing.rung + 1, questions=0)
+        return climbed(state, node, failure, None, facts, standing)
     answer, value = event.answer, event.value
     if answer in {"approve", "respond"}:
         return draft(task_events.SubtaskQueued, node.id, f"a person said: {answer}")

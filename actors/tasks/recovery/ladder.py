@@ -35,10 +35,10 @@ def decide(
 ) -> Decision:
     """Decide what follows from ``failure`` of an attempt that ``worker`` had."""
     if standing.last_chance:
-        standing = replace(standing, last_chance=False, rung=standing.rung + 1, tries=0)
+        standing = replace(standing, last_chance=False, rung=standing.rung + 1, tries=0, questions=0)
     facts = RungFacts(worker, next_worker, uniform)
     for number in range(standing.rung, len(ladder)):
-        position = standing if number == standing.rung else replace(standing, rung=number, tries=0)
+        position = standing if number == standing.rung else replace(standing, rung=number, tries=0, questions=0)
         decision = ladder[number].next(position, failure, facts)
         if decision is not None:
             return decision
@@ -46,9 +46,13 @@ def decide(
 
 
 def asked_for(ladder: Ladder, standing: LadderPosition, question: str) -> AskPerson | None:
-    """Find the next rung that asks a person, where a worker asked for one itself; None: there is none."""
-    for number in range(standing.rung + standing.last_chance, len(ladder)):
-        asks = ladder[number].ask(replace(standing, rung=number, tries=0, last_chance=False), question)
+    """Find the rung that asks a person, where a worker asked for one itself; None: there is none.
+
+    The one that has asked before comes first: it lasts for the subtask, as long as it has questions left.
+    """
+    for number in range(standing.rung, len(ladder)):
+        position = standing if number == standing.rung else replace(standing, rung=number, questions=0)
+        asks = ladder[number].ask(replace(position, tries=0, last_chance=False), question)
         if asks is not None:
             return asks
     return None

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from actors.model.errors import Failed, Later
 from actors.model.spec import RandomSource
-from actors.tasks.journal.subtask_state import UNBEGUN, UNWANTED, SubtaskState
+from actors.tasks.journal.subtask_state import FRESH, UNBEGUN, UNWANTED, SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import Draft, draft
-from actors.tasks.model.outcome import Failure, FailureKind
+from actors.tasks.model.outcome import Failure, FailureKind, text_of
 from actors.tasks.model.policy import Ladder
 from actors.tasks.model.task import NO_USAGE, SubtaskStatus, Usage
 from actors.tasks.recovery import ladder
@@ -103,11 +103,34 @@ def failed(state: TaskState, node: SubtaskState, failure: Failure, end: AttemptE
         standing = replace(node.standing, rejected=(*node.standing.rejected, end.worker), target=None)
         return _again(node, end, FailureKind.REJECTED.value, failure.text, facts.now, standing)
     if failure.kind is FailureKind.ESCALATED:
-        rungs = _ladder_of(state, node, _worker_of(node, end), facts)
-        asked = ladder.asked_for(rungs, node.standing, failure.question)
+        worker = _worker_of(node, end)
+        rungs = _ladder_of(state, node, worker, facts)
+        is_approved = (worker, failure.text) in node.revisions.approved
+        asked = None if is_approved else ladder.asked_for(rungs, node.standing, failure.question)
         if asked is not None:
             return _escalated(state, node, failure, end, asked, facts)
+        failure = unasked(failure, worker, rungs, is_approved=is_approved)
     return climbed(state, node, failure, end, facts, node.standing)
+
+
+def unasked(failure: Failure, worker: str | None, rungs: Ladder, *, is_approved: bool) -> Failure:
+    """A worker wanted a person to be asked, and nobody is: say why, and what to do about it."""
+    if is_approved:
+        why = (
+            "asked again after a person had approved it. The attempt that follows an answer finds it in "
+            "context.answers: look there before you raise Escalated"
+        )
+    elif all(rung.ask(FRESH, "") is None for rung in rungs):
+        where = f"on_failure= of {worker!r}" if worker is not None else "its on_failure="
+        why = f"nobody is asked, because its ladder has no Escalate rung. Add Escalate() to {where} or of Tasks"
+    else:
+        why = (
+            "nobody is asked any more: the Escalate rungs of its ladder have had their turn. "
+            "Raise max_questions= of Escalate, or add another one behind it"
+        )
+    said = failure.told or text_of(failure.error)
+    told = f"{said} ({why})" if ": " in said else f"{said}: {why}"
+    return replace(failure, told=told, may_ask=False, retryable=failure.retryable and not is_approved)
 
 
 def climbed(

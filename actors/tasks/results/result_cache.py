@@ -89,6 +89,12 @@ class ResultCache:
         kept = kept_results(self._to.store.read(state.id))
         return {id_: kept[id_] if isinstance(value, Evicted) else value for id_, value in found.items()}
 
+    def last_result(self, state: TaskState, node: SubtaskState) -> Any:
+        """Return the last result of a subtask, also where it is being done anew; None: it has had none."""
+        if not isinstance(node.value, Evicted):
+            return node.value
+        return kept_results(self._to.store.read(state.id)).get(node.id)
+
     def result_of(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
         """Return the result that an undo gets: that of its act, which need not be the last one of its subtask."""
         if not isinstance(act.result, Evicted):

@@ -173,11 +173,14 @@ def test_a_worker_that_only_ever_asks_is_not_asked_about_for_ever() -> None:
     script, a = worker(Escalated("again?"))
     with shop(ONE, a, on_failure=[ASK]) as it:
         handle = it.submit()
-        handle.respond(handle.escalations[0].id, Respond("yes"))
+        for _ in range(5):
+            handle.respond(handle.escalations[0].id, Respond("yes"))
+            settle(it.tree)
         report = it.report()
 
     assert list(report.failed) == ["x"]
-    assert len(script.calls) == 2
+    assert "max_questions" in report.failed["x"]
+    assert len(script.calls) == 6
 
 
 # -- no answer ---------------------------------------------------------------------------------------------------

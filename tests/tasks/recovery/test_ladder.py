@@ -214,17 +214,26 @@ def test_a_worker_that_asks_where_no_escalate_is_left_gets_none() -> None:
     assert asked_for((Escalate(), PLAIN), LadderPosition(rung=1), "may I?") is None
 
 
-def test_a_worker_that_asks_again_after_an_answer_gets_the_next_escalate_or_none() -> None:
-    answered = LadderPosition(rung=0, last_chance=True)
-    once, same = Escalate("one?"), Escalate("same?")
-    second = asked_for((once, PLAIN, Escalate("two?")), answered, "again?")
-    twice = asked_for((same, PLAIN, same), answered, "again?")
+def test_a_worker_that_asks_again_after_an_answer_gets_the_same_rung_while_it_has_questions_left() -> None:
+    ladder = (Escalate("one?", max_questions=2), PLAIN, Escalate("two?"))
+    first = asked_for(ladder, LadderPosition(), "may I?")
+    assert first is not None
+    second = asked_for(ladder, replace(first.standing, last_chance=True), "again?")
     assert second is not None
-    assert twice is not None
+    third = asked_for(ladder, replace(second.standing, last_chance=True), "again?")
+    assert third is not None
 
-    assert asked_for((once,), answered, "again?") is None
-    assert (second.question, second.standing.rung, second.standing.last_chance) == ("two?", 2, False)
-    assert twice.standing.rung == 2
+    places = [(ask.question, ask.standing.rung, ask.standing.questions) for ask in (first, second, third)]
+    assert places == [("one?", 0, 1), ("one?", 0, 2), ("two?", 2, 1)]
+    assert not any(ask.standing.last_chance for ask in (first, second, third))
+    assert asked_for(ladder[:1], replace(second.standing, last_chance=True), "again?") is None
+
+
+def test_a_failure_that_nobody_is_to_be_asked_about_passes_the_rungs_that_ask() -> None:
+    asked = failed(Escalated("again?"), FailureKind.ESCALATED, may_ask=False)
+
+    assert isinstance(step((Escalate(),), failure=asked), GiveUp)
+    assert isinstance(step((Escalate(), Failover()), failure=asked, workers=("a", "b")), TryAgain)
 
 
 @given(

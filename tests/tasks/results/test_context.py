@@ -29,8 +29,12 @@ from trees import (
 BOTH = pytest.mark.parametrize("kind", [ScriptedExecutable, AsyncScriptedExecutable], ids=["sync", "async"])
 RETRY = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
 SEEN = {"ask", "ask_sync", "attempt", "feedback", "goal", "heartbeat", "idempotency_key", "inputs", "progress"} | {
+    "answers",
+    "history",
+    "previous",
     "remaining_s",
     "results",
+    "revision",
     "token",
     "use",
 }
@@ -302,4 +306,5 @@ def test_a_team_is_given_the_inputs_the_results_and_the_feedback_of_its_subtask_
 
     [call] = member.calls
     assert call.goal == "work"
-    assert call.inputs == {"x": 1, "y": 2, "results": {"a": "W"}}
+    assert call.inputs == {"x": 1, "y": 2}
+    assert call.results == {"a": "W"}

@@ -1,0 +1,77 @@
+"""The public status of a task: whether it goes on by itself, or only waits for a person.
+
+A task waits where a question is open, in it or in a team that has a part of it, and nothing of it goes on before that
+is answered. What does not go on by itself::
+
+    done, pending, waiting          nothing of these runs
+    running, a team has it          as its part does
+    running, it has asked           what it has asked for, here or above, is not done: it waits in ``context.ask``
+    anything else                   goes on
+
+Pure: a fold and the folds of its parts go in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from actors.tasks.journal.subtask_state import SubtaskState
+from actors.tasks.model.task import SubtaskStatus, TaskStatus
+
+if TYPE_CHECKING:
+    from actors.tasks.journal.task_state import TaskState
+
+PartOf: TypeAlias = "Callable[[TaskState, SubtaskState], TaskState | None]"
+"""Finds the part that a team has of a running subtask; None: no team has it, or its part is not known."""
+
+_UNMOVED: Final = frozenset({SubtaskStatus.PENDING, SubtaskStatus.WAITING})
+
+
+def no_part(_: TaskState, __: SubtaskState) -> None:
+    """Find no part: whoever asks knows of none."""
+
+
+def status_of(state: TaskState, part_of: PartOf = no_part) -> TaskStatus:
+    """Public status of a task, with what the teams have of it."""
+    if state.final is not None:
+        return state.final
+    if state.phase == "new":
+        return TaskStatus.PENDING
+    if state.phase == "planning":
+        return TaskStatus.PLANNING
+    return TaskStatus.WAITING if _asks(state, part_of) and _stands(state, part_of, ()) else TaskStatus.RUNNING
+
+
+def _parts(state: TaskState, part_of: PartOf) -> Iterator[TaskState]:
+    for node in list(state.nodes.values()):
+        part = part_of(state, node) if node.status is SubtaskStatus.RUNNING else None
+        if part is not None and part.final is None:
+            yield part
+
+
+def _asks(state: TaskState, part_of: PartOf) -> bool:
+    """True where a question is open."""
+    return bool(state.escalations) or any(_asks(part, part_of) for part in _parts(state, part_of))
+
+
+def _stands(state: TaskState, part_of: PartOf, askers: Collection[str]) -> bool:
+    """True where nothing goes on by itself; ``askers`` are the paths of workers that wait for an ask above."""
+    if state.phase in {"new", "planning"}:
+        return False
+    if not state.open:
+        return bool(state.escalations)  # else its reviewer, its synthesizer or an undo is at work
+    for node in list(state.nodes.values()):
+        if node.is_done or node.status in _UNMOVED:
+            continue
+        if node.status is not SubtaskStatus.RUNNING:
+            return False
+        asked = [state.nodes[id_] for ids in list((node.asked or {}).values()) for id_ in list(ids)]
+        waited_for = [each for each in asked if not each.is_done]
+        part = part_of(state, node)
+        if part is not None:
+            if part.final is not None or not _stands(part, part_of, {each.chain[-1] for each in waited_for}):
+                return False
+        elif not waited_for and f"{state.path}/{node.worker}" not in askers:
+            return False
+    return True
