@@ -24,7 +24,7 @@ from actors.messaging.envelope import carry
 from actors.messaging.message_errors import ActorStoppedError, ParkedError, ReplyTimeoutError, TreeDownError
 from actors.messaging.ref import Ref
 from actors.messaging.reply import Reply
-from actors.messaging.worker_api import ref, sleep, stopping
+from actors.messaging.worker_api import ref, resource, sleep, stopping
 from actors.model.child_state import ChildCounts, LastExit
 from actors.model.clock import Clock, SystemClock
 from actors.model.errors import (
@@ -167,6 +167,7 @@ __all__ = [
     "WorkerCrashedError",
     "carry",
     "ref",
+    "resource",
     "sleep",
     "stopping",
 ]

@@ -49,6 +49,13 @@ class Worker(ManagedActor):
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> Any:
         """Clean up after a crash. The asker has its answer already; the object is thrown away afterwards."""
 
+    def lifespan(self) -> Any:
+        """Own a resource: return an async or sync context manager, entered before on_start and left after on_stop.
+
+        Decorate it with ``@asynccontextmanager`` or ``@contextmanager`` and yield once. It is entered and left in the
+        one task, or by the one thread, in which all of this incarnation runs.
+        """
+
     def on_receive(self, message: Any) -> Any:
         """Handle a message; what it returns is the reply. Not overridden: the message is a dead letter."""
         life = self._regrow_life
@@ -114,6 +121,8 @@ def actor_recipe(
         starts_plain=not overrides(hardened, "on_start") and _builds_plain(hardened),
         stops_plain=not overrides(hardened, "on_stop"),
         fails_plain=not overrides(hardened, "on_failure"),
+        has_lifespan=has_lifespan(cls),
+        has_hooks=any(overrides(hardened, hook) for hook in ("on_start", "on_stop", "on_failure")),
         **rules,
         actor_class=cls,
     )
@@ -204,6 +213,11 @@ def is_actor_class(target: object) -> TypeGuard[type[Any]]:
 def is_stock(cls: type[Any]) -> bool:
     """True for a Pykka actor that was not written for this library."""
     return Worker not in cls.__mro__
+
+
+def has_lifespan(cls: type[Any]) -> bool:
+    """True where objects of the class own a resource."""
+    return not is_stock(cls) and overrides(cls, "lifespan")
 
 
 def _builds_plain(cls: type[Any]) -> bool:

@@ -23,21 +23,24 @@ import contextvars
 import threading
 from itertools import islice
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from actors.concurrency.arrival import Arrival
 from actors.concurrency.failed_frames import clear_own
 from actors.concurrency.thread_state import soon
-from actors.execution.incarnation import Exit, IncarnationPhase, Started, Stopping
-from actors.execution.incarnation_orders import ControlledIncarnation
+from actors.execution.incarnation import Exit, IncarnationPhase, Started
+from actors.execution.incarnation_ends import EndingIncarnation
 from actors.messaging.envelope import CURRENT, CurrentMessage, Home, Hook, leaves
 from actors.messaging.mailbox import NOTHING
 from actors.messaging.reply import Reply
-from actors.model.errors import Ignore, Signal, for_asker
+from actors.model.errors import Ignore, Signal
 from actors.model.spec import DispatcherKind, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from actors.execution.loop_scheduler import LoopScheduler
+    from actors.execution.residence import Residence
     from actors.messaging.envelope import Envelope
 
 QUOTA = 256
@@ -46,7 +49,7 @@ ROUNDS = 4
 """How often a thread looks for more, before others get their turn."""
 
 
-class WorkerIncarnation(ControlledIncarnation):
+class WorkerIncarnation(EndingIncarnation):
     """One incarnation of a worker."""
 
     __slots__ = ()
@@ -114,7 +117,7 @@ class WorkerIncarnation(ControlledIncarnation):
         """
         if self.phase is not IncarnationPhase.STARTING:
             context = self._context
-            if context is not None and len(context) == 1 and not self.mailbox.queue:
+            if context is not None and len(context) == 1 and self.residence is None and not self.mailbox.queue:
                 self._context = self.home = None  # nothing of the worker's own in it: 240 bytes of an idle child
             work = self.mailbox.take(self)
             if work is None and self.running_on == threading.get_ident():
@@ -126,10 +129,39 @@ class WorkerIncarnation(ControlledIncarnation):
             self.running_on = threading.get_ident()
         return NOTHING
 
-    async def drive(self, work: Iterator[Envelope]) -> bool:
+    async def reside(self, work: Iterator[Envelope]) -> bool:
+        """Drive it, on the loop, in one task for its whole life."""
+        cancelled: BaseException | None = None
+        while await self.drive(work, cancelled):
+            work, cancelled = await self._rest()
+        return False
+
+    async def _rest(self) -> tuple[Iterator[Envelope], BaseException | None]:
+        """Wait for work in its own task; with the error that has ended the wait, if one has.
+
+        A cancel that comes here is a kill, or that of a scope which the worker has left open: a run of its own, so that
+        no other begins while it ends.
+        """
+        residence, cancelled = cast("Residence", self.residence), None
+        residence.gate = gate = Arrival()
+        cast("LoopScheduler", self.place).rests(self)
+        try:
+            await gate
+        except asyncio.CancelledError as error:
+            cancelled = error
+            self.mailbox.hold(self)
+            with self.mailbox.lock:
+                self.running_on = None if self.is_over else threading.get_ident()
+        finally:
+            residence.gate = None
+        work, residence.work = residence.work, NOTHING
+        return work, cancelled
+
+    async def drive(self, work: Iterator[Envelope], cancelled: BaseException | None = None) -> bool:
         """The crash boundary: run what is to be run; False when the incarnation is over, else look for more work.
 
-        Whoever looks for more still counts as running, until ``Mailbox.take`` finds nothing.
+        Whoever looks for more still counts as running, until ``Mailbox.take`` finds nothing. ``cancelled`` has ended
+        its rest: without an order that is a crash.
         """
         more = False
         try:
@@ -137,7 +169,9 @@ class WorkerIncarnation(ControlledIncarnation):
             if phase is IncarnationPhase.STARTING:
                 return await self._enter()
             # OVER: it was killed since ``next_work``, and there may never have been an actor.
-            if phase is not IncarnationPhase.OVER and await self._work(work):
+            if cancelled is not None and self.order is None and phase is not IncarnationPhase.OVER:
+                await self._crash(cancelled)
+            elif phase is not IncarnationPhase.OVER and await self._work(work):
                 more = self.order is None
                 if not more:
                     await self._obey()
@@ -145,25 +179,10 @@ class WorkerIncarnation(ControlledIncarnation):
             self.fail_internally(error)
         finally:
             if not more:
+                if self._owns and self.is_over:  # it was abandoned
+                    await self._leave_lifespan(Exit(Reason.KILLED))
                 self._leave()
         return more
-
-    def fail_internally(self, error: BaseException) -> None:
-        """Something left the boundary that should not have: the worker has crashed, and never stays as a zombie."""
-        self.system.reports.internal_error(error)
-        self._tell_end(Exit(Reason.CRASHED, error, frames=error.__traceback__))
-
-    def _leave(self) -> None:
-        """No user code runs any more, so a kill has nothing to abandon. An abandoned thread has come back."""
-        if self.abandoned:
-            self._let_go(self._objects())
-        with self.mailbox.lock:
-            self.running_on = None
-            abandoned, self.abandoned = self.abandoned, False
-            self.mailbox.abandoned -= abandoned
-        if abandoned:
-            self.system.strays.returned(self)
-            self._let_go(self._objects())  # abandoned just now
 
     async def _enter(self) -> bool:
         if not await self._begin():
@@ -179,17 +198,13 @@ class WorkerIncarnation(ControlledIncarnation):
         error: BaseException | None = None
         try:
             with Hook(self):
-                self.actor = self.recipe.make(self)
-                if self.is_over:
-                    return False  # it was abandoned in a slow __init__: its successor may be up already
-                started = self.actor.on_start() if not self.recipe.starts_plain else None
-                if type(started) is CoroutineType:
-                    await self._settled(started)
+                if not await self._set_up():
+                    return False
         except BaseException as caught:
             error = caught
         if error is not None:
             if isinstance(error, Ignore):
-                self._tell_end(Exit(Reason.NORMAL, what="ignored", ignored=True))
+                await self._finish(Exit(Reason.NORMAL, what="ignored", ignored=True))
             else:
                 await self._crash(error)
             return False
@@ -202,9 +217,26 @@ class WorkerIncarnation(ControlledIncarnation):
         if ordered:
             await self._obey()
             return False
-        started = None  # a value of the user's: no finalizer is to run here after the report
         with soon():  # what follows on this thread cannot block: it may keep the supervisor's job for itself
             self.owner.post(Started(self))
+        return True
+
+    async def _set_up(self) -> bool:
+        """Run all that comes before the first message; False where it was abandoned in a slow ``__init__``.
+
+        Its successor may be up already then. No value of the user's leaves this: none is finalized after the report.
+        """
+        recipe = self.recipe
+        if recipe.resource is not None:
+            await self._open(recipe.resource)
+        self.actor = recipe.make(self)
+        if self.is_over:
+            return False
+        if recipe.has_lifespan:
+            await self._open(self.actor.lifespan)
+        started = self.actor.on_start() if not recipe.starts_plain else None
+        if type(started) is CoroutineType:
+            await self._settled(started)
         return True
 
     async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901, PLR0912 - the hot path, in one piece
@@ -255,21 +287,10 @@ class WorkerIncarnation(ControlledIncarnation):
         self.current = None
         return True
 
-    async def _settled(self, coroutine: Any) -> Any:
-        """Await a handler's coroutine; on a thread there is no loop to await it on."""
-        if self.recipe.where is DispatcherKind.LOOP:
-            return await coroutine
-        coroutine.close()
-        message = (
-            f"{self.mailbox.path}: its code returned a coroutine but runs on the {self.recipe.where}. "
-            "Declare it with dispatch='loop', or make it 'async def'"
-        )
-        raise TypeError(message)
-
     async def _survives(self, error: BaseException, reply: Reply | None) -> bool:
         """True if an exception that left a handler is a failed request only; otherwise the incarnation has crashed."""
         if isinstance(error, asyncio.CancelledError) and self.order is Reason.KILLED:
-            self._tell_end(Exit(Reason.KILLED))
+            await self._finish(Exit(Reason.KILLED))
             return False
         if not self.is_failure(error):
             await self._crash(error, reply)
@@ -303,61 +324,4 @@ class WorkerIncarnation(ControlledIncarnation):
         if error is not None:
             await self._crash(error)
             return
-        self._tell_end(Exit(self.order or Reason.NORMAL))
-
-    # -- ending --------------------------------------------------------------------------------------------
-
-    async def _obey(self) -> None:
-        """End as ordered: on_stop first, unless killed."""
-        reason = self.order or Reason.SHUTDOWN
-        if reason is Reason.KILLED or not self._enter_last_hook(plain=self.recipe.stops_plain):
-            self._tell_end(Exit(reason))
-            return
-        error = await self._hook("on_stop")
-        self._tell_end(Exit(reason) if error is None else Exit(Reason.CRASHED, error, what="on_stop raised"))
-
-    async def _crash(self, error: BaseException, reply: Reply | None = None) -> None:
-        """An exception was born in user code: answer the asker, run on_failure, end."""
-        frames = error.__traceback__
-        if reply is not None:
-            reply.fail(for_asker(self.mailbox.path, error))
-        crash = Exit(Reason.CRASHED, error, frames=frames, excused=reply is not None and reply.is_of_batch)
-        if self._enter_last_hook(plain=self.recipe.fails_plain or self.actor is None, crash=crash):
-            second = await self._hook("on_failure", type(error), error, error.__traceback__)
-            if second is not None:
-                self.system.reports.hook_raised(self.mailbox.path, "on_failure", second)
-        self._tell_end(crash)
-
-    def _enter_last_hook(self, *, plain: bool, crash: Exit | None = None) -> bool:
-        """True when a last hook is to be run; the owner then gives it the limit of a stop."""
-        if plain:
-            return False
-        with self.mailbox.lock:
-            if self.phase is IncarnationPhase.OVER or self.order is Reason.KILLED:
-                return False
-            self.phase, self.crash = IncarnationPhase.ENDING, crash
-        self.owner.post(Stopping(self))
-        return True
-
-    async def _hook(self, name: str, *args: Any) -> BaseException | None:
-        """Run a last hook; what it raised."""
-        if self.task is not None and self.task.cancelling():
-            self.task.uncancel()  # it was cancelled to get here; its last hook starts with a clean slate
-        try:
-            with Hook(self):
-                result = getattr(self.actor, name)(*args)
-                if type(result) is CoroutineType:
-                    await self._settled(result)
-        except BaseException as error:
-            return None if self.order is Reason.KILLED else error
-        return None
-
-    def thread_refused(self, error: BaseException) -> None:
-        """End as crashed: the thread of this incarnation could not be started."""
-        self._tell_end(Exit(Reason.CRASHED, error))
-
-    def _tell_end(self, exit_: Exit) -> None:
-        """End, and tell the owner if nobody else has ended it before."""
-        if self.order is Reason.KILLED and exit_.reason is not Reason.KILLED:
-            exit_ = Exit(Reason.KILLED, what=exit_.what)
-        self._end(exit_, tell=True)
+        await self._finish(Exit(self.order or Reason.NORMAL))

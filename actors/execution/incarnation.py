@@ -241,6 +241,11 @@ class Incarnation:
         self.came_up = True
         self.mailbox.incarnation += 1
 
+    @property
+    def resource(self) -> Any:
+        """Resource that a lifespan has yielded; None: it has none."""
+        return None
+
     # -- what every kind of incarnation can do --------------------------------------------------------------------
 
     def start(self) -> bool:

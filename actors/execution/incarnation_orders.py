@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from actors.execution.incarnation import Exit, Incarnation, IncarnationHost, IncarnationOwner, IncarnationPhase
+from actors.execution.residence import Residence
 from actors.messaging.envelope import STOP, SystemMessage
 from actors.model.spec import ChildSpec, DispatcherKind, Reason, WorkerRecipe
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class ControlledIncarnation(Incarnation):
     """One incarnation of a worker, as its supervisor sees it."""
 
-    __slots__ = ("place", "recipe")
+    __slots__ = ("place", "recipe", "residence")
 
     def __init__(self, system: IncarnationHost, spec: ChildSpec, mailbox: Mailbox, owner: IncarnationOwner) -> None:
         super().__init__(system, spec, mailbox, owner)
@@ -30,6 +31,19 @@ class ControlledIncarnation(Incarnation):
         """How it is built."""
         self.place = system.dispatcher(spec.recipe.where)
         """Where it runs."""
+        self.residence = Residence() if self.recipe.resides else None
+        """Holder of what stays between its messages; None: nothing does."""
+
+    @property
+    def resource(self) -> Any:
+        """Resource that its lifespan has yielded, while that is open."""
+        return None if self.residence is None else self.residence.value
+
+    @property
+    def _goes_by_itself(self) -> bool:
+        """True where its own task or thread has to end it, because something is open there."""
+        residence = self.residence
+        return residence is not None and (residence.is_open or self.task is not None)
 
     # -- its supervisor ------------------------------------------------------------------------------------
 
@@ -48,7 +62,7 @@ class ControlledIncarnation(Incarnation):
         """Order it, as its supervisor, to end after the message it is handling; its Exit if it ended on the spot."""
         plain = self.recipe.stops_plain and self.recipe.where is not DispatcherKind.THREAD
         if self._order(Reason.SHUTDOWN):
-            if plain:
+            if plain and not self._goes_by_itself:
                 return self._end(Exit(Reason.SHUTDOWN))
             self.wake()
         return None
@@ -89,8 +103,12 @@ class ControlledIncarnation(Incarnation):
             stopped = self._stopped
         if stopped is not None:
             stopped.complete()
-        if running and self.recipe.where is DispatcherKind.LOOP:
+        on_loop = self.recipe.where is DispatcherKind.LOOP
+        if on_loop and (running or self._goes_by_itself):
             self.place.cancel(self)  # type: ignore[arg-type]
+            return None
+        if not running and self._goes_by_itself:
+            self.wake()
             return None
         ended = self._end(Exit(Reason.KILLED, what=what), abandon=running)
         if idle:

@@ -154,6 +154,10 @@ class Runnable(Protocol):
         """The request of all messages from outside."""
 
     @property
+    def resource(self) -> Any:
+        """Resource that its lifespan has yielded; None: nothing."""
+
+    @property
     def system(self) -> Host:
         """The tree that it belongs to."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.messaging.envelope import CURRENT
 from actors.messaging.ref import ref_of
@@ -71,4 +71,16 @@ def ref(path: str) -> Ref:
     return ref_of(current.life.system, path)
 
 
-__all__ = ["ref", "sleep", "stopping"]
+def resource() -> Any:
+    """Return what the lifespan of the worker that runs this code has yielded; None where it has none.
+
+    Raises:
+        RuntimeError: called outside of a worker.
+    """
+    current = CURRENT.get()
+    if current is None:
+        raise RuntimeError("actors.resource() was called outside of a worker: only there is a lifespan open")
+    return current.life.resource
+
+
+__all__ = ["ref", "resource", "sleep", "stopping"]

@@ -7,7 +7,7 @@ Nothing here runs anything; this module must never import threads, a clock or Py
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -174,11 +174,25 @@ class WorkerRecipe:
     """True where it has no on_stop."""
     fails_plain: bool = False
     """True where it has no on_failure."""
+    resource: Any = None
+    """Factory of a context manager around its whole life: the ``lifespan`` of its spec. None: it has none."""
+    has_lifespan: bool = False
+    """True where its object has a ``lifespan`` of its own."""
+    resides: bool = field(init=False)
+    """True where it keeps one task, or thread, for its whole life: it has a lifespan, or on the loop any hook."""
     bounds: MailboxLimit = UNBOUNDED
     expected: tuple[type[BaseException], ...] = ()
     crash_on_ask_error: bool = False
     actor_class: type[Any] | None = None
     """The class of the objects it makes, for proxies and for Pykka."""
+    has_hooks: InitVar[bool] = False
+    """True where its object has an on_start, on_stop or on_failure."""
+
+    def __post_init__(self, has_hooks: bool) -> None:
+        owns = self.resource is not None or self.has_lifespan
+        object.__setattr__(self, "resides", owns or (has_hooks and self.where is DispatcherKind.LOOP))
+        if owns:
+            object.__setattr__(self, "starts_plain", False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,6 +83,13 @@ def _some_code(value: object) -> object:
     raise validation_error(f"{type_phrase(value)} cannot be called", hint)
 
 
+def _a_lifespan(value: object) -> object:
+    if value is None or isinstance(value, str) or callable(value):
+        return value
+    hint = "Give the function itself, without calling it: each start enters a new context manager."
+    raise validation_error(f"expected a factory of context managers, got {type_phrase(value)}", hint)
+
+
 def _args(value: object) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
         raise validation_error(f"{type_phrase(value)} is no tuple", "Write (value,) or [value].")
@@ -141,6 +148,7 @@ WORK: Final = "the work of a worker"
 """Mark of a field that says what a worker does, in its annotation: a worker gives exactly one of these fields."""
 ActorTarget: TypeAlias = Annotated[type[Any] | str | None, PlainValidator(_an_actor), WORK]
 CodeTarget: TypeAlias = Annotated[Callable[..., Any] | str | None, PlainValidator(_some_code), WORK]
+LifespanTarget: TypeAlias = Annotated[Callable[[], Any] | str | None, PlainValidator(_a_lifespan)]
 Args: TypeAlias = Annotated[tuple[Any, ...], PlainValidator(_args)]
 Kwargs: TypeAlias = Annotated[dict[str, Any], PlainValidator(_kwargs)]
 Expected: TypeAlias = Annotated[Sequence[type[Exception]], PlainValidator(_expected)]

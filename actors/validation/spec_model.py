@@ -15,7 +15,7 @@ from actors.model.errors import ConfigError, DepthError, Problem
 from actors.validation import field_types
 from actors.validation.validation_messages import from_pydantic
 
-CODE_FIELDS = ("output", "undo", "estimate")
+CODE_FIELDS = ("output", "undo", "estimate", "lifespan")
 """Fields that hold, or may hold, a user's code, besides those that say what a worker does (``field_types.WORK``)."""
 _SECRET = frozenset({"args", "kwargs", "inputs"})
 """Fields that no repr shows: secrets travel there."""

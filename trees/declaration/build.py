@@ -28,6 +28,7 @@ from actors.tasks.orchestration.registry_feed import RegistryFeed
 from actors.tasks.planning.task_settings import Tasks
 from trees.declaration import executables
 from trees.declaration.kinds import kind_of, parks, where
+from trees.declaration.resolve import resolve
 from trees.declaration.specs import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
 
 _CONVERTED: Final = frozenset({"restart", "backoff"})
@@ -114,7 +115,7 @@ class _Builder:
             return _recipe(spec)
         kind, value = kind_of(spec)
         # By identity: the specs keep their functions and mailboxes alive while they are built.
-        key = (kind.field, id(value), spec.dispatch, id(spec.mailbox), _copied_rules(spec))
+        key = (kind.field, id(value), spec.dispatch, id(spec.mailbox), id(spec.lifespan), _copied_rules(spec))
         recipe = self._recipes.get(key)
         if recipe is None:
             recipe = self._recipes[key] = _recipe(spec)
@@ -130,7 +131,7 @@ def _orchestrator(tasks: Tasks) -> ChildSpec:
 def _recipe(spec: WorkerSpec) -> WorkerRecipe:
     kind, value = kind_of(spec)
     rules = {name: getattr(spec, name) for name in _COPIED_RULES}
-    rules |= {"where": where(spec), "bounds": _bounds(spec.mailbox)}
+    rules |= {"where": where(spec), "bounds": _bounds(spec.mailbox), "resource": resolve(spec.lifespan)}
     return kind.recipe(kind.find(value), tuple(spec.args), dict(spec.kwargs), rules)
 
 

@@ -17,6 +17,7 @@ from trees.declaration import check_tasks
 from trees.declaration.check_tasks import NO_SIBLINGS, SiblingInfo, Siblings
 from trees.declaration.kind import Target, WorkKind
 from trees.declaration.kinds import kind_of
+from trees.declaration.lifespans import lifespan_problems
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec, check_depth
 
 
@@ -101,6 +102,7 @@ class _Checker:
         kind, value = kind_of(spec)
         target = self._target(kind, value)
         yield from check_tasks.rules(spec, at)
+        yield from lifespan_problems(spec, at)
         if target.flaws:
             for what, hint in target.flaws:
                 yield Problem(f"{at}.{kind.field}", what, hint)

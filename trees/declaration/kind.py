@@ -99,6 +99,10 @@ class WorkKind:
         """True where this code can be given work."""
         return False
 
+    def owns(self, found: Any) -> bool:  # noqa: ARG002 - for the kinds that can
+        """True where the code has a lifespan of its own."""
+        return False
+
     def problems(self, spec: WorkerSpec, at: str, target: Target) -> Iterator[Problem]:
         """Yield what is wrong with this worker, whose code has no flaw; ``at`` is its path."""
         yield from self.arguments(spec, at, target)

@@ -10,7 +10,7 @@ from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.validation.introspection import signature_of
 from actors.validation.validation_messages import listed
 from actors.validation.validation_messages import type_phrase as type_of
-from actors.worker import Worker, actor_recipe, is_actor_class, is_stock, overrides
+from actors.worker import Worker, actor_recipe, has_lifespan, is_actor_class, is_stock, overrides
 from trees.declaration.kind import Flaw, Rules, Target, WorkKind
 from trees.declaration.resolve import async_names, sync_handlers
 from trees.declaration.specs import WorkerSpec
@@ -42,6 +42,10 @@ class ActorKind(WorkKind):
     def can_execute(self, found: Any) -> bool:
         """True where the class has an ``execute`` of its own."""
         return is_actor_class(found) and not is_stock(found) and overrides(found, "execute")
+
+    def owns(self, found: Any) -> bool:
+        """True where the class has a method ``lifespan``."""
+        return has_lifespan(found)
 
     def dispatch(self, spec: WorkerSpec, at: str, target: Target) -> Iterator[Problem]:
         """Check if its methods can run where the spec wants it."""

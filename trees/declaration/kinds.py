@@ -34,11 +34,15 @@ def kind_of(spec: WorkerSpec) -> tuple[WorkKind, Any]:
 
 
 def where(spec: WorkerSpec) -> DispatcherKind:
-    """Where the worker's code runs, for a spec that the check has passed."""
-    if spec.dispatch != "auto":
-        return DispatcherKind(spec.dispatch)
+    """Where the worker's code runs, for a spec that the check has passed.
+
+    A resource is entered and left by one thread, which the pool has not.
+    """
     kind, value = kind_of(spec)
-    return kind.place(kind.find(value))
+    found = kind.find(value)
+    place = kind.place(found) if spec.dispatch == "auto" else DispatcherKind(spec.dispatch)
+    owns = spec.lifespan is not None or kind.owns(found)
+    return DispatcherKind.THREAD if owns and place is DispatcherKind.POOL else place
 
 
 def parks(spec: Spec, *, under_tasks: bool) -> bool:

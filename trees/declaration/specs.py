@@ -87,6 +87,10 @@ class WorkerSpec(SpecModel, frozen=True):
     Shown in no repr and no error."""
     kwargs: field_types.Kwargs = Field(default_factory=dict)
     """Keyword arguments, likewise. The dict is copied, its values are not."""
+    lifespan: field_types.LifespanTarget = None
+    """A resource that each incarnation owns: a factory without arguments of an async or sync context manager, or
+    ``"module:attr"``. It is entered before ``__init__`` and ``on_start``, and left after ``on_stop``, in the same task
+    or thread; ``actors.resource()`` is what it yields. (A ``Worker`` may have a method ``lifespan`` instead.)"""
     restart: field_types.RestartWord = "permanent"
     """``"permanent"``: always started again. ``"transient"``: unless it ended clean. ``"temporary"``: never; it is
     forgotten."""

@@ -9,7 +9,7 @@ import pytest
 
 import actors
 from actors import Worker
-from actors.execution.loop import begin
+from actors.execution.loop_scheduler import begin
 from tests.support.hardening import LONG_S, eventually, tree_of, worker
 from trees import WorkerSpec
 

@@ -37,6 +37,7 @@ PUT = {
         "messaging/pool_address",
         "messaging/ref",
         "execution/loop",
+        "execution/loop_scheduler",
         "execution/pool",
         "execution/pinned_thread",
         "concurrency/wakeup",

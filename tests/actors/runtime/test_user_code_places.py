@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +196,37 @@ class InOnStart(OfActor):
                 probe()
 
         return Victim
+
+
+class InEntering(OfActor):
+    def kind(self) -> type[Any]:
+        probe = self.probe
+
+        class Victim(Worker):
+            @contextmanager
+            def lifespan(self) -> Iterator[None]:
+                probe()
+                yield
+
+        return Victim
+
+
+class InLeaving(OfActor):
+    def kind(self) -> type[Any]:
+        probe = self.probe
+
+        class Victim(Worker):
+            @contextmanager
+            def lifespan(self) -> Iterator[None]:
+                try:
+                    yield
+                finally:
+                    probe()
+
+        return Victim
+
+    def restart(self, tree: Tree) -> None:
+        tree.ref("t/victim").stop(block=False)
 
 
 class InHandler(Place):
@@ -435,6 +466,8 @@ PROBES: dict[str, type[Place]] = {
     "`__init__` of an actor": InInit,
     "`__setattr__` of an actor": InSetattr,
     "`on_start`": InOnStart,
+    "`lifespan`, entered": InEntering,
+    "`lifespan`, left": InLeaving,
     "handler": InHandler,
     "`async` handler": InAsyncHandler,
     "task on the loop that a handler has left behind": InLeftTask,

@@ -1,0 +1,79 @@
+"""An async lifespan of a worker on a thread: held by a body of its own on the event loop, in one task.
+
+The worker's thread waits while it is entered and while it is left, as for a sync one. The body is an incarnation like
+any other, so it is in the same crash boundary; its owner is no supervisor, and it is never restarted. Where the worker
+is abandoned, its thread may never come to leave anything: then the body is killed, and the lifespan is left with a
+``CancelledError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from actors.execution.crash_boundary import WorkerIncarnation
+from actors.execution.incarnation import Exited, Incarnation
+from actors.messaging.mailbox import Mailbox, Refusal
+from actors.messaging.reply import Reply
+from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
+
+
+class HeldLifespan:
+    """A sync context manager around an async one."""
+
+    def __init__(self, worker: Incarnation, manager: Any) -> None:
+        self._worker = worker
+        self._manager = manager
+        self._entered, self._leaving, self._over = Reply(), Reply(), Reply()
+        box = Mailbox(worker.mailbox.path)
+        box.close(Refusal.BODY)
+        recipe = WorkerRecipe(
+            make=lambda _: _Body(self._hold),
+            where=DispatcherKind.LOOP,
+            is_body=True,
+            starts_plain=True,
+            stops_plain=True,
+            fails_plain=True,
+            expected=(Exception,),
+        )
+        self._body = WorkerIncarnation(worker.system, ChildSpec(id="lifespan", recipe=recipe), box, self)
+
+    def __enter__(self) -> Any:
+        self._worker.when_over().when_done(self._worker_is_over)
+        self._body.start()
+        return self._entered.get()
+
+    def __exit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> bool:
+        self._leaving.complete(error)
+        raised = self._over.get()
+        if raised is not None and raised is not error:
+            raise raised
+        return error is not None and raised is None
+
+    async def _hold(self) -> None:
+        async with self._manager as value:
+            self._entered.complete(value)
+            error: BaseException | None = await self._leaving
+            if error is not None:
+                raise error
+
+    def _worker_is_over(self) -> None:
+        """The worker has ended: what it has not left itself nobody will leave."""
+        if not self._over.done:
+            self._body.kill()
+
+    def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
+        """Receive a report of the body."""
+        if isinstance(message, Exited):
+            error = message.exit.error
+            self._entered.fail(error if error is not None else RuntimeError("the lifespan ended before it had begun"))
+            self._over.complete(error)
+        return True
+
+
+class _Body:
+    """Body that the incarnation runs."""
+
+    def __init__(self, hold: Callable[[], Any]) -> None:
+        self._regrow_body = hold

@@ -1,0 +1,261 @@
+"""How an event loop runs incarnations: one thread's worth of async workers, all that are given to this loop.
+
+An incarnation (``life``) that has something to do becomes one task, which ends when there is nothing left to do: an
+idle async worker costs no task. One that has hooks or a lifespan has one task for its whole life, which rests meanwhile
+(``actors.execution.residence``). While a handler awaits, other lives run. Waking many lives costs one wake-up of the
+loop.
+
+The task makes its first step at once (``begin``), and what that sets off among the lives of this loop happens in the
+same turn (``_run_ready``): an answer goes to the task that awaits it, a message to the life that is to handle it. So an
+ask between two of them needs no turn of the loop, which costs as much as their handlers. After ``TURN_S`` everything
+else has its turn: timers, what was read, other callbacks.
+
+There is no lock that a ``schedule`` waits for: it may come from a finalizer that the garbage collector runs anywhere.
+It appends to ``_ready``, has the loop call ``_run_ready``, and only then notes for which turn that was done; the loop
+begins a turn before it looks, for the last time. So a life that was appended is either found in this turn, or called
+for in the next.
+
+Which loop it is says a subclass: the tree's own (``actors.execution.loop``) or its host's
+(``actors.execution.host_loop``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine, Iterator
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from actors.concurrency.arrival import Arrival, landing_of
+from actors.concurrency.disposal import Disposal, let_go
+from actors.concurrency.thread_state import HERE, in_turn, stack_of
+from actors.execution.loop_watchdog import Watchdog
+from actors.model.clock import monotonic
+
+if TYPE_CHECKING:
+    from actors.execution.crash_boundary import WorkerIncarnation
+    from actors.execution.residence import Residence
+    from actors.messaging.envelope import Envelope
+
+TURN_S = 0.0005
+"""How long incarnations may set off each other before other callbacks of the loop, and its reads, get their turn."""
+
+
+class LoopScheduler:
+    """Runs incarnations on one event loop."""
+
+    def __init__(self, name: str, blocked: Callable[[str | None, float, str], None]) -> None:
+        self.name = name
+        self._blocked = blocked
+        self._ready: list[WorkerIncarnation] = []
+        self._turn = 0
+        """How often the loop has looked at ``_ready``."""
+        self._called = -1
+        """The turn for which it was last called."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ident: int | None = None
+        """The thread that runs the loop."""
+        self._tasks: dict[asyncio.Task[bool], WorkerIncarnation] = {}
+        """Tasks at work, and whose they are: the loop itself holds tasks only weakly."""
+        self._disposal = Disposal(lambda disposal: self.call(disposal.run))
+        self._watchdog = Watchdog(self)
+        self._busy = self._watchdog.busy
+        self._closed = False
+
+    @property
+    def is_here(self) -> bool:
+        """True on the loop's own thread."""
+        return self._ident == get_ident()
+
+    @property
+    def has_work(self) -> bool:
+        """True while a task of an incarnation is at work."""
+        return bool(self._tasks)
+
+    # -- scheduling ----------------------------------------------------------------------------------------
+
+    def schedule(self, life: WorkerIncarnation) -> None:
+        """Run the incarnation as a task of the loop soon."""
+        if self._closed:
+            return
+        self._ready.append(life)
+        self._call_for(life)
+
+    def _call_for(self, life: WorkerIncarnation) -> None:
+        """Have the loop look at what is ready."""
+        raise NotImplementedError
+
+    def _wake_up(self) -> None:
+        loop, turn = self._loop, self._turn
+        if loop is None or self._called == turn:
+            return
+        if self._ident == get_ident() and in_turn(loop):
+            loop.call_soon(self._run_ready)  # it is awake: no need to write into the pipe that wakes it
+        else:
+            self._call_on(loop, self._run_ready)
+        self._called = turn
+
+    def cancel(self, life: WorkerIncarnation) -> None:
+        """Cancel what the incarnation is awaiting; without effect when it has no task."""
+        self.call(lambda: life.task.cancel() if life.task is not None else None)
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a function on the loop's thread; without effect once the loop is closed."""
+        loop = None if self._closed else self._loop
+        if loop is not None:
+            self._call_on(loop, function)
+
+    def _call_on(self, loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
+        try:
+            loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            self._is_gone()
+
+    def _is_gone(self) -> None:
+        """The loop is closed: what waits for it will not be run."""
+
+    def _run_ready(self) -> None:
+        landing, end = landing_of(asyncio.get_running_loop()), monotonic() + TURN_S
+        self._called = self._turn  # what is appended from now on is found here
+        landing.expect()
+        HERE.in_turn = True
+        try:
+            while self._ready:
+                for life in self._take_ready():
+                    self._run(life)
+                landing.land()
+                if self._ready and monotonic() > end:
+                    break
+        finally:
+            self._turn += 1  # from now on it calls again
+            if self._ready:
+                self._wake_up()
+            landing.leave()
+            HERE.in_turn = False
+
+    def _take_ready(self) -> list[WorkerIncarnation]:
+        ready = self._ready.copy()
+        del self._ready[: len(ready)]
+        return ready
+
+    def _run(self, life: WorkerIncarnation) -> None:
+        """Run a life; whatever goes wrong with it is its own end, and no other's."""
+        try:
+            if life.recipe.never_waits:
+                if life.run():
+                    self.schedule(life)
+            elif life.mailbox.hold(life):
+                self._go_on(life)
+        except BaseException as error:
+            life.fail_internally(error)
+
+    def _go_on(self, life: WorkerIncarnation) -> None:
+        """Run a life that is held: as one task, until it has nothing to do."""
+        work = life.next_work()
+        if work is None:
+            return
+        residence = life.residence
+        if residence is not None and residence.gate is not None:
+            self._wake_resident(life, residence, residence.gate, work)
+            return
+        context = life.context_for_run()
+        steps = life.drive(work) if residence is None else life.reside(work)
+        task, step = begin(steps, life.mailbox.path, context)
+        life.task = task
+        self._is_at_work(life, task)
+        context.run(step)
+        if not task.done():
+            task.add_done_callback(lambda task: self._done(life, task))
+        elif self._is_through(life, task) and life.next_work() is not None:
+            life.mailbox.release(life)  # after the others
+            self.schedule(life)
+
+    def _is_at_work(self, life: WorkerIncarnation, task: asyncio.Task[bool]) -> None:
+        self._tasks[task] = life
+        if not self._busy.is_set():
+            self._busy.set()
+
+    def _wake_resident(
+        self, life: WorkerIncarnation, residence: Residence, gate: Arrival, work: Iterator[Envelope]
+    ) -> None:
+        """Have the task of a life go on that rests. Where it was cancelled meanwhile, the work stays in its mailbox."""
+        residence.work = work
+        if life.task is not None:
+            self._is_at_work(life, life.task)
+        gate.go_on()
+
+    def rests(self, life: WorkerIncarnation) -> None:
+        """In the task of a life, which is about to wait for work: it is called again where there is some."""
+        if life.task is not None:
+            self._tasks.pop(life.task, None)
+        if life.next_work() is not None:
+            life.mailbox.release(life)  # after the others
+            self.schedule(life)
+
+    def _done(self, life: WorkerIncarnation, task: asyncio.Task[bool]) -> None:
+        if self._is_through(life, task):
+            try:
+                self._go_on(life)
+            except BaseException as error:
+                life.fail_internally(error)
+
+    def _is_through(self, life: WorkerIncarnation, task: asyncio.Task[bool]) -> bool:
+        """Note that the task of a life has ended; True where the life is held still and is to look for more."""
+        self._tasks.pop(task, None)
+        if life.task is task:
+            life.task = None
+        if task.cancelled():
+            # Cancelled between two handlers: the order that came with the cancel is still to be obeyed.
+            life.mailbox.release(life)
+            self.schedule(life)
+            return False
+        if (error := task.exception()) is not None:
+            life.fail_internally(error)
+            return False
+        return task.result()
+
+    def let_go(self, things: list[Any]) -> None:
+        """Let go of what a life on this loop leaves, between two tasks; here and now once the loop is closed."""
+        if not self._closed and self._loop is not None:
+            self._disposal.put(things)
+        else:
+            let_go(things)
+
+    # -- the watchdog --------------------------------------------------------------------------------------
+
+    def report_blocked(self, blocked_s: float) -> None:
+        """Say which handler holds up the loop, and where it stands."""
+        loop = self._loop
+        if loop is not None:
+            task = asyncio.current_task(loop)
+            self._blocked(task.get_name() if task is not None else None, blocked_s, stack_of(self._ident or 0))
+
+
+def begin(
+    coroutine: Coroutine[Any, Any, bool], name: str, context: contextvars.Context
+) -> tuple[asyncio.Task[bool], Callable[[], object]]:
+    """Make a task, and what makes its first step: the caller runs that in the context, and not the loop a turn later.
+
+    A task has its loop call its first step soon. That call is caught here; nobody else has this context.
+    """
+    loop: Any = asyncio.get_running_loop()
+    call_soon = loop.call_soon
+    steps: list[Callable[..., object]] = []
+
+    def catch(callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None) -> Any:
+        if context is not own or args:
+            return call_soon(callback, *args, context=context)  # of a finalizer that runs just now
+        return steps.append(callback)
+
+    own = context
+    loop.call_soon = catch
+    try:
+        task = asyncio.Task(coroutine, loop=loop, name=name, context=context)
+    finally:
+        del loop.call_soon
+    return task, steps[0] if steps else _nothing
+
+
+def _nothing() -> None:
+    """A loop that is none of asyncio's may make the first step itself."""

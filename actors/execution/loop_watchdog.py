@@ -1,0 +1,89 @@
+"""The watchdog of an event loop: asks it for a sign of life while it has work, and says when none comes.
+
+It is a thread. It reports the first time that each sign stays out, with the stack in which the loop's thread stands,
+and never does anything about it: the loop goes on when whoever holds it up lets go of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from actors.concurrency.thread_state import start_thread
+from actors.messaging.reply import Reply
+from actors.model.clock import monotonic
+
+BLOCK_S = 0.25
+"""How long a handler may hold up the loop before it is reported."""
+
+
+class WatchedLoop(Protocol):
+    """Loop, as its watchdog sees it."""
+
+    name: str
+
+    @property
+    def has_work(self) -> bool:
+        """True while there is something to watch."""
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a function on the loop's thread."""
+
+    def report_blocked(self, blocked_s: float) -> None:
+        """Say that it gives no sign of life."""
+
+
+class Watchdog:
+    """Watches one loop, from its first work to its end."""
+
+    def __init__(self, loop: WatchedLoop) -> None:
+        self._loop = loop
+        self.busy = threading.Event()
+        """Set by the loop when there is work; cleared here when there is none."""
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to watch.
+
+        Raises:
+            RuntimeError: the machine gives no more threads.
+        """
+        thread = threading.Thread(target=self._watch, name=f"{self._loop.name}-watchdog", daemon=True)
+        start_thread(thread)
+        self._thread = thread
+
+    def close(self, timeout_s: float) -> None:
+        """End it, because the loop ends; waits at most ``timeout_s``."""
+        self._closing.set()
+        self.busy.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+
+    def _watch(self) -> None:
+        while True:
+            self.busy.wait()
+            if self._closing.is_set():
+                return
+            sign, asked = Reply(), monotonic()
+            self._loop.call(sign.complete)
+            if sign.wait(BLOCK_S):
+                self._closing.wait(BLOCK_S / 2)
+                self._rest()
+                continue
+            if self._closing.is_set():
+                return
+            self._loop.report_blocked(monotonic() - asked)
+            while not sign.wait(BLOCK_S) and not self._closing.is_set():
+                self._loop.call(int)  # a loop that has ended meanwhile says so here
+
+    def _rest(self) -> None:
+        """Nothing to watch: wait until there is. Looked at here, so that a task that comes and goes costs nothing."""
+        if not self._loop.has_work:
+            self.busy.clear()
+            if self._has_news():
+                self.busy.set()  # that came in between
+
+    def _has_news(self) -> bool:
+        return self._loop.has_work or self._closing.is_set()

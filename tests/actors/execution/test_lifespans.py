@@ -1,0 +1,602 @@
+"""A worker can own a resource: its lifespan is entered and left in one task or thread, at every end of the worker."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import math
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+import pytest
+
+import actors
+from actors import ChildExited, ChildStopAbnormal, ConfigError, Ignore, InternalError, StartError, Worker
+from actors.model.clock import monotonic
+from actors.model.spec import Reason
+from tests.support.hardening import LONG_S, Gate, Witness, crash, eventually, tree_of, worker
+from tests.support.owning import PLACES, Books, async_lifespan, here, owner, sync_lifespan
+from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+
+EVERYWHERE = pytest.mark.parametrize("place", PLACES)
+MAY_HANG = [place for place in PLACES if place != "loop, sync lifespan"]
+"""Where a lifespan that hangs holds up nobody else."""
+ON_A_LOOP = [place for place in PLACES if place.startswith("loop")]
+
+
+def fail() -> None:
+    raise OSError("no such resource")
+
+
+async def hang() -> None:
+    await asyncio.Event().wait()
+
+
+# -- what it is ---------------------------------------------------------------------------------------------
+
+
+@EVERYWHERE
+def test_a_worker_can_own_a_resource_that_is_entered_and_left_in_one_task_or_thread(place: str) -> None:
+    books = Books()
+    with tree_of(owner(place, books)) as tree:
+        for _ in range(3):
+            assert tree.ref("t/w").ask(actors.resource) == "the resource"
+            tree.ref("t/w").ask(lambda: books.note("handled"))
+        assert books.lines == ["entered", "handled", "handled", "handled"]
+    assert books.lines[-1] == "left"
+    assert len(books.places_of("entered", "left")) == 1
+    if place != "thread, async lifespan":  # that has a task of its own on the loop
+        assert len(set(books.places)) == 1, "and so are all messages"
+
+
+class OnLoop(Worker):
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        books.note("init")
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[str]:
+        self.books.note("entered")
+        yield "its own"
+        self.books.note("left")
+
+    async def on_start(self) -> None:
+        self.books.note(f"on_start with {actors.resource()}")
+
+    async def on_receive(self, message: Any) -> Any:
+        self.books.note("message")
+        if message == "boom":
+            raise ValueError("boom")
+        return actors.resource()
+
+    async def on_stop(self) -> None:
+        self.books.note(f"on_stop with {actors.resource()}")
+
+    async def on_failure(self, *_: Any) -> None:
+        self.books.note(f"on_failure with {actors.resource()}")
+
+
+class OnThread(Worker):
+    def __init__(self, books: Books) -> None:
+        self.books = books
+        books.note("init")
+
+    @contextmanager
+    def lifespan(self) -> Iterator[str]:
+        self.books.note("entered")
+        yield "its own"
+        self.books.note("left")
+
+    def on_start(self) -> None:
+        self.books.note(f"on_start with {actors.resource()}")
+
+    def on_receive(self, message: Any) -> Any:
+        self.books.note("message")
+        if message == "boom":
+            raise ValueError("boom")
+        return actors.resource()
+
+    def on_stop(self) -> None:
+        self.books.note(f"on_stop with {actors.resource()}")
+
+    def on_failure(self, *_: Any) -> None:
+        self.books.note(f"on_failure with {actors.resource()}")
+
+
+@pytest.mark.parametrize("kind", [OnLoop, OnThread])
+def test_a_method_lifespan_lies_around_on_start_and_on_stop_and_all_run_in_one_task_or_thread(kind: Any) -> None:
+    books = Books()
+    with tree_of(worker("w", kind, args=(books,))) as tree:
+        assert tree.ref("t/w").ask(1) == "its own"
+    expected = ["init", "entered", "on_start with its own", "message", "on_stop with its own", "left"]
+    assert books.lines == expected
+    assert len(set(books.places)) == 1
+
+
+@pytest.mark.parametrize("kind", [OnLoop, OnThread])
+def test_the_lifespan_of_the_spec_lies_around_the_object_and_its_own(kind: Any) -> None:
+    inner, outer = Books(), Books()
+    make = async_lifespan if kind is OnLoop else sync_lifespan
+    order = inner.lines
+    outer.lines = order  # type: ignore[assignment]
+    with tree_of(WorkerSpec(id="w", actor=kind, args=(inner,), lifespan=make(outer))) as tree:
+        assert tree.ref("t/w").ask(1) == "its own"
+    assert order[:3] == ["entered", "init", "entered"]
+    assert order[-3:] == ["on_stop with its own", "left", "left"]
+
+
+class Hooked(Worker):
+    """Has no lifespan: a scope is entered in one hook, or message, and left in another."""
+
+    def __init__(self, books: Books) -> None:
+        self.books = books
+
+    async def on_start(self) -> None:
+        self.books.note("on_start")
+        self.scope = asyncio.timeout(LONG_S)
+        await self.scope.__aenter__()
+
+    async def on_receive(self, _: Any) -> None:
+        self.books.note("message")
+        await asyncio.sleep(0)
+
+    async def on_stop(self) -> None:
+        self.books.note("on_stop")
+        await self.scope.__aexit__(None, None, None)
+
+
+def test_a_cancel_scope_entered_in_on_start_may_be_left_in_on_stop() -> None:
+    books = Books()
+    with tree_of(worker("w", Hooked, args=(books,))) as tree:
+        for _ in range(3):
+            tree.ref("t/w").ask(1)
+    assert books.lines == ["on_start", "message", "message", "message", "on_stop"]
+    assert len(set(books.places)) == 1
+
+
+@pytest.mark.skipif(importlib.util.find_spec("anyio") is None, reason="anyio is not installed")
+def test_a_task_group_of_anyio_is_held_open_by_hooks_and_its_failure_ends_the_worker() -> None:
+    anyio: Any = importlib.import_module("anyio")
+    stopped = threading.Event()
+
+    class Holder(Worker):
+        async def on_start(self) -> None:
+            self.group = anyio.create_task_group()
+            await self.group.__aenter__()
+
+        async def on_receive(self, message: Any) -> Any:
+            self.group.start_soon(anyio.sleep, 0 if message == "short" else 1000)
+            return message
+
+        async def on_stop(self) -> None:
+            self.group.cancel_scope.cancel()
+            await self.group.__aexit__(None, None, None)
+            stopped.set()
+
+    with tree_of(worker("w", Holder)) as tree:
+        seen = Witness(tree)
+        assert tree.ref("t/w").ask("short") == "short"
+        assert tree.ref("t/w").ask("long") == "long"
+    assert stopped.is_set()
+    assert seen.of(ChildStopAbnormal) == []
+
+
+def test_a_connection_that_belongs_to_its_thread_may_be_opened_and_used() -> None:
+    @contextmanager
+    def connected() -> Iterator[sqlite3.Connection]:
+        connection = sqlite3.connect(":memory:")
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def add(message: int) -> int:
+        connection = actors.resource()
+        connection.execute("create table if not exists n (n)")
+        connection.execute("insert into n values (?)", (message,))
+        return int(connection.execute("select sum(n) from n").fetchone()[0])
+
+    with tree_of(WorkerSpec(id="w", handle=add, lifespan=connected)) as tree:
+        assert [tree.ref("t/w").ask(n) for n in (1, 2, 3)] == [1, 3, 6]
+
+
+@EVERYWHERE
+def test_each_member_of_a_pool_owns_one(place: str) -> None:
+    books = Books()
+    with tree_of(owner(place, books, pool=3)):
+        assert books.lines == ["entered"] * 3
+    assert books.lines == ["entered"] * 3 + ["left"] * 3
+    assert len(books.places_of("entered")) == 3
+
+
+def test_a_body_and_an_executable_own_one_too() -> None:
+    books = Books()
+
+    async def body() -> None:
+        books.note(f"body with {actors.resource()}")
+
+    with tree_of(WorkerSpec(id="w", run=body, lifespan=async_lifespan(books), restart="temporary")) as tree:
+        books.wait("left")
+        eventually(lambda: not tree.which_children("t"), "the end of the body")
+    assert books.lines == ["entered", "body with the resource", "left"]
+
+    works = WorkerSpec(id="a", execute=lambda *_: actors.resource(), lifespan=sync_lifespan(books))
+    spec = SupervisorSpec(id="r", tasks=Tasks(planner=StaticPlan([Subtask("a")])), children=[works])
+    with start(spec) as tree:
+        assert tree.run(Task("x")).results == {"a": "the resource"}
+
+
+@pytest.mark.parametrize(
+    "factory",
+    [
+        pytest.param(lambda: iter_once("made"), id="a generator"),
+        pytest.param(lambda: aiter_once("made"), id="an async generator"),
+        pytest.param(threading.Lock, id="an object"),
+        pytest.param(lambda: None, id="nothing"),
+    ],
+)
+def test_whatever_a_factory_makes_is_entered(factory: Any) -> None:
+    async def handle(_: Any) -> Any:
+        return actors.resource()
+
+    with tree_of(WorkerSpec(id="w", handle=handle, lifespan=factory)) as tree:
+        assert tree.ref("t/w").ask(1) in {"made", True, None}
+
+
+def iter_once(value: str) -> Iterator[str]:
+    yield value
+
+
+async def aiter_once(value: str) -> AsyncIterator[str]:
+    yield value
+
+
+def test_an_import_string_names_a_factory_and_a_resource_is_known_to_workers_only() -> None:
+    with tree_of(WorkerSpec(id="w", handle=crash, lifespan="threading:Lock")):
+        pass
+    with pytest.raises(RuntimeError, match="outside of a worker"):
+        actors.resource()
+
+
+async def coroutine() -> None:
+    """No context manager: it has no yield."""
+
+
+def made_of_coroutine() -> Any:
+    """A factory of which nobody can tell before it is called."""
+    return coroutine()
+
+
+@pytest.mark.parametrize(
+    ("lifespan", "says"),
+    [
+        (3, "expected a factory"),
+        ("no_such_module:x", "not found"),
+        (lambda app: None, "without arguments"),
+        (coroutine, "got a coroutine"),
+        (int, "expected a context manager"),
+        (contextmanager(iter_once)("made"), "expected a factory"),
+    ],
+)
+def test_what_can_be_known_of_a_wrong_lifespan_is_a_problem_of_the_declaration(lifespan: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught, tree_of(WorkerSpec(id="w", handle=crash, lifespan=lifespan)):
+        pass
+    assert caught.value.problems[0].path.endswith("w.lifespan")
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("made", [3, "coroutine"])
+def test_what_is_no_context_manager_is_a_failed_start(place: str, made: Any) -> None:
+    handle, _ = PLACES[place]
+    factory = made_of_coroutine if made == "coroutine" else (lambda: made)
+    with (
+        pytest.raises(StartError, match="t/w") as caught,
+        tree_of(WorkerSpec(id="w", handle=handle, lifespan=factory)),
+    ):
+        pass
+    assert "expected a context manager" in str(caught.value.__cause__)
+
+
+# -- how each end leaves it ---------------------------------------------------------------------------------
+
+
+@EVERYWHERE
+def test_a_crash_leaves_it_with_the_error_and_the_next_incarnation_begins_after_that(place: str) -> None:
+    books = Books()
+    with tree_of(owner(place, books)) as tree:
+        with pytest.raises(ValueError, match="boom"):
+            tree.ref("t/w").ask(crash)
+        assert tree.ref("t/w").ask(actors.resource) == "the resource"
+        assert books.lines == ["entered", "left with ValueError", "entered"]
+        assert tree.child("t/w").incarnation == 2
+
+
+@pytest.mark.parametrize("kind", [OnLoop, OnThread])
+def test_on_failure_runs_before_it_is_left(kind: Any) -> None:
+    books = Books()
+    with tree_of(worker("w", kind, args=(books,), restart="temporary")) as tree:
+        with pytest.raises(ValueError, match="boom"):
+            tree.ref("t/w").ask("boom")
+        eventually(lambda: not tree.which_children("t"), "the end")
+    assert books.lines[-2:] == ["message", "on_failure with its own"], "its yield has raised"
+
+
+@EVERYWHERE
+def test_a_resource_that_cannot_be_entered_is_a_failed_start_and_nothing_is_left(place: str) -> None:
+    books = Books()
+    with pytest.raises(StartError) as caught, tree_of(owner(place, books, lifespan={"entering": fail})):
+        pass
+    assert isinstance(caught.value.__cause__, OSError)
+    assert books.lines == []
+
+
+@EVERYWHERE
+def test_a_failed_entry_of_a_restart_counts_and_is_tried_again(place: str) -> None:
+    books, times = Books(), iter(range(100))
+
+    def entering() -> None:
+        if next(times) in {1, 2}:
+            fail()
+
+    with tree_of(owner(place, books, lifespan={"entering": entering})) as tree:
+        with suppress(ValueError):
+            tree.ref("t/w").ask(crash)
+        assert tree.ref("t/w").ask(actors.resource) == "the resource"
+        seen = [each.reason for each in Witness(tree).of(ChildExited)]
+        assert seen == []
+    assert books.lines == ["entered", "left with ValueError", "entered", "left"]
+    assert next(times) == 4
+
+
+class FailsToStart(Worker):
+    def __init__(self, how: BaseException) -> None:
+        self.how = how
+
+    async def on_start(self) -> None:
+        raise self.how
+
+
+@pytest.mark.parametrize("how", [OSError("no"), Ignore()])
+def test_a_start_that_fails_later_leaves_what_was_entered(how: BaseException) -> None:
+    books = Books()
+    spec = WorkerSpec(id="w", actor=FailsToStart, args=(how,), lifespan=async_lifespan(books))
+    with suppress(StartError), tree_of(spec):
+        assert isinstance(how, Ignore)
+    assert books.lines == ["entered", "left with OSError" if isinstance(how, OSError) else "left"]
+
+
+@EVERYWHERE
+def test_what_it_raises_when_it_is_left_in_order_is_an_abnormal_stop(place: str) -> None:
+    books = Books()
+    with tree_of(owner(place, books, lifespan={"leaving": fail})) as tree:
+        seen = Witness(tree)
+        tree.terminate_child("t/w")
+        (exited,) = seen.of(ChildExited, path="t/w")
+        assert (exited.reason, type(exited.error), exited.detail) == (Reason.CRASHED, OSError, "lifespan raised")
+        assert len(seen.of(ChildStopAbnormal, path="t/w")) == 1
+        assert seen.of(InternalError) == []
+
+
+@EVERYWHERE
+def test_what_it_raises_when_it_is_left_by_a_crash_is_reported_and_the_crash_stays_what_it_was(place: str) -> None:
+    books = Books()
+    with tree_of(owner(place, books, restart="temporary", lifespan={"leaving": fail})) as tree:
+        seen = Witness(tree)
+        with pytest.raises(ValueError, match="boom"):
+            tree.ref("t/w").ask(crash)
+        exited = seen.wait(ChildExited, path="t/w")
+        assert (exited.reason, type(exited.error)) == (Reason.CRASHED, ValueError)
+        assert "lifespan raised OSError" in str(seen.wait(ChildStopAbnormal, path="t/w"))
+
+
+@EVERYWHERE
+def test_an_exit_that_suppresses_changes_nothing_for_the_asker_nor_the_supervisor(place: str) -> None:
+    books = Books()
+    with tree_of(owner(place, books, lifespan={"suppress": True})) as tree:
+        seen = Witness(tree)
+        with pytest.raises(ValueError, match="boom"):
+            tree.ref("t/w").ask(crash)
+        assert seen.wait(ChildExited, path="t/w").reason is Reason.CRASHED
+        assert tree.ref("t/w").ask(actors.resource) == "the resource"
+    assert books.lines == ["entered", "left with ValueError", "entered", "left"]
+
+
+@pytest.mark.parametrize("place", MAY_HANG)
+def test_a_stop_that_leaves_nothing_in_time_is_a_kill(place: str) -> None:
+    books, gate = Books(), Gate()
+    is_async = "async" in place or place == "loop"
+    leaving = hang if is_async else gate
+    with tree_of(owner(place, books, shutdown=0.05, lifespan={"leaving": leaving})) as tree:
+        seen = Witness(tree)
+        began = monotonic()
+        tree.terminate_child("t/w")
+        assert monotonic() - began < LONG_S / 2
+        assert seen.wait(ChildExited, path="t/w").reason is Reason.KILLED
+        gate.open.set()
+        eventually(lambda: not tree._system.lives_abandoned, "the end of the thread")
+
+
+@pytest.mark.parametrize("place", MAY_HANG)
+def test_a_start_that_does_not_enter_in_time_is_a_failed_start(place: str) -> None:
+    books, gate = Books(), Gate()
+    entering = hang if place != "thread" else gate
+    spec = owner(place, books, start_timeout_s=0.05, lifespan={"entering": entering})
+    with pytest.raises(StartError, match=r"did not start within 0\.05 s"), tree_of(spec):
+        pass
+    gate.open.set()
+    if place == "thread":
+        books.wait("left with ActorStoppedError")
+        assert books.lines == ["entered", "left with ActorStoppedError"], "the thread that comes back leaves it"
+    else:
+        assert books.lines == []
+
+
+@EVERYWHERE
+def test_a_brutal_kill_of_an_idle_worker_leaves_it_before_the_next_incarnation_begins(place: str) -> None:
+    books = Books()
+    with tree_of(owner(place, books, shutdown="brutal_kill")) as tree:
+        seen = Witness(tree)
+        tree.ref("t/w").ask(1)
+        tree.terminate_child("t/w")
+        assert seen.of(ChildExited, path="t/w")[0].reason is Reason.KILLED
+        assert seen.of(ChildStopAbnormal) == []
+        tree.restart_child("t/w")
+        error = "CancelledError" if place in ON_A_LOOP else "ActorStoppedError"
+        assert books.lines == ["entered", f"left with {error}", "entered"]
+
+
+@EVERYWHERE
+def test_a_kill_in_the_middle_of_a_handler_leaves_it_when_the_handler_has_ended(place: str) -> None:
+    books, gate = Books(), Gate()
+    on_loop = place in ON_A_LOOP
+
+    async def wait() -> None:
+        gate.reached.set()
+        await hang()
+
+    with tree_of(owner(place, books, shutdown=0.05)) as tree:
+        tree.ref("t/w").tell(wait if on_loop else gate)
+        gate.wait_reached()
+        tree.terminate_child("t/w")
+        if on_loop:
+            assert books.lines == ["entered", "left with CancelledError"], "a kill is reported after that"
+        else:
+            gate.open.set()
+            books.wait("left with ActorStoppedError" if place == "thread" else "left with CancelledError")
+        assert len(books.places_of(*books.lines)) == 1
+        eventually(lambda: not tree._system.lives_abandoned, "the end of the thread")
+
+
+def test_a_worker_that_is_abandoned_for_good_has_its_async_lifespan_left_all_the_same() -> None:
+    books, gate = Books(), Gate()
+    with tree_of(owner("thread, async lifespan", books, shutdown=0.05)) as tree:
+        tree.ref("t/w").tell(gate)
+        gate.wait_reached()
+        tree.terminate_child("t/w")
+        books.wait("left with CancelledError")
+        gate.open.set()
+        eventually(lambda: not tree._system.lives_abandoned, "the end of the thread")
+
+
+@EVERYWHERE
+def test_an_escalation_leaves_those_of_all_children(place: str) -> None:
+    books = Books()
+    crew = SupervisorSpec(id="crew", max_restarts=0, children=[owner(place, books), worker("bad")])
+    with tree_of(crew) as tree:
+        tree.ref("t/crew/bad").tell(crash)
+        books.wait("entered", 2)
+        assert books.lines == ["entered", "left", "entered"]
+        eventually(tree.ref("t/crew/w").is_alive, "the next incarnation")
+
+
+@pytest.mark.parametrize("place", ON_A_LOOP)
+def test_a_scope_that_is_cancelled_ends_the_worker_with_the_error_of_its_lifespan(place: str) -> None:
+    """The child of a task group fails: its host task, here the worker's, is cancelled wherever it stands."""
+    books, loops = Books(), list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]()
+
+    async def child() -> None:
+        loops.append((asyncio.get_running_loop(), go := asyncio.Event()))
+        await go.wait()
+        raise LookupError("the child of the group")
+
+    @asynccontextmanager
+    async def grouped() -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(child())
+            books.note("entered")
+            yield
+
+    handle, _ = PLACES[place]
+    with tree_of(WorkerSpec(id="w", handle=handle, lifespan=grouped, restart="temporary")) as tree:
+        seen = Witness(tree)
+        tree.ref("t/w").ask(1)
+        loop, go = loops[0]
+        loop.call_soon_threadsafe(go.set)
+        exited = seen.wait(ChildExited, path="t/w")
+        assert exited.reason is Reason.CRASHED
+        assert isinstance(exited.error, ExceptionGroup)
+        assert isinstance(exited.error.exceptions[0], LookupError)
+        assert seen.of(InternalError) == []
+
+
+def test_a_message_that_comes_as_the_scope_is_cancelled_is_handled_by_the_next_incarnation() -> None:
+    cancelled = asyncio.CancelledError
+
+    class Scoped(Worker):
+        async def on_start(self) -> None:
+            self.task = asyncio.current_task()
+
+        async def on_receive(self, message: Any) -> Any:
+            if message == "cancel":
+                task = self.task
+                assert task is not None
+                asyncio.get_running_loop().call_later(0.001, task.cancel)  # while it rests
+            return id(self)
+
+        async def on_failure(self, kind: Any, *_: Any) -> None:
+            assert kind is cancelled
+            await asyncio.sleep(0.01)
+
+    with tree_of(worker("w", Scoped)) as tree:
+        seen = Witness(tree)
+        first = tree.ref("t/w").ask("cancel")
+        exited = seen.wait(ChildExited, path="t/w")
+        assert exited.reason is Reason.CRASHED
+        assert isinstance(exited.error, cancelled)
+        answers = {tree.ref("t/w").ask(n) for n in range(20)}
+        assert len(answers) == 1
+        assert first not in answers or tree.child("t/w").incarnation == 2
+        assert seen.of(InternalError) == []
+
+
+# -- the task in which a worker on the loop lives -----------------------------------------------------------
+
+
+def test_a_resident_gives_others_their_turn_and_loses_no_message() -> None:
+    books = Books()
+    many = 2_000
+    with tree_of(owner("loop", books), worker("other", here_async)) as tree:
+        counted: list[int] = []
+        for n in range(many):
+            tree.ref("t/w").tell(lambda n=n: counted.append(n))
+        assert tree.ref("t/other").ask(1) is not None
+        tree.ref("t/w").ask(1, timeout=LONG_S)
+        assert counted == list(range(many))
+
+
+async def here_async(_: Any) -> str:
+    return str(here())
+
+
+def test_a_resident_that_rests_costs_the_loop_no_look() -> None:
+    with tree_of(owner("loop", Books())) as tree:
+        tree.ref("t/w").ask(1)
+        eventually(lambda: not tree._system.loop.has_work, "its rest")
+
+
+def test_workers_without_a_lifespan_or_a_hook_have_no_task_and_no_thread_of_their_own() -> None:
+    with tree_of(worker("loop", here_async), worker("pool")) as tree:
+        tree.ref("t/loop").ask(1)
+        tree.ref("t/pool").ask(1)
+        lives = [tree._system.children[path].life for path in ("t/loop", "t/pool")]
+        assert [getattr(life, "residence", "?") for life in lives] == [None, None]
+        assert [getattr(life, "task", "?") for life in lives] == [None, None]
+
+
+@EVERYWHERE
+def test_a_thousand_restarts_leave_nothing_open(place: str) -> None:
+    books = Books()
+    times = 300
+    with tree_of(owner(place, books, start_timeout_s=None), period_s=1, max_restarts=math.floor(1e6)) as tree:
+        threads = threading.active_count()
+        for _ in range(times):
+            with suppress(ValueError):
+                tree.ref("t/w").ask(crash)
+        tree.ref("t/w").ask(1)
+        assert books.lines.count("entered") == times + 1
+        assert books.lines.count("left with ValueError") == times
+        eventually(lambda: threading.active_count() <= threads + 8, "the end of their threads")
