@@ -254,7 +254,7 @@ class _Head(NamedTuple):
 
     seq: int
     at: float
-    """Of records of older versions, which have no numbers."""
+    """Time, which orders the records of older versions: they have no numbers."""
     place: int
     """Place of the journal: no two heads are alike."""
     rest: Iterator[TaskEvent]

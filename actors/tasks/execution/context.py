@@ -86,6 +86,16 @@ class Context:
         return f"<Context of {self._attempt.key}>"
 
     @property
+    def task_id(self) -> str:
+        """Id of the task, as its events have it. In a team that of the team's part: ``TASK@...``."""
+        return self._attempt.task
+
+    @property
+    def path(self) -> str:
+        """Path of the worker, such as ``office/research``."""
+        return self._attempt.path
+
+    @property
     def inputs(self) -> dict[str, Any]:
         """Inputs of the task, and over them those of the subtask."""
         owned: dict[str, Any] = self._owned("inputs", self._values.inputs)
