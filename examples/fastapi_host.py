@@ -5,7 +5,8 @@
 
 The tree lives as long as the app. A task is in the journal when ``POST /tasks`` returns; nothing of it runs in a
 request, so a client that goes away ends nothing. ``GET /tasks/{id}/events`` tells all that has happened and happens, up
-to the end.
+to the end; a client that comes back says with ``Last-Event-ID`` what it has seen. Ctrl-C stops the tree first, which
+ends these streams: the server waits for its connections before it lets the app end.
 
 Needs the extra "example" (for fastapi, httpx and uvicorn).
 """
@@ -16,19 +17,22 @@ import argparse
 import asyncio
 import json
 import re
+import signal
+import threading
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import FrameType
 from typing import Annotated, Any, Literal
 
 import httpx
 import uvicorn
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, Header, HTTPException, Request
 from fastapi.responses import PlainTextResponse, StreamingResponse
 from loguru import logger
 from pydantic import BaseModel, Field
 
-from actors import Context, Escalated, EscalationRaised, Event, SubtaskEvent
+from actors import Context, Escalated, EscalationRaised
 from trees import (
     Approve,
     Edit,
@@ -108,7 +112,31 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """The tree starts with the app and stops with it, in order."""
     async with start_async(TREE) as tree:
         app.state.tree = tree
+        with stopped_first(tree):
+            yield
+
+
+@contextmanager
+def stopped_first(tree: Tree) -> Iterator[None]:
+    """Stop the tree as soon as a signal tells the server to end, and then tell the server."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the business of another thread
+        return
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        threading.Thread(target=tree.stop, daemon=True).start()
+        handler = before[signal.Signals(signum)]
+        if callable(handler):
+            handler(signum, frame)
+
+    for each in before:
+        signal.signal(each, stop)
+    try:
         yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 app = FastAPI(title="Tasks on a tree", lifespan=lifespan)
@@ -151,12 +179,14 @@ async def graph(handle: Annotated[TaskHandle, Depends(the_task)]) -> str:
 
 
 @app.get("/tasks/{id}/events")
-async def events(handle: Annotated[TaskHandle, Depends(the_task)]) -> StreamingResponse:
-    """Server-sent events: what has happened, what happens, up to the end."""
+async def events(
+    handle: Annotated[TaskHandle, Depends(the_task)], last_event_id: Annotated[int | None, Header(ge=0)] = None
+) -> StreamingResponse:
+    """Server-sent events: what has happened, what happens, up to the end. No goal, result or prompt is in them."""
 
     async def stream() -> AsyncIterator[str]:
-        async for event in handle.events():
-            yield f"event: {type(event).__name__}\ndata: {json.dumps(told(event))}\n\n"
+        async for event in handle.events(after=last_event_id):
+            yield f"id: {event.seq}\nevent: {type(event).__name__}\ndata: {json.dumps(event.as_dict())}\n\n"
 
     return StreamingResponse(stream(), media_type="text/event-stream")
 
@@ -175,11 +205,6 @@ async def respond(id: str, said: Said, tree: Annotated[Tree, Depends(the_tree)])
     except EscalationError as error:
         raise HTTPException(409, str(error)) from error
     return {"answered": said.answer}
-
-
-def told(event: Event) -> dict[str, Any]:
-    """What a client hears of an event: never a result or a prompt."""
-    return {"path": event.path} | ({"subtask": event.subtask} if isinstance(event, SubtaskEvent) else {})
 
 
 # -- as a program ------------------------------------------------------------------------------------------------
@@ -221,8 +246,10 @@ async def publish_one(client: httpx.AsyncClient, text: str) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Tasks over HTTP.")
-    parser.add_argument("--serve", action="store_true", help="serve on port 8000 until Ctrl-C")
-    if parser.parse_args().serve:
-        uvicorn.run(app, host="127.0.0.1", port=8000)
+    parser.add_argument("--serve", action="store_true", help="serve until Ctrl-C")
+    parser.add_argument("--port", type=int, default=8000)
+    given = parser.parse_args()
+    if given.serve:
+        uvicorn.run(app, host="127.0.0.1", port=given.port)
     else:
         asyncio.run(check())

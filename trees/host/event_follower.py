@@ -122,7 +122,7 @@ class JournalFollower:
     """Reads a journal as it grows, as far as the bus has told of it: so what is not kept stands where it happened.
 
     It is over with the record of the task's end; or once the task has ended, and its journal has no such record to
-    read: the store has let go of it.
+    read: the store has let go of it; or when the tree has stopped.
 
     With ``deep`` it reads the journals of its teams' parts as well, from the record on that begins each of them.
     Records have their numbers in the order in which they are made, on one thread, so the journals are merged by them.
@@ -175,7 +175,10 @@ class JournalFollower:
         self.wake()
 
     def news(self) -> Iterator[TaskEvent]:
-        """Return what has come since the last look. Raises ``TreeDownError`` where nothing more will come."""
+        """Return what has come since the last look.
+
+        It ends with a tree that somebody has stopped. Raises ``TreeDownError`` where nobody had asked for its end.
+        """
         self.signal = Reply()
         down = self._desk.system.is_down or (self._done.done and not self._done.succeeded)
         ended = self._done.succeeded  # before the journals are read: then all of them are there
@@ -200,7 +203,8 @@ class JournalFollower:
             self.over = True  # all is read, and the end was not in it
         if down and not self.over:
             self.over = True
-            self._done.get()  # raises where the tree is down
+            if self._desk.system.cause is not None or not self._desk.system.is_down:
+                self._done.get()  # raises: the tree has failed, or nobody goes on with the task
 
     def _kept(self, until: float) -> Iterator[TaskEvent]:
         """The records of all journals up to this number, in order, each with its number."""

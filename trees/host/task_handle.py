@@ -218,8 +218,9 @@ class TaskHandle:
         """Everything that has happened and happens to it, in order, up to its end; ``for`` and ``async for``.
 
         What happens inside its teams is among it: those events have the path of the team, and the id of its part for
-        ``task``. The last event is its own ``TaskFinished``; after that, or where the store has let go of the task, it
-        ends. Each event has a number, ``event.seq``, which is the same for every reader and in every process.
+        ``task``. The last event is its own ``TaskFinished``. It ends without that where the store has let go of the
+        task, and when the tree is stopped: then ``handle.report`` is None. Each event has a number, ``event.seq``,
+        which is the same for every reader and in every process.
 
         Args:
             after: only what comes after the event of this number, such as the ``Last-Event-ID`` of a client that comes
@@ -229,7 +230,7 @@ class TaskHandle:
 
         Raises:
             ValueError: ``after`` is no number of an event.
-            TreeDownError: while it is read, the tree has ended before the task.
+            TreeDownError: while it is read: the tree has ended, and nobody had asked for that.
         """
         if after is not None and (type(after) is not int or after < 0):
             what = f"events: after={value_phrase(after)} is no number of an event"

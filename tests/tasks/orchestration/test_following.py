@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from actors import RestartLimitError, TreeDownError
 from actors.tasks.model.task_events import (
     Planned,
     SubtaskProgressed,
@@ -22,9 +23,12 @@ from actors.tasks.model.task_events import (
     TaskSubmitted,
 )
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
-from tests.support.one_worker import TWO, held, incarnation_of, kill_orchestrator, spec_of
+from tests.support.one_worker import ONE, TWO, held, incarnation_of, kill_orchestrator, spec_of
 from trees import (
+    SupervisorSpec,
+    Tasks,
     TaskStatus,
+    WorkerSpec,
     start,
     start_async,
 )
@@ -268,3 +272,42 @@ def test_a_run_is_dumped_as_text_mermaid_and_json_while_it_runs_and_afterwards()
         assert "succeeded" in after[0]
         with pytest.raises(ValueError, match="xml"):
             handle.dump("xml")  # type: ignore[arg-type]
+
+
+# -- the end of the tree ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["for", "async for"])
+def test_the_events_end_when_the_tree_is_stopped_and_the_report_says_that_the_task_has_not(how: str) -> None:
+    seen: list[TaskEvent] = []
+
+    def read(handle: Any) -> None:
+        seen.extend(handle.events() if how == "for" else asyncio.run(collected(handle.events())))
+
+    with held() as (tree, _, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        reader = threading.Thread(target=read, args=(handle,), daemon=True)
+        reader.start()
+        tree.stop()
+        reader.join(10)
+
+        assert not reader.is_alive()
+        assert isinstance(seen[0], TaskSubmitted)
+        assert not any(isinstance(event, TaskFinished) for event in seen)
+        assert handle.report is None
+
+
+def test_the_end_of_a_tree_that_nobody_had_asked_for_is_raised_by_its_events() -> None:
+    hang = AsyncScriptedExecutable(Hang(), by="call")
+    work = [WorkerSpec(id="w", execute=hang.execute), WorkerSpec(id="h", handle=int)]
+    tree = start(SupervisorSpec(id="p", tasks=Tasks(planner=ONE), children=work, max_restarts=0))
+    handle = tree.submit("do it")
+    hang.wait_for_calls(1)
+    events = iter(handle.events())
+    next(events)
+    tree.ref("p/h").tell("no number")
+    with pytest.raises(TreeDownError):
+        list(events)
+    with pytest.raises(RestartLimitError):
+        tree.wait(10)

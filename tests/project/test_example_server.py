@@ -1,0 +1,66 @@
+"""``examples/fastapi_host.py`` as a server: clients follow the events of a task, and Ctrl-C ends it all at once."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+httpx = pytest.importorskip("httpx", reason="needs the extra 'example'")
+for package in ("fastapi", "uvicorn"):
+    pytest.importorskip(package, reason="needs the extra 'example'")
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "fastapi_host.py"
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_with_an_open_client_of_events_ends_the_fastapi_example_at_once(tmp_path: Path, signum: int) -> None:
+    with _served(tmp_path) as (program, url):
+        submitted = httpx.post(f"{url}/tasks", json={"text": "Too short"}, timeout=60)
+        events = f"{url}/tasks/{submitted.json()['id']}/events"
+        with httpx.stream("GET", events, timeout=60) as stream:
+            lines = stream.iter_lines()
+            seen = list(itertools.takewhile(lambda line: line != "event: EscalationRaised", lines))
+            last = [line for line in seen if line.startswith("id: ")][-1]
+            with httpx.stream("GET", events, headers={"Last-Event-ID": "3"}, timeout=60) as later:
+                assert next(later.iter_lines()) == "id: 4"
+                program.send_signal(signum)
+                began = time.monotonic()
+                rest = list(lines)  # the stream ends, and is whole: else this raises
+                program.wait(60)
+                took_s = time.monotonic() - began
+        refused = program.communicate()[1]
+
+    assert took_s < 10  # it waits for a person for a day
+    assert int(last.removeprefix("id: ")) > 3
+    assert not any("TaskFinished" in line for line in rest)
+    assert "Exception in ASGI application" not in refused
+    assert "Application shutdown complete" in refused
+
+
+@contextmanager
+def _served(tmp: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The example as a server, on a port that is free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, str(EXAMPLE), "--serve", "--port", str(port)]
+    program = subprocess.Popen(command, cwd=tmp, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        until = time.monotonic() + 60
+        while time.monotonic() < until and program.poll() is None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.05)
+        yield program, f"http://127.0.0.1:{port}"
+    finally:
+        program.kill()
+        program.wait()
