@@ -67,6 +67,7 @@ from actors.model.events import (
     SubscriberDropped,
     SupervisorGaveUp,
     TreeFailed,
+    TreeLeftRunning,
     TreeStarted,
     TreeStopped,
 )
@@ -158,6 +159,7 @@ __all__ = [
     "TaskSubmitted",
     "TreeDownError",
     "TreeFailed",
+    "TreeLeftRunning",
     "TreeStarted",
     "TreeStopped",
     "UnknownPathError",

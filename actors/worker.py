@@ -9,13 +9,15 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeGuard
+from difflib import get_close_matches
+from typing import Any, Final, TypeGuard
 
 import pykka
 
 from actors.execution.pykka_bridge import ManagedActor, build, managed
 from actors.messaging.envelope import CURRENT, SystemMessage
 from actors.messaging.mailbox import Refusal
+from actors.model.errors import Failed
 from actors.model.spec import WorkerRecipe
 
 
@@ -58,9 +60,10 @@ class Worker(ManagedActor):
 
     def on_receive(self, message: Any) -> Any:
         """Handle a message; what it returns is the reply. Not overridden: the message is a dead letter."""
-        life = self._regrow_life
-        if life is not None:
-            life.system.letters.dead_letter(life.mailbox, message, Refusal.UNHANDLED, None)
+        name = type(self).__name__
+        close = get_close_matches("on_receive", [each for each in dir(self) if each not in _HOOKS], n=1, cutoff=0.7)
+        meant = f" Is its {close[0]!r} meant to be that?" if close else ""
+        _unhandled(message, f"{name} handles no messages. Give it 'def on_receive(self, message)'.{meant}")
 
     def execute(self, task: Any, context: Any) -> Any:
         """Do a piece of work: ``str(task)`` says what, ``context`` is all it may know. Override it, sync or async.
@@ -69,6 +72,24 @@ class Worker(ManagedActor):
         this object, and a failed attempt; ``raise Failed(...)`` is only the latter.
         """
         raise NotImplementedError(f"{type(self).__name__} has no execute(task, context)")
+
+
+_HOOKS: Final = frozenset({"on_receive", "on_start", "on_stop", "on_failure", "_regrow_receive"})
+
+
+def _unhandled(message: Any, why: str) -> None:
+    """A message that nobody handles: a tell is a dead letter, an ask fails and says why.
+
+    Raises:
+        Failed: somebody has asked.
+    """
+    current = CURRENT.get()
+    if current is None:
+        return
+    box = current.life.mailbox
+    if current.reply is not None:
+        raise Failed(f"{box.path}: {why}")
+    current.life.system.letters.dead_letter(box, message, Refusal.UNHANDLED, None)
 
 
 class ExecuteWorker(ManagedActor):
@@ -80,9 +101,7 @@ class ExecuteWorker(ManagedActor):
     def _regrow_receive(self, message: Any) -> Any:
         if issubclass(type(message), SystemMessage):
             return message.handle(self)
-        current = CURRENT.get()
-        if current is not None:
-            current.life.system.letters.dead_letter(current.life.mailbox, message, Refusal.UNHANDLED, None)
+        _unhandled(message, "it takes tasks, and no messages. Write tree.run(...), or tree.map(items, to=...)")
         return None
 
 

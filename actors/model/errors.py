@@ -137,7 +137,7 @@ class UnknownPathError(MessageError):
         if self.is_worker:
             above = self.path.rpartition("/")[0]
             return f"{self.path}: is a worker, and this needs a supervisor. Name one, for example {above!r}."
-        known = f" Listed there: {', '.join(self.known)}." if self.known else ""
+        known = f" Listed there: {', '.join(self.known)}. Did you mean {self.known[0]!r}?" if self.known else ""
         return f"{self.path}: no such path in this tree.{known} See tree.dump() for all of them."
 
 
@@ -250,10 +250,15 @@ class RestartLimitError(ActorsError):
         self.last = last
 
     def __str__(self) -> str:
+        advice = "Repair that child, give it a backoff or on_exhausted='park', or raise max_restarts."
+        if self.last == "normal":
+            advice = (
+                "It has ended by itself, and a permanent worker is started again. Let its body go on until "
+                "actors.sleep(seconds) returns True, or declare it with restart='transient'."
+            )
         return (
             f"{self.path}: restart {self.restarts} within {self.period_s:g} s, limit {self.limit}. "
-            f"Last: {self.child!r}, {self.last}. {self.path!r} stopped its children and gave up. "
-            "Repair that child, give it a backoff or on_exhausted='park', or raise max_restarts."
+            f"Last: {self.child!r}, {self.last}. {self.path!r} stopped its children and gave up. {advice}"
         )
 
 

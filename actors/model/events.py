@@ -158,6 +158,14 @@ class TreeStopped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TreeLeftRunning(Event):
+    """The program ends and nobody has stopped the tree: it is stopped now, with a few seconds for all of it."""
+
+    level: ClassVar[str] = "WARNING"
+    advice: ClassVar[str] = "Write 'with start(TREE) as tree:', or call tree.stop(), so that it can end in order."
+
+
+@dataclass(frozen=True, slots=True)
 class TreeFailed(Event):
     """The tree cannot go on and is being ended, for a reason that is none of its workers': it has lost its store."""
 
@@ -230,6 +238,7 @@ class ChildAbandoned(Event):
     """A worker could not be ended in time and was left to itself; its thread counts until it ends."""
 
     level: ClassVar[str] = "ERROR"
+    advice: ClassVar[str] = "In long code sleep with actors.sleep(seconds), and end when actors.stopping() is true."
     abandoned: int
     """How many of this path there are now."""
 

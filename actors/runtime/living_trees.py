@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from actors.concurrency.weak_registry import WeakRegistry
 from actors.messaging.reply import Reply
+from actors.model.events import Event, TreeLeftRunning
 
 EXIT_S = 3.0
 """How long the end of the interpreter waits for a tree that nobody has stopped."""
@@ -21,6 +22,9 @@ class LivingTree(Protocol):
 
     def stop(self) -> Reply:
         """Stop it; completed when nothing of it runs any more."""
+
+    def publish(self, event: Event) -> None:
+        """Tell everybody what happens."""
 
 
 LIVING: Final[WeakRegistry[LivingTree]] = WeakRegistry()
@@ -45,6 +49,9 @@ def discard(tree: LivingTree) -> None:
 
 def _stop_all() -> None:
     """The interpreter ends and nobody has stopped these trees: give their on_stop hooks a moment."""
-    ends = [tree.stop() for tree in LIVING.snapshot() if not tree.is_down]
+    left = [tree for tree in LIVING.snapshot() if not tree.is_down]
+    for tree in left:
+        tree.publish(TreeLeftRunning(tree.root_path))
+    ends = [tree.stop() for tree in left]
     for end in ends:
         end.wait(EXIT_S)

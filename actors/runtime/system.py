@@ -386,7 +386,10 @@ class System:
 
     def near(self, path: str) -> tuple[str, ...]:
         """Paths that may have been meant."""
-        return tuple(difflib.get_close_matches(str(path), list(self.boxes)[:_LOOK], n=5, cutoff=0.5))
+        known = list(self.boxes)[:_LOOK]
+        below = [each for each in known if each.endswith(f"/{path}")]  # without the names above it
+        close = difflib.get_close_matches(str(path), known, n=5, cutoff=0.5)
+        return tuple(dict.fromkeys([*below, *close]))[:5]
 
     def no_supervisor(self, path: str) -> UnknownPathError:
         """Return what to raise where ``path`` names no supervisor."""

@@ -77,7 +77,10 @@ def _attribute(owner: Any, name: str, target: str) -> Any:
         return getattr(owner, name)
     except AttributeError as error:
         what = f"attribute {name!r} of {target!r} is missing"
-        raise ResolveError(what, nearest(name, dir(owner)).strip() or "Correct the name after the colon.") from error
+        hint = nearest(name, dir(owner)).strip() or "Correct the name after the colon."
+        if target.startswith("__main__:"):  # of this process: in a notebook or under ``regrow run`` it may be another
+            hint = f"Give the function itself: {name}, without quotes."
+        raise ResolveError(what, hint) from error
     except Exception as error:  # a module's own __getattr__
         what = f"attribute {name!r} of {target!r} raised {type(error).__name__}"
         raise ResolveError(what, "Repair what it does when it is looked up.") from error

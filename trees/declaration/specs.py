@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, InstanceOf, PlainValidator
 
@@ -19,6 +19,7 @@ from actors.model.spec import StrategyName
 from actors.tasks.model.policy import Breaker
 from actors.tasks.planning.task_settings import Tasks
 from actors.validation import field_types
+from actors.validation.missing_names import missing_name
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import listed
 from trees.declaration import work_fields
@@ -164,12 +165,32 @@ def _children(value: object) -> tuple[WorkerSpec | SupervisorSpec, ...]:
     return field_types.specs(value, (WorkerSpec, SupervisorSpec))
 
 
+_START: Final = "A SupervisorSpec is a declaration, and runs nothing. Write: with start(TREE) as tree"
+_OF_A_TREE: Final = frozenset(
+    {"start", "stop", "run", "submit", "ask", "tell", "ref", "dump", "map", "arun", "asubmit", "wait"}
+)
+"""Names that only a running tree has."""
+
+
 class SupervisorSpec(SpecModel, frozen=True):
     """A supervisor and its children, in start order.
 
     Raises ``ConfigError`` with every problem of this spec, and ``DepthError`` where something would stand deeper
     than level 3 if this one were the root: so a supervisor may stand on level 1 or 2.
     """
+
+    if not TYPE_CHECKING:  # a type checker that saw these would let it be used as a tree
+
+        def __getattr__(self, name: str) -> object:
+            if name in _OF_A_TREE:
+                raise missing_name(self, name, dict.fromkeys(_OF_A_TREE, _START))
+            return super().__getattr__(name)
+
+        def __enter__(self) -> object:
+            raise TypeError(_START)
+
+        def __exit__(self, *_: object) -> None:
+            """Never called: it was not entered."""
 
     id: field_types.Id
     """Letters, digits, ``_``, ``.``, ``-``. Unique among siblings. The last part of its path."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from actors.concurrency.thread_state import in_background
 from actors.messaging.reply import Reply, require_thread
@@ -208,6 +208,14 @@ class Starting:
 
     def __await__(self) -> Generator[Any, None, Tree]:
         return self._start().__await__()
+
+    if not TYPE_CHECKING:  # a type checker that saw these would let it be entered
+
+        def __enter__(self) -> object:
+            raise TypeError("write: async with start_async(TREE) as tree, or: with start(TREE) as tree")
+
+        def __exit__(self, *_: object) -> None:
+            """Never called: it was not entered."""
 
     async def __aenter__(self) -> Tree:
         self._tree = await self._start()

@@ -8,7 +8,7 @@ thread; ``await handle`` from any event loop.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from actors.messaging.envelope import CURRENT
 from actors.messaging.reply import Reply, require_thread
@@ -27,6 +27,7 @@ from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetP
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
 from actors.tasks.results.synthesis import json_form
 from actors.tasks.scheduling.selection import lane_of, put_off
+from actors.validation.missing_names import missing_name
 from actors.validation.validation_messages import require_seconds, value_phrase
 from trees.host.event_follower import TaskEvents
 from trees.views.run_text import render
@@ -34,6 +35,9 @@ from trees.views.task_parts import done_of, part_of
 
 _ANSWERS: Final = {kind: (word, field) for word, (kind, field) in ANSWERS.items()}
 """By the class of an answer: its word in a record, and its field, where it has one."""
+
+
+_REPORTED: Final = ("results", "output", "failed", "skipped", "error", "usage", "graph", "timings")
 
 
 class TaskHandle:
@@ -48,6 +52,11 @@ class TaskHandle:
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.id} {self.status}>"
+
+    if not TYPE_CHECKING:  # a type checker that saw this would let anything be read
+
+        def __getattr__(self, name: str) -> object:
+            raise missing_name(self, name, {each: f"Write handle.result().{each}." for each in _REPORTED})
 
     @property
     def _done(self) -> Reply:

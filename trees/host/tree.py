@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable
 from types import TracebackType
-from typing import Self, TextIO
+from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from actors.model.events import Event
 from actors.runtime.system import System
@@ -18,6 +18,7 @@ from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.task import Task, TaskStatus
+from actors.validation.missing_names import missing_name
 from actors.validation.validation_messages import type_phrase
 from trees.declaration.specs import SupervisorSpec
 from trees.ha.roles import Leadership
@@ -32,6 +33,16 @@ from trees.host.tree_children import TreeChildren
 from trees.views.capture import capture
 from trees.views.snapshot import Role, TreeSnapshot
 from trees.views.tree_text import Format, render
+
+_MEANT: Final = {
+    **dict.fromkeys(("ask", "tell", "send", "call"), "Write tree.ref('PATH').ask(message), or .tell(message)."),
+    **dict.fromkeys(("ask_async", "tell_async"), "Write await tree.ref('PATH').ask_async(message)."),
+    **dict.fromkeys(("shutdown", "close", "terminate", "join"), "Write tree.stop(), or: with start(TREE) as tree."),
+    **dict.fromkeys(("start", "restart"), "It is started already. Write tree.restart_child('PATH') for one child."),
+    **dict.fromkeys(("execute", "invoke"), "Write tree.run('the goal')."),
+    **dict.fromkeys(("result", "results"), "Write report = tree.run('the goal'), and report.results."),
+}
+"""Names that are often tried, and what to write."""
 
 
 class Tree(TreeChildren):
@@ -54,6 +65,14 @@ class Tree(TreeChildren):
 
     def __repr__(self) -> str:
         return f"<Tree {self.spec.id} {'up' if self.is_alive else 'down'}>"
+
+    if not TYPE_CHECKING:  # a type checker that saw these would let anything be called, or awaited
+
+        def __getattr__(self, name: str) -> object:
+            raise missing_name(self, name, _MEANT)
+
+        def __await__(self) -> object:
+            raise TypeError("a Tree is not awaited. Write: tree = await start_async(TREE)")
 
     # -- tasks, and who leads ------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -296,6 +297,21 @@ def _begin_at_once(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
+def _meant(url: str) -> str:
+    """Say what a wrong URL was probably meant to be; nothing where that is unclear, or would show a password."""
+    scheme, mark, rest = url.partition(":")
+    if "@" in url or "\0" in url or "?" in url or rest.strip("/") == "memory:":
+        return ""
+    if not mark:
+        return f". Did you mean 'sqlite:///{url}'?" if url else ""
+    close = get_close_matches(scheme.partition("+")[0].lower(), ("sqlite", "postgresql"), n=1)
+    if close == ["sqlite"]:
+        file = rest.lstrip("/")
+        is_absolute = len(rest) - len(file) in {1, 4}
+        return f". Did you mean 'sqlite://{'//' if is_absolute else '/'}{file}'?" if file else ""
+    return f". Did you mean '{close[0]}://{rest.lstrip('/')}'?" if close else ""
+
+
 def _normal(url: str) -> URL:
     """The URL with the driver that we use.
 
@@ -309,14 +325,14 @@ def _normal(url: str) -> URL:
         backend, _, driver = found.drivername.partition("+")
         wanted = {"sqlite": "pysqlite", "postgresql": "psycopg", "postgres": "psycopg"}[backend]
     except (ArgumentError, KeyError, ValueError):
-        raise StoreError(url.partition(":")[0], f"is no store that is known. {_FORMS}") from None
+        raise StoreError(url.partition(":")[0], f"is no store that is known. {_FORMS}{_meant(url)}") from None
     if "@" in (found.host or ""):
         what = "has more than one @ before its host. Write one that belongs to the user or the password as %40"
         raise StoreError(backend, what)  # without the URL: a part of a password may stand anywhere in it
     if driver not in {"", wanted}:
         raise StoreError(found.drivername, f"is another driver than ours ({wanted}). {_FORMS}")
     if backend == "sqlite" and (found.database in {None, "", ":memory:"} or found.query):
-        raise StoreError("sqlite", f"keeps nothing without a plain file. {_FORMS}, or no store for memory")
+        raise StoreError("sqlite", f"keeps nothing without a plain file. {_FORMS}, or no store for memory{_meant(url)}")
     return found.set(drivername=f"{'sqlite' if backend == 'sqlite' else 'postgresql'}+{wanted}")
 
 

@@ -21,7 +21,7 @@ TaskError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from actors.model.errors import ActorsError, Failed, Problem
 
@@ -64,6 +64,11 @@ class TeamFailedError(Failed):
         self.kind = kind
 
 
+_NO_WORKER: Final = (
+    "Known: nothing. None of its children takes tasks now: write WorkerSpec(id=..., execute=...) for one."
+)
+
+
 class PlanError(TaskFailedError):
     """No plan was accepted; ``problems`` holds everything that was wrong with the last one."""
 
@@ -83,8 +88,8 @@ class NoCapableWorkerError(PlanError):
     def __init__(self, task: str, needed: tuple[str, ...], known: tuple[str, ...]) -> None:
         wanted = " and ".join(repr(one) for one in needed) if needed else "this goal"
         what = f"no worker can do {wanted}"
-        there = ", ".join(known) if known else "nothing"
-        super().__init__(task, (Problem(f"task {task}", what, f"Known: {there}. Add one, or change the goal."),))
+        there = f"Known: {', '.join(known)}. Add one, or change the goal." if known else _NO_WORKER
+        super().__init__(task, (Problem(f"task {task}", what, there),))
         self.needed = needed
         self.known = known
 

@@ -7,6 +7,7 @@ import itertools
 import threading
 import tracemalloc
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,7 +30,7 @@ from actors import (
     WorkerCrashedError,
 )
 from actors.testing import settle
-from tests.support.sizes import size
+from tests.support.sizes import WHOLE, size
 from trees import (
     Batch,
     Mailbox,
@@ -200,6 +201,29 @@ def test_an_executable_that_hangs_without_any_limit_declared_has_one_by_default(
 
         assert batch._target._plan.subtasks[0].timeout_s == 60.0  # type: ignore[attr-defined]
         assert with_own._target._plan.subtasks[0].timeout_s == 2.0  # type: ignore[attr-defined]
+
+
+def test_five_thousand_documents_of_which_some_are_bad_or_hang_are_accounted_for_with_all_defaults() -> None:
+    gate = threading.Event()
+
+    def read(document: int) -> int:
+        if document % 100 == 3:
+            raise ValueError("no text")
+        if document % 1000 == 7:
+            gate.wait(PATIENCE_S)
+        return document
+
+    with start(messages(handle=read, pool=8)) as tree:
+        try:
+            found = dict(tree.map(range(5_000), "t/w", timeout_s=None if WHOLE else 1.0))
+        finally:
+            gate.set()
+
+    assert Counter(type(result).__name__ for result in found.values()) == {
+        "int": 4945,
+        "ValueError": 50,
+        "ReplyTimeoutError": 5,
+    }
 
 
 # -- how many at a time ------------------------------------------------------------------------------------
