@@ -11,7 +11,7 @@ import importlib
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -121,6 +121,9 @@ class CuttingStore:
 
     def finished(self, owner: str) -> list[str]:
         return self._kept.finished(owner)
+
+    def firsts(self, streams: Iterable[str]) -> dict[str, Event]:
+        return self._kept.firsts(streams)
 
     def owners(self) -> dict[str, str]:
         return self._kept.owners()

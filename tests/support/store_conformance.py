@@ -45,6 +45,23 @@ def what_was_appended_is_read_in_its_order_from_any_place_on(store: Store) -> No
     assert store.last("t") == written[-1]
 
 
+def the_first_records_of_many_streams_are_found_at_once_whether_they_are_finished_or_not(store: Store) -> None:
+    names = [f"t{number}" for number in range(7)]
+    for number, name in enumerate(names):
+        store.create(name, OWNER, submitted(name, priority=number))
+        store.append(name, queued(name, 1))
+    for name in names[::2]:
+        store.append(name, ended(name))
+        store.finish(name)
+    kept(store)
+
+    found = store.firsts([*reversed(names), "ghost"])
+
+    assert list(found) == [*reversed(names)]
+    assert found == {name: submitted(name, priority=number) for number, name in enumerate(names)}
+    assert store.firsts([]) == {}
+
+
 def a_stream_that_nobody_began_is_empty_and_cannot_be_appended_to(store: Store) -> None:
     assert list(store.read("ghost")) == []
     assert store.last("ghost") is None
@@ -328,6 +345,7 @@ def a_command_of_another_process_is_heard_in_its_order_and_again_until_it_is_don
 
 CHECKS: Final[tuple[Callable[[Store], None], ...]] = (
     what_was_appended_is_read_in_its_order_from_any_place_on,
+    the_first_records_of_many_streams_are_found_at_once_whether_they_are_finished_or_not,
     a_stream_that_nobody_began_is_empty_and_cannot_be_appended_to,
     a_stream_is_created_once_finished_or_not,
     streams_are_listed_by_owner_in_the_order_of_their_creation_until_they_are_finished,

@@ -7,11 +7,13 @@ started again. Whether a command was carried out is read from the store as well.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
+from actors.tasks.journal.metadata import has_metadata
 from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired
@@ -58,9 +60,16 @@ class StoreClient:
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    def tasks(self, finished: int | None) -> TaskListing:
-        """All that is not finished, and of the rest the newest so many; None: all."""
+    def tasks(self, finished: int | None, metadata: Mapping[str, Any]) -> TaskListing:
+        """All that is not finished, and of the rest the newest so many; None: all.
+
+        With ``metadata`` only those that have it, which a damaged one has not.
+        """
         rows = self._store.all_tasks()
+        if metadata:
+            wholes = [row for row in rows if row.whole is None]
+            had = {(row.root, row.id) for row, first in self._store.firsts(wholes) if has_metadata(first, metadata)}
+            rows = [row for row in rows if (row.root, row.whole or row.id) in had]
         ids = {(row.root, row.id) for row in rows}
         ended = [row for row in rows if row.finished_at is not None and (row.root, row.whole) not in ids]
         ended.sort(key=lambda row: row.finished_at or 0.0)

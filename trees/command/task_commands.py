@@ -44,13 +44,18 @@ def tasks(
     context: typer.Context,
     store: Store = None,
     all_: Annotated[bool, typer.Option("--all", help=f"All finished ones, not only the newest {NEWEST}.")] = False,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Only tasks with this in their metadata; VALUE is JSON, or a text."),
+    ] = None,
 ) -> None:
     """List the tasks of all trees of a store: those that are not finished, and the newest of those that are."""
     context.obj = store
     if context.invoked_subcommand is not None:
         return
+    wanted = dict(map(_entry, metadata or ()))
     with _outside(store) as outside:
-        listed = outside.tasks(None if all_ else NEWEST)
+        listed = outside.tasks(None if all_ else NEWEST, wanted)
         typer.echo(listing(listed.tasks, SystemClock().wall()) if listed.tasks else "no tasks")
         if listed.left_out:
             typer.echo(f"... and {listed.left_out:,} older ones that have ended; --all lists them")
@@ -133,6 +138,17 @@ def respond(
     with _outside(store or context.obj) as outside:
         found, asked = outside.question(escalation, root)
         typer.echo(outside.respond(found, asked, answer, given, wait))
+
+
+def _entry(text: str) -> tuple[str, Any]:
+    """Read ``name=value``; a value that is no JSON is a text."""
+    name, is_one, value = text.partition("=")
+    if not is_one or not name:
+        raise typer.BadParameter("write NAME=VALUE", param_hint="--metadata")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _value(answer: str, value: str | None) -> Any:

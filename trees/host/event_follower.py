@@ -16,11 +16,12 @@ import itertools
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self, cast
 
 from actors.messaging.reply import Reply, require_thread
 from actors.model.errors import ActorsError
+from actors.tasks.journal.metadata import MetadataReader
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
@@ -219,7 +220,7 @@ class JournalFollower:
                 begun = _Journal(part)
                 self._journals.append(begun)
                 self._push(heap, begun, self._fresh(begun, until))
-            yield record if record.seq else self._counted(record)
+            yield journal.labels.labelled(record if record.seq else self._counted(record))
             self._push(heap, journal, rest)
 
     def _counted(self, record: TaskEvent) -> TaskEvent:
@@ -251,6 +252,7 @@ class _Journal:
     id: str
     read: int = 0
     """Records so far."""
+    labels: MetadataReader = field(default_factory=MetadataReader)
 
 
 class _Head(NamedTuple):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from actors.messaging.reply import Reply, require_thread
 from actors.runtime.system import System
+from actors.tasks.journal.metadata import has_metadata
 from actors.tasks.journal.report import Report
 from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.model.executable import ExecutableInfo
@@ -17,7 +19,7 @@ from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.model.task_ids import NEW_IDS, require_own
 from actors.tasks.orchestration.event_numbers import FIRST
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
-from actors.validation.validation_messages import listed, require_seconds, value_phrase
+from actors.validation.validation_messages import listed, require_seconds, type_phrase, value_phrase
 from trees.ha.roles import Leadership
 from trees.host.submission import STORE_WAIT_S, Submission, came
 from trees.host.task_handle import TaskHandle, respond, waiting_chain
@@ -72,13 +74,17 @@ class TaskApi:
         kept = remove(task_runtime_of(self._system), id)
         self._removed(id, kept is None or await came(kept, STORE_WAIT_S), kept)
 
-    def tasks(self, status: TaskStatus | str | None) -> list[TaskHandle]:
+    def tasks(self, status: TaskStatus | str | None, metadata: Mapping[str, Any] | None = None) -> list[TaskHandle]:
         """List the tasks that the store has, of all supervisors, those of earlier processes too."""
         wanted = None if status is None else _status(status)
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise ValueError(f"tasks: metadata: {type_phrase(metadata)} is no dict. Write {{'customer': 7}}")
         found: list[TaskHandle] = []
         for desk in task_runtime_of(self._system).all_desks():
             store = desk.ground.store
-            known = dict.fromkeys([*store.finished(desk.path), *store.streams(desk.path), *list(desk.states)])
+            known = [*dict.fromkeys([*store.finished(desk.path), *store.streams(desk.path), *list(desk.states)])]
+            if metadata is not None:
+                known = [id_ for id_, first in store.firsts(known).items() if has_metadata(first, metadata)]
             found += [TaskHandle(desk, id_, found=True) for id_ in known]
         return found if wanted is None else [handle for handle in found if _stands_at(handle, wanted)]
 
@@ -140,7 +146,8 @@ class TaskApi:
         now = desk.time()
         deadline = None if task.deadline_s is None else now + task.deadline_s
         hops = system.hops_of_here()
-        event = TaskSubmitted(desk.path, id_, now, task, deadline, chain, lineage, None, hops, NEW_IDS, seq=FIRST)
+        origin = (chain, lineage, None, hops, NEW_IDS)
+        event = TaskSubmitted(desk.path, id_, now, task, deadline, *origin, seq=FIRST, metadata=task.metadata)
 
         def handle(*, new: bool) -> TaskHandle:
             return TaskHandle(desk, id_) if new else self.task(id_)  # it may be a task of another supervisor

@@ -7,9 +7,9 @@ the tree. Here each method says what its user must know.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from actors.model.events import Event
 from actors.runtime.system import System
@@ -138,15 +138,23 @@ class Tree(TreeChildren):
         """Do this on an event loop, without holding it up."""
         await self._tasks.aremove(id)
 
-    def tasks(self, status: TaskStatus | str | None = None) -> list[TaskHandle]:
+    def tasks(
+        self, status: TaskStatus | str | None = None, *, metadata: Mapping[str, Any] | None = None
+    ) -> list[TaskHandle]:
         """The tasks that the store has, of all supervisors, those of earlier processes too.
 
         First those that have ended and are still kept, the oldest first, then the others; for each supervisor.
 
+        Args:
+            status: only those that stand there.
+            metadata: only tasks whose metadata has all of these entries, and none of their teams' parts. Those that
+                have ended are read from the store: on an event loop, call it with ``asyncio.to_thread``.
+
         Raises:
             ValueError: there is no such status.
+            StoreError: they cannot be read.
         """
-        return self._tasks.tasks(status)
+        return self._tasks.tasks(status, metadata)
 
     def resumed(self) -> list[TaskHandle]:
         """The tasks that earlier processes had left unfinished and that go on in this one, also where they have ended.

@@ -99,6 +99,16 @@ class StoreReader:
             of = root if root is not None else next(iter(found), "")
             return _records(connection, of, stream, start)
 
+    def firsts(self, tasks: Sequence[StoredTask]) -> list[tuple[StoredTask, Event | None]]:
+        """The first record of each of these tasks; None of one that is damaged, or that its tree has forgotten."""
+        found: dict[tuple[str, str], Event] = {}
+        with self._database.reading() as connection:
+            for root in dict.fromkeys(task.root for task in tasks):
+                names = [task.id for task in tasks if task.root == root]
+                records = record_reader.firsts(connection, root, names)
+                found |= {(root, id_): record for id_, record in records.items()}
+        return [(task, found.get((task.root, task.id))) for task in tasks]
+
     def journals(self, tasks: Iterable[StoredTask]) -> Iterator[tuple[StoredTask, Sequence[Event] | StoreError]]:
         """The records of many tasks, through one connection; of one that is damaged, what is wrong with it.
 

@@ -11,6 +11,7 @@ each is read, and no record.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -56,6 +57,7 @@ _FINISHED: Final = (
     .where(streams.c.root == bindparam("root"), streams.c.finished_at.is_not(None))
     .order_by(streams.c.finished_at, streams.c.seq)
 )
+_FIRSTS: Final = _TEXTS.where(records.c.root == bindparam("root"), records.c.stream.in_(_NAMES), records.c.n == 0)
 _LAST: Final = (
     _TEXTS.where(records.c.root == bindparam("root"), records.c.stream == bindparam("stream"))
     .order_by(records.c.n.desc())
@@ -91,6 +93,16 @@ def read(connection: Connection, root: str, stream: str, start: int = 0, *, is_t
     if not rows and not start and is_there:
         raise _damaged(stream, "has lost all its records")
     return _decoded(connection, root, stream, rows, start)
+
+
+def firsts(connection: Connection, root: str, streams: Sequence[str]) -> dict[str, Event]:
+    """The first record of each of these streams; of one that is not there or is damaged there is none."""
+    found: dict[str, Event] = {}
+    for at in range(0, len(streams), _AT_ONCE):
+        for row in _plain(connection, _FIRSTS, {"root": root, "names": streams[at : at + _AT_ONCE]}):
+            with suppress(StoreError):
+                (found[row[0]],) = _decoded(connection, root, row[0], [row], 0)
+    return found
 
 
 def last(connection: Connection, root: str, stream: str) -> Event | None:

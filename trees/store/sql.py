@@ -13,7 +13,7 @@ only the writer's own lock is taken, in ``Writer.put`` and ``withdraw``; nothing
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from sqlalchemy import Connection
@@ -253,6 +253,18 @@ class SqlStore(ListenerSide, DurableStore):
                 return ()
         with self._database.reading() as connection:
             return tuple(record_reader.read(connection, self._root, stream, start))
+
+    def firsts(self, streams: Iterable[str]) -> dict[str, Event]:
+        """The first record of each of these streams; of one that is gone or damaged there is none."""
+        self._require_ours()
+        wanted = list(streams)
+        with self._lock:
+            at_hand = {each: records[0] for each in wanted if (records := self._mirror.journals.get(each))}
+        rest = [each for each in wanted if each not in at_hand]
+        if rest:
+            with self._database.reading() as connection:
+                at_hand |= record_reader.firsts(connection, self._root, rest)
+        return {each: at_hand[each] for each in wanted if each in at_hand}
 
     def last(self, stream: str) -> Event | None:
         """The last record of a stream, finished or not."""

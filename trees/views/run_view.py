@@ -50,6 +50,7 @@ class RunView:
     wanted: Mapping[str, str] = field(default_factory=dict)
     """Worker, or [capability], that is to do what has not begun yet."""
     retry_in_s: Mapping[str, float] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     waits: Mapping[str, str] = field(default_factory=dict)
     """Why queued subtasks wait though nobody who could do them is busy."""
 
@@ -70,6 +71,7 @@ class RunView:
             "task_id": self.id,
             "path": self.path,
             "goal": self.goal,
+            "metadata": dict(self.metadata),
             "status": self.status,
             "phase": self.phase,
             "elapsed_s": self.elapsed_s,
@@ -123,6 +125,7 @@ def _of_report(report: Report) -> RunView:
         id=report.task_id,
         path=report.path,
         goal=report.goal,
+        metadata=report.metadata,
         status=report.status,
         elapsed_s=report.timings["total"],
         usage=report.usage,
@@ -152,6 +155,7 @@ def _of_state(
         id=state.id,
         path=state.path,
         goal=state.task.goal,
+        metadata=state.task.metadata,
         status=status_of(state, part_of),
         elapsed_s=max(0.0, (state.finished_at if state.final is not None else now) - state.submitted_at),
         usage=state.usage,

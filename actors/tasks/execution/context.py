@@ -9,10 +9,12 @@ feedback and the answers that the team was given, beside their own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import require_thread
+from actors.tasks.model.event_base import NO_METADATA
 from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.shared_values import copied, is_small
@@ -52,6 +54,7 @@ class ContextValues(NamedTuple):
     idempotency_key: str
     inputs: dict[str, Any]
     results: dict[str, Any]
+    metadata: Mapping[str, Any]
     revision: Revision = NO_REVISION
 
     @property
@@ -61,7 +64,7 @@ class ContextValues(NamedTuple):
         return all(not each or is_small(each) for each in shared)
 
 
-NOTHING_TO_SEE: Final = ContextValues("", 1, "", {}, {})
+NOTHING_TO_SEE: Final = ContextValues("", 1, "", {}, {}, NO_METADATA)
 """Values of an attempt that were not given yet."""
 
 
@@ -105,6 +108,12 @@ class Context:
     def results(self) -> dict[str, Any]:
         """Results of the subtasks that this one depends on, by id, as JSON; in a team also those that the team got."""
         owned: dict[str, Any] = self._owned("results", self._values.results)
+        return owned
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Metadata of the task, and over it that of the subtask: small JSON, also in teams."""
+        owned: dict[str, Any] = self._owned("metadata", dict(self._values.metadata))
         return owned
 
     @property
@@ -177,8 +186,15 @@ class Context:
         attempt.progress = (min(1.0, max(0.0, float(fraction))), said)
         self.heartbeat()
         desk = attempt.desk
-        seq = desk.ground.numbers.latest_of(attempt.task)
-        event = SubtaskProgressed(desk.path, attempt.task, desk.time(), attempt.subtask.id, *attempt.progress, seq=seq)
+        event = SubtaskProgressed(
+            desk.path,
+            attempt.task,
+            desk.time(),
+            attempt.subtask.id,
+            *attempt.progress,
+            seq=desk.ground.numbers.latest_of(attempt.task),
+            metadata=self._values.metadata,
+        )
         desk.system.publish(event)
 
     def heartbeat(self) -> None:

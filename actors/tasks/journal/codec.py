@@ -27,7 +27,7 @@ from typing import Any, Final, TypeAlias, Union, get_args, get_origin, get_type_
 from pydantic import BaseModel
 
 from actors.model.errors import ConfigError
-from actors.model.events import Event, journalled_kind, require_journalled
+from actors.model.events import Event, journalled_kind, kept_fields, require_journalled
 from actors.tasks.model import task_events as _kinds  # noqa: F401 - the kinds that a journal holds are known once this is loaded
 from actors.tasks.model.shared_values import SMALL_CHARS, is_small
 from actors.tasks.model.task_errors import StoreError
@@ -240,9 +240,9 @@ class _Form:
         self._cls = cls
         self.large: str = cls.large if issubclass(cls, Event) else ""
         hints = get_type_hints(cls)
-        self.defaults = [(each.name, each.default) for each in fields(cls)]
+        self.defaults = [(each.name, each.default) for each in kept_fields(cls)]
         """Defaults of the fields: a value like its default is not written."""
-        self._readers = {each.name: _reader(hints[each.name]) for each in fields(cls)}
+        self._readers = {each.name: _reader(hints[each.name]) for each in kept_fields(cls)}
         self._makers = [(name, read) for name, read in self._readers.items() if not _only_checks(read)]
         """Readers that make something else of a value."""
         self._known: set[tuple[object, ...]] = set()

@@ -80,6 +80,8 @@ class Report:
     """Notes on what went wrong beside the subtasks, and on what was odd about the plan."""
     path: str = ""
     """Path of the supervisor that had it."""
+    metadata: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Metadata of the task."""
     error: TaskError | None = field(default=None, compare=False)
     """Error that ``handle.result()`` raises; None where it has succeeded."""
 
@@ -109,6 +111,7 @@ def report_of(state: TaskState, journal: Callable[[], Sequence[Any]]) -> Report:
     report = Report(
         task_id=state.id,
         goal=state.task.goal,
+        metadata=state.task.metadata,
         status=state.status,
         output=state.output if state.combined else dict(results),
         results=results,

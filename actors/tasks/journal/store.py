@@ -14,7 +14,8 @@ How a record is written down is a matter of ``actors.tasks.journal.codec``.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, Protocol
 
 from actors.messaging.reply import Reply
@@ -36,8 +37,8 @@ class StreamState(NamedTuple):
 class Store(Protocol):
     """Interface that an orchestrator needs of a store.
 
-    Every method may be called from any thread, an event loop's too: none waits for a disk or a network, but ``read`` of
-    a stream that is finished, which may take one short query.
+    Every method may be called from any thread, an event loop's too: none waits for a disk or a network, but ``read``
+    and ``firsts`` of what is finished, which may take short queries.
     """
 
     @abstractmethod
@@ -62,6 +63,17 @@ class Store(Protocol):
     @abstractmethod
     def read(self, stream: str, start: int = 0) -> Sequence[Event]:
         """The records of a stream from the ``start``-th on, oldest first; empty where there is none."""
+
+    def firsts(self, streams: Iterable[str]) -> dict[str, Event]:
+        """The first record of each of these streams, in this order; of one that is gone or damaged there is none.
+
+        Of those that are finished it may take a short query for some hundreds of them.
+        """
+        found: dict[str, Event] = {}
+        for stream in streams:
+            with suppress(StoreError):
+                found.update((stream, record) for record in self.read(stream)[:1])
+        return found
 
     @abstractmethod
     def last(self, stream: str) -> Event | None:

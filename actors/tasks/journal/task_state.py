@@ -50,7 +50,7 @@ class TaskState:
         self.final: TaskStatus | None = None
         self.ending: task_events.TaskEnding | None = None
         """Why it cannot succeed any more."""
-        self.paused = False
+        self.paused = self.has_metadata = False  # has: the task, or a subtask
         self.plan: Plan | None = None
         self.warnings: tuple[str, ...] = ()
         self.refusals = 0  # plans that were refused
@@ -104,6 +104,12 @@ class TaskState:
         self._APPLY[type(event)](self, event)
         self.last_at = event.at
 
+    def metadata_of(self, subtask: str = "") -> dict[str, Any]:
+        """Metadata of the task, and over it that of a subtask."""
+        node = self.nodes.get(subtask) if subtask else None
+        own = node.spec.metadata if node is not None else None
+        return {**self.task.metadata, **own} if own else self.task.metadata
+
     def results(self) -> dict[str, Any]:
         """The results there are, of the subtasks of the plan, also of those that were undone."""
         return {
@@ -116,6 +122,7 @@ class TaskState:
 
     def _submitted(self, event: task_events.TaskSubmitted) -> None:
         self.path, self.task = event.path, _named(event.spec, self.id)
+        self.has_metadata = bool(event.spec.metadata)
         self.submitted_at, self.deadline = event.at, event.deadline
         self.chain, self.lineage, self.parent, self.hops = event.chain, event.lineage, event.parent, event.hops
         self.ids = event.ids
@@ -134,6 +141,7 @@ class TaskState:
         self.usage += event.usage
         step_over(self)
         self.phase = "running"
+        self.has_metadata |= any(spec.metadata for spec in event.plan.subtasks)
         nodes = self.nodes = {spec.id: SubtaskState(spec) for spec in event.plan.subtasks}
         dependants: dict[str, list[SubtaskState]] = {}
         for node in nodes.values():

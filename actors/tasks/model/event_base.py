@@ -6,7 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Concatenate, Final, NamedTuple, ParamSpec
 
-from actors.model.events import NO_CONTENT, UNLOGGED, Event
+from actors.model.events import KEPT, NO_CONTENT, UNLOGGED, Event
+
+
+class _NoMetadata(dict[str, Any]):
+    """Metadata of all tasks that have none: one for all their events, so nothing is put in."""
+
+    def __setitem__(self, key: str, value: object) -> None:
+        raise TypeError("the metadata of an event cannot be changed")
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # what may be the default of a field has one
+
+
+NO_METADATA: Final = _NoMetadata()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,10 @@ class TaskEvent(Event):
     """Number of the event within its task, those of its teams' parts included: see
     ``actors.tasks.orchestration.event_numbers``. 0: of a journal of an older version, until ``handle.events()`` has
     counted them."""
+    metadata: Mapping[str, Any] = field(
+        default=NO_METADATA, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT | {KEPT: False}
+    )
+    """Metadata of the task, and over it that of the subtask. A journal has it in the task and in the plan only."""
 
     @property
     def task_id(self) -> str:
@@ -45,6 +61,8 @@ class SubtaskEvent(TaskEvent):
 
 give_seq: Final[Callable[[TaskEvent, int], None]] = vars(TaskEvent)["seq"].__set__
 """``give_seq(event, number)`` gives a record its number. For whoever records it alone."""
+give_metadata: Final[Callable[[TaskEvent, Mapping[str, Any]], None]] = vars(TaskEvent)["metadata"].__set__
+"""``give_metadata(event, metadata)`` gives a record the metadata of its task. For whoever records it alone."""
 
 FieldsP = ParamSpec("FieldsP")
 

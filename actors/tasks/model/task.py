@@ -18,9 +18,10 @@ from actors.tasks.model.ladder_record import RecordedLadder
 from actors.tasks.model.usage import MOST_TOKENS, NO_USAGE, Budget, Usage, usage_of
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
-from actors.validation.validation_messages import validation_error
+from actors.validation.validation_messages import type_phrase, validation_error
 
 __all__ = [
+    "METADATA_CHARS",
     "MOST_TOKENS",
     "NO_USAGE",
     "Budget",
@@ -95,6 +96,27 @@ def _as_json(value: object) -> object:
 
 Inputs: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_as_json)]
 
+METADATA_CHARS: Final = 4_096
+"""Limit of metadata, in characters of JSON: each event of a task carries it."""
+
+
+def _as_metadata(value: object) -> object:
+    """Small JSON."""
+    if not isinstance(value, dict):
+        raise validation_error(f"{type_phrase(value)} is no dict", "Write {'customer': 7}.")
+    odd = next((key for key in value if not isinstance(key, str)), None)
+    if odd is not None:
+        raise validation_error(f"has {type_phrase(odd)} for a key", "Use texts.")
+    found = _as_json(value)
+    size = len(json.dumps(found))
+    if size > METADATA_CHARS:
+        what = f"is {size:,} characters of JSON, more than {METADATA_CHARS:,}"
+        raise validation_error(what, "It is for small facts to search and to group by; inputs= takes what is large.")
+    return found
+
+
+Metadata: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_as_metadata)]
+
 
 def _a_list(value: object) -> object:
     return list(value) if isinstance(value, (tuple, set, frozenset)) else value
@@ -131,6 +153,8 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
     """Probable usage of one attempt. ``None``: its worker's."""
     on_failure: RecordedLadder = None
     """The ladder when an attempt fails. ``None``: its task's, its worker's or its supervisor's, the first there is."""
+    metadata: Metadata = Field(default_factory=dict)
+    """Small JSON, over that of the task: its attempts see it, and its events carry it."""
 
     def __str__(self) -> str:
         return self.instruction
@@ -164,6 +188,8 @@ class Task(SpecModel, frozen=True, kw_only=False):
     """Plan of its own. ``None``: the planner of its supervisor makes one."""
     on_failure: RecordedLadder = None
     """The ladder of all its subtasks that have none of their own, whatever their workers have. ``None``: theirs."""
+    metadata: Metadata = Field(default_factory=dict)
+    """Small JSON, at most 4,096 characters. All its attempts see it, its events carry it, and tasks are found by it."""
 
 
 def same_instruction(instruction: str, inputs: dict[str, Any]) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from actors.model.events import Event, require_journalled
+from actors.model.events import Event, kept_fields, require_journalled
 
 E = TypeVar("E", bound=Event)
 MOST_CHARACTERS: Final = 128 * 1024 * 1024
@@ -113,7 +113,7 @@ def _is_atom(hint: Any) -> bool:
 
 def _form(cls: type[Any]) -> _Fields:
     hints = get_type_hints(cls)
-    checks = [(each.name, each.default, _check(hints[each.name])) for each in fields(cls)]
+    checks = [(each.name, each.default, _check(hints[each.name])) for each in kept_fields(cls)]
     return [(name, default, check) for name, default, check in checks if check is not _anything]
 
 

@@ -79,6 +79,7 @@ class AttemptHandoff:
             f"{state.id}/{node.id}/{node.act}",
             inputs={**state.task.inputs, **spec.inputs} if state.task.inputs or spec.inputs else {},
             results=results_of_member(around, to.lifecycle.results_for(state, node)),
+            metadata=state.metadata_of(node.id),
             revision=self._revision(state, node, team),
         )
         declared = "preemptible" in spec.model_fields_set

@@ -34,7 +34,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from actors.tasks.model import task_events, write_checks
-from actors.tasks.model.event_base import Draft
+from actors.tasks.model.event_base import Draft, give_metadata
 from actors.tasks.model.task_ids import BREAKER
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class Recording:
         to = self._to
         event = made(to.path, state.id, to.time(), *fields, **more)
         to.ground.numbers.give(event, state.parent)
+        if state.has_metadata:
+            give_metadata(event, state.metadata_of(getattr(event, "subtask", "")))
         to.task, self.last = state.id, event
         state.apply(write_checks.checked(event))  # first: whoever reads of a question in the journal can answer it
         to.store.append(state.id, event)

@@ -211,7 +211,7 @@ class TaskStages:
                 key, to.desk, state.id, spec, role, path, chain=chain, lineage=state.lineage, deadline=deadline
             )
             attempt.role, attempt.form = role, form
-            attempt.values = ContextValues(state.task.goal, number, key, {}, {})
+            attempt.values = ContextValues(state.task.goal, number, key, {}, {}, state.task.metadata)
             to.ground.attempts[key] = attempt
             code, is_async_ = _with_own(call, args)
             DetachedCall(to.ground, attempt, code, is_async=is_async_)

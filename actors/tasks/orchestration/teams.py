@@ -159,7 +159,8 @@ class Teams:
         to.lifecycle.resume(state)
 
     def _first_record(self, id_: str, attempt: Attempt) -> task_events.TaskSubmitted:
-        event = task_events.TaskSubmitted(self._to.path, id_, self._to.time(), *self._part(id_, attempt))
+        part = self._part(id_, attempt)
+        event = task_events.TaskSubmitted(self._to.path, id_, self._to.time(), *part, metadata=part[0].metadata)
         self._to.ground.numbers.give(event, event.parent)
         return event
 
@@ -173,6 +174,7 @@ class Teams:
             priority=attempt.priority,
             budget=attempt.budget,
             id=id_,
+            metadata=dict(attempt.values.metadata),
         )
         chain = tuple(address.path for address in attempt.chain)
         return (

@@ -208,6 +208,7 @@ class UndoDispatch:
             f"{state.id}/{node.id}/{act.number}/undo",
             inputs={**state.task.inputs, **node.spec.inputs},
             results={node.id: result},
+            metadata=state.metadata_of(node.id),
         )
         return attempt
 

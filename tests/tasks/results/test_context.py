@@ -28,7 +28,8 @@ from trees import (
 
 BOTH = pytest.mark.parametrize("kind", [ScriptedExecutable, AsyncScriptedExecutable], ids=["sync", "async"])
 RETRY = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
-SEEN = {"ask", "ask_sync", "attempt", "feedback", "goal", "heartbeat", "idempotency_key", "inputs", "progress"} | {
+SEEN = {"ask", "ask_sync", "attempt", "feedback", "goal", "heartbeat", "idempotency_key", "inputs", "metadata"} | {
+    "progress",
     "answers",
     "history",
     "previous",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
 from actors.model.errors import Problem
-from actors.model.events import Event, kinds
+from actors.model.events import Event, kept_fields, kinds
 from actors.tasks.journal import codec
 from actors.tasks.journal.codec import decode, encode, encode_apart, joined, to_json
 from actors.tasks.model import shared_values, task_events
@@ -89,7 +89,7 @@ BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
 def built(cls: type[Any]) -> st.SearchStrategy[Any]:
     """Records of a kind, with anything in each of their fields."""
     hints = get_type_hints(cls)
-    given_ = {field.name: BY_TYPE[hints[field.name]] for field in dataclasses.fields(cls)}
+    given_ = {field.name: BY_TYPE[hints[field.name]] for field in kept_fields(cls)}
     return st.builds(cls, **given_)
 
 
@@ -110,7 +110,7 @@ def same(left: Any, right: Any) -> bool:  # noqa: PLR0911 - a table
     if isinstance(left, (Task, Subtask, Plan, Usage, Budget)):
         return left.model_fields_set == right.model_fields_set and same(vars(left), vars(right))
     if dataclasses.is_dataclass(left):
-        return all(same(getattr(left, each.name), getattr(right, each.name)) for each in dataclasses.fields(left))
+        return all(same(getattr(left, each.name), getattr(right, each.name)) for each in kept_fields(type(left)))
     return bool(left == right)
 
 

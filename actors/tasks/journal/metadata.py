@@ -1,0 +1,45 @@
+"""Metadata of tasks as journals have it: tasks are found by it, and events that were read back get it again.
+
+Comes in: what somebody looks for, and the first record of a task; or the records of one task, oldest first. Goes out:
+whether it has that, or the same records with their metadata, which a journal has in the task and in the plan only.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from actors.model.events import Event
+from actors.tasks.model.event_base import TaskEvent
+from actors.tasks.model.step_events import Planned
+from actors.tasks.model.task_events import SubtaskDelegated, TaskSubmitted
+
+
+def has_metadata(first: Event | None, wanted: Mapping[str, Any]) -> bool:
+    """True where this is the first record of a task, and no team's part of one, with all of these entries."""
+    if not isinstance(first, TaskSubmitted) or first.parent is not None:
+        return False
+    labels = first.spec.metadata
+    return all(name in labels and labels[name] == value for name, value in wanted.items())
+
+
+class MetadataReader:
+    """Metadata of the events of one task. It must be shown all of them, oldest first."""
+
+    def __init__(self) -> None:
+        self._of_task: dict[str, Any] = {}
+        self._of_subtasks: dict[str, dict[str, Any]] = {}
+
+    def labelled(self, event: TaskEvent) -> TaskEvent:
+        """The event with its metadata."""
+        if isinstance(event, TaskSubmitted):
+            self._of_task = event.spec.metadata
+        elif isinstance(event, Planned):
+            self._of_subtasks = {spec.id: spec.metadata for spec in event.plan.subtasks if spec.metadata}
+        elif isinstance(event, SubtaskDelegated) and event.spec.metadata:
+            self._of_subtasks[event.subtask] = event.spec.metadata
+        own = self._of_subtasks.get(getattr(event, "subtask", ""))
+        labels = {**self._of_task, **own} if own else self._of_task
+        return replace(event, metadata=labels) if labels and not event.metadata else event
