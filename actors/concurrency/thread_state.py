@@ -15,13 +15,29 @@ from typing import Final, Protocol
 from actors.concurrency.weak_registry import WeakRegistry
 
 
+class HostedWorkers(Protocol):
+    """Event loop of a host on which async workers of a tree run."""
+
+    @property
+    def is_open(self) -> bool:
+        """True as long as they may run there."""
+
+    @property
+    def runs_here(self) -> bool:
+        """True in code that this loop runs."""
+
+
 class _Here(threading.local):
     """State of this thread: set by the pool and by the loop in their own threads."""
 
     blocking: AbstractContextManager[None] | None = None
     soon: AbstractContextManager[None] | None = None
     never_blocks = False
-    """True on the thread of a tree's event loop: see ``actors.messaging.reply.require_thread``."""
+    """True on the thread of a tree's event loop, and where a host's loop may run workers: see ``blocks_a_loop``."""
+    is_tree_loop = False
+    """True on the thread of a tree's own event loop, which runs nothing else."""
+    host_loops: tuple[HostedWorkers, ...] = ()
+    """Loops of hosts on this thread on which workers run; also of trees that have ended meanwhile."""
     in_turn = False
     """True there while incarnations are run that need no task: see ``in_turn``."""
 
@@ -47,6 +63,21 @@ def in_turn(loop: asyncio.AbstractEventLoop) -> bool:
     wake the loop as if it were another thread.
     """
     return HERE.in_turn or asyncio.current_task(loop) is not None
+
+
+def hosts_workers(loop: HostedWorkers) -> None:
+    """Note, on its thread, that workers run on a host's loop from now on."""
+    HERE.host_loops = (*HERE.host_loops, loop)
+    HERE.never_blocks = True
+
+
+def blocks_a_loop() -> bool:
+    """True where a wait on this thread would hold up an event loop on which workers run."""
+    if HERE.is_tree_loop or not HERE.host_loops:
+        return HERE.never_blocks
+    HERE.host_loops = tuple(each for each in HERE.host_loops if each.is_open)
+    HERE.never_blocks = bool(HERE.host_loops)
+    return any(each.runs_here for each in HERE.host_loops)
 
 
 def on_event_loop() -> bool:

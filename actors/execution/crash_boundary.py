@@ -39,7 +39,6 @@ from actors.model.spec import DispatcherKind, Reason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.execution.loop_scheduler import LoopScheduler
     from actors.execution.residence import Residence
     from actors.messaging.envelope import Envelope
 
@@ -144,7 +143,7 @@ class WorkerIncarnation(EndingIncarnation):
         """
         residence, cancelled = cast("Residence", self.residence), None
         residence.gate = gate = Arrival()
-        cast("LoopScheduler", self.place).rests(self)
+        self._event_loop.rests(self)
         try:
             await gate
         except asyncio.CancelledError as error:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from actors.execution.loop import Loop
     from actors.messaging.envelope import Envelope, Home
     from actors.messaging.mailbox import Mailbox
-    from actors.model.spec import DispatcherKind
+    from actors.model.spec import WorkerRecipe
 
 
 class IncarnationOwner(Protocol):
@@ -79,8 +79,8 @@ class IncarnationHost(Host, Protocol):
     def disposal(self) -> Disposal:
         """Lets go of what may have finalizers of users."""
 
-    def dispatcher(self, where: DispatcherKind) -> Dispatcher:
-        """The place of this kind."""
+    def place_of(self, recipe: WorkerRecipe) -> Dispatcher:
+        """Return the place of a worker."""
 
     @property
     def strays(self) -> Strays:

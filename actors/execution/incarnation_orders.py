@@ -8,7 +8,7 @@ and objects are let go of there as well (``_let_go``).
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from actors.execution.incarnation import Exit, Incarnation, IncarnationHost, IncarnationOwner, IncarnationPhase
 from actors.execution.residence import Residence
@@ -16,6 +16,7 @@ from actors.messaging.envelope import STOP, SystemMessage
 from actors.model.spec import ChildSpec, DispatcherKind, Reason, WorkerRecipe
 
 if TYPE_CHECKING:
+    from actors.execution.loop_scheduler import LoopScheduler
     from actors.messaging.mailbox import Mailbox
 
 
@@ -29,7 +30,7 @@ class ControlledIncarnation(Incarnation):
         assert isinstance(spec.recipe, WorkerRecipe)  # noqa: S101 - ours to get right, not a user's mistake
         self.recipe = spec.recipe
         """How it is built."""
-        self.place = system.dispatcher(spec.recipe.where)
+        self.place = system.place_of(spec.recipe)
         """Where it runs."""
         self.residence = Residence() if self.recipe.resides else None
         """Holder of what stays between its messages; None: nothing does."""
@@ -38,6 +39,11 @@ class ControlledIncarnation(Incarnation):
     def resource(self) -> Any:
         """Resource that its lifespan has yielded, while that is open."""
         return None if self.residence is None else self.residence.value
+
+    @property
+    def _event_loop(self) -> LoopScheduler:
+        """Place where it runs, if that is a loop."""
+        return cast("LoopScheduler", self.place)
 
     @property
     def _goes_by_itself(self) -> bool:
@@ -80,7 +86,7 @@ class ControlledIncarnation(Incarnation):
         if self.recipe.is_body:
             self.place.cancel(self)  # type: ignore[arg-type]  # each of these is a WorkerIncarnation
         elif self.recipe.where is DispatcherKind.LOOP and self.current is not None:
-            self.system.loop.call(lambda: self.cancel_current(STOP))
+            self._event_loop.call(lambda: self.cancel_current(STOP))
         return idle
 
     def cancel_current(self, why: str) -> None:
@@ -128,7 +134,7 @@ class ControlledIncarnation(Incarnation):
     def _let_go(self, remains: list[Any]) -> None:
         """Where it ran: see ``disposal``. Never here and now: this may be its supervisor's thread."""
         if self.recipe.where is DispatcherKind.LOOP:
-            self.system.loop.let_go(remains)
+            self._event_loop.let_go(remains)
         elif self.recipe.where is DispatcherKind.THREAD and self.running_on == threading.get_ident():
             self.remains = [*(self.remains or ()), *remains]
             remains.clear()

@@ -74,7 +74,7 @@ class Loop(LoopScheduler):
         self._ident = get_ident()
         asyncio.set_event_loop(loop)
         loop.set_default_executor(DaemonExecutor(f"{self.name}-to-thread"))
-        HERE.never_blocks = True
+        HERE.never_blocks = HERE.is_tree_loop = True
         try:
             self._run_until_closed(loop)
         finally:

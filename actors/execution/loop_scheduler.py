@@ -228,8 +228,14 @@ class LoopScheduler:
         """Say which handler holds up the loop, and where it stands."""
         loop = self._loop
         if loop is not None:
-            task = asyncio.current_task(loop)
-            self._blocked(task.get_name() if task is not None else None, blocked_s, stack_of(self._ident or 0))
+            task: asyncio.Task[Any] | None = asyncio.current_task(loop)
+            life = None if task is None else self._tasks.get(task)
+            path = life.mailbox.path if life is not None else self._name_of(task)
+            self._blocked(path, blocked_s, stack_of(self._ident or 0))
+
+    def _name_of(self, task: asyncio.Task[Any] | None) -> str | None:
+        """Name of a task that is no worker's: one that a worker has left behind says so itself."""
+        return task.get_name() if task is not None else None
 
 
 def begin(

@@ -37,7 +37,7 @@ import pykka
 from actors.concurrency.arrival import Arrival
 from actors.concurrency.disposal import UserCallback
 from actors.concurrency.failed_frames import border
-from actors.concurrency.thread_state import HERE, in_background
+from actors.concurrency.thread_state import HERE, blocks_a_loop, in_background
 from actors.messaging.envelope import own_copy
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.wait_graph import enter, leave
@@ -82,7 +82,7 @@ def require_thread(path: str, instead: str = "await it") -> None:
     Raises:
         BlockingAskError: this is such a thread.
     """
-    if HERE.never_blocks:
+    if HERE.never_blocks and blocks_a_loop():
         raise own_copy(BlockingAskError(path, instead))
 
 

@@ -202,8 +202,22 @@ class BlockingAskError(MessageError):
 
     def __str__(self) -> str:
         return (
-            f"{self.path}: to wait for it here would hold up the tree's event loop, and with it all async workers. "
+            f"{self.path}: to wait for it here would hold up the event loop of all async workers of the tree. "
             f"Write '{self.instead}'."
+        )
+
+
+class HostLoopClosedError(ActorsError):
+    """The event loop of the host, on which the async workers of a tree ran, was closed before the tree had ended."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: the event loop of the host was closed while workers of this tree ran on it (loop='host'). "
+            "End the tree before the loop: leave 'async with start_async(...)', or await asyncio.to_thread(tree.stop)."
         )
 
 

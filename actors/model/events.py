@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from types import TracebackType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from actors.model.event_dict import TOLD, ErrorTexts, to_dict
 from actors.model.spec import Reason
@@ -298,11 +298,13 @@ class RecursionRefused(Event):
 
 @dataclass(frozen=True, slots=True)
 class LoopBlocked(Event):
-    """A handler holds up the event loop."""
+    """A handler holds up the event loop; or the host does, where it is its loop on which the async workers run."""
 
     level: ClassVar[str] = "WARNING"
     blocked_s: float = field(metadata=SECONDS)
     stack: str
+    loop: Literal["tree", "host"] = "tree"
+    """Owner of the loop: see ``start_async(loop=...)``."""
 
 
 @dataclass(frozen=True, slots=True)

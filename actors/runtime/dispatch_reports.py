@@ -39,3 +39,7 @@ class DispatchReports:
     def loop_blocked(self, path: str | None, blocked_s: float, stack: str) -> None:
         """A handler holds up the event loop."""
         self._publish(events.LoopBlocked(path or self._root_path, blocked_s, stack))
+
+    def host_loop_blocked(self, path: str | None, blocked_s: float, stack: str) -> None:
+        """A worker, or the host itself, holds up the event loop of the host."""
+        self._publish(events.LoopBlocked(path or self._root_path, blocked_s, stack, "host"))

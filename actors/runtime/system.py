@@ -18,10 +18,8 @@ from typing import Any
 
 from actors.concurrency.disposal import disposal_on
 from actors.concurrency.thread_state import Job, after_fork, in_background
-from actors.execution.dispatcher import Dispatcher
 from actors.execution.incarnation import Exit, Exited, Started
 from actors.execution.loop import Loop
-from actors.execution.pinned_thread import Threads
 from actors.execution.pool import Pool
 from actors.execution.pykka_bridge import register_root
 from actors.execution.timers import Timers
@@ -45,10 +43,11 @@ from actors.model.errors import (
     StartError,
     UnknownPathError,
 )
-from actors.model.spec import ChildSpec, DispatcherKind, Reason
+from actors.model.spec import ChildSpec, Reason
 from actors.runtime import event_log, living_trees
 from actors.runtime.abandoned_lives import AbandonedLives
 from actors.runtime.dispatch_reports import DispatchReports
+from actors.runtime.dispatchers import Dispatchers
 from actors.runtime.event_bus import Bus
 from actors.runtime.services import Service
 from actors.supervision.child import Child, ChildState
@@ -80,6 +79,7 @@ class System:
         max_threads: int = 4096,
         max_hops: int = 64,
         log_errors: event_log.ErrorsInLog = "text",
+        on_host_loop: bool = False,
     ) -> None:
         name = self.root_path = spec.id
         self.clock: Clock = clock if clock is not None else SystemClock()
@@ -96,11 +96,8 @@ class System:
         self.bus = Bus(self.pool, name, lambda: self.epoch + self.now())
         self.loop = Loop(f"{name}-loop", blocked=reports.loop_blocked, failed=reports.internal_error)
         self.timers = Timers(f"{name}-timers", self.clock, failed=reports.internal_error)
-        self._dispatchers: dict[DispatcherKind, Dispatcher] = {
-            DispatcherKind.POOL: self.pool,
-            DispatcherKind.LOOP: self.loop,
-            DispatcherKind.THREAD: Threads(failed=reports.internal_error),
-        }
+        self._dispatchers = Dispatchers(name, self.pool, self.loop, reports, self.fail if on_host_loop else None)
+        self.place_of = self._dispatchers.place_of
         self.boxes: dict[str, Mailbox | PoolAddress] = {}
         """Every path that is listed now, pools too."""
         self.children: dict[str, Child] = {}
@@ -135,6 +132,7 @@ class System:
         try:
             self.pool.open()
             self.timers.open()
+            self._dispatchers.open()
         except RuntimeError as error:
             failure = StartError(self.root_path, "the machine gives it no thread", "Raise the limit of threads.")
             failure.__cause__ = error
@@ -227,7 +225,7 @@ class System:
         self._unregister()
         self.bus.flush(CLOSE_S)
         self.timers.close(CLOSE_S)
-        self.loop.close(CLOSE_S)
+        self._dispatchers.close(CLOSE_S)
         for act in self._last_acts:
             try:
                 act()
@@ -268,10 +266,6 @@ class System:
         self.ended.complete(Exit(Reason.KILLED, what="forked"))
 
     # -- where things run ----------------------------------------------------------------------------------
-
-    def dispatcher(self, where: DispatcherKind) -> Dispatcher:
-        """The place of this kind."""
-        return self._dispatchers[where]
 
     @property
     def in_handler(self) -> bool:

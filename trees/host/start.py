@@ -28,7 +28,7 @@ from trees.ha.assembly import candidate, require_shared
 from trees.ha.ha_settings import HA
 from trees.ha.roles import Leadership
 from trees.host.console import Console
-from trees.host.start_options import Options
+from trees.host.start_options import LoopOwner, Options
 from trees.host.store_binding import bind, close_store
 from trees.host.tree import Tree
 from trees.store import Keep, MemoryStore, open_store
@@ -94,9 +94,27 @@ def start_async(
     keep: Keep | None = None,
     ha: HA | None = None,
     log_errors: ErrorsInLog = "text",
+    loop: LoopOwner = "tree",
 ) -> Starting:
-    """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``."""
-    return Starting(spec, Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha))
+    """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``.
+
+    Args:
+        spec: the root.
+        clock: this and all others but ``loop`` as for ``start``.
+        seed: likewise.
+        max_threads: likewise.
+        max_hops: likewise.
+        console: likewise.
+        store: likewise.
+        durability: likewise.
+        keep: likewise.
+        ha: likewise.
+        log_errors: likewise.
+        loop: ``"tree"``: async workers run on an event loop of the tree, on a thread of its own. ``"host"``: they run
+            on the loop that runs here, for clients and queues that belong to it. End the tree before that loop ends.
+    """
+    options = Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, loop)
+    return Starting(spec, options)
 
 
 class _Launch:
@@ -171,6 +189,7 @@ class _Launch:
                 max_threads=options.max_threads,
                 max_hops=options.max_hops,
                 log_errors=options.log_errors,
+                on_host_loop=options.loop == "host",
             )
             attach(system, store)
             keeper = None

@@ -5,7 +5,7 @@ Comes in: what a host wrote. Goes out: a frozen record, or one ``ConfigError`` w
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, InstanceOf, PlainValidator
 
@@ -17,6 +17,9 @@ from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error
 from trees.store import Keep
 from trees.store.retention import Durability
+
+LoopOwner: TypeAlias = Literal["tree", "host"]
+"""Owner of the event loop on which async workers run."""
 
 
 def _methods(protocol: type) -> tuple[str, ...]:
@@ -55,3 +58,4 @@ class Options(SpecModel, frozen=True, kw_only=False):
     log_errors: ErrorsInLog
     ha: Any
     """Looked at by ``trees.ha``, together with the store."""
+    loop: LoopOwner = "tree"

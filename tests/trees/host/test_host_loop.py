@@ -1,0 +1,397 @@
+"""``start_async(TREE, loop="host")``: async workers run on the loop of the host, orchestrators on that of the tree."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+import actors
+from actors import (
+    BlockingAskError,
+    ChildExited,
+    ConfigError,
+    HostLoopClosedError,
+    InternalError,
+    LoopBlocked,
+    TreeDownError,
+    Worker,
+)
+from actors.model.clock import monotonic
+from tests.support.hardening import LONG_S, Witness, crash, eventually, obey, obey_async, python, threads_named, worker
+from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start, start_async
+
+
+async def on_which_loop(*_: Any) -> int:
+    await asyncio.sleep(0)
+    return id(asyncio.get_running_loop())
+
+
+def root(*children: WorkerSpec, **fields: Any) -> SupervisorSpec:
+    return SupervisorSpec(id="t", children=children, **{"max_restarts": 100, **fields})
+
+
+def run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """Run it, and fail where it hangs."""
+
+    async def limited() -> Any:
+        async with asyncio.timeout(LONG_S):
+            return await main()
+
+    return asyncio.run(limited())
+
+
+# -- where things run ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("words", "same"), [({}, False), ({"loop": "tree"}, False), ({"loop": "host"}, True)])
+def test_async_workers_run_on_the_callers_running_loop_where_it_is_asked_for(words: Any, *, same: bool) -> None:
+    async def main() -> None:
+        async with start_async(root(worker("w", on_which_loop)), **words) as tree:
+            own = id(asyncio.get_running_loop())
+            assert (await tree.ref("t/w").ask_async(1) == own) is same
+
+    run(main)
+
+
+def test_a_client_that_belongs_to_the_hosts_loop_works_in_a_worker() -> None:
+    """An asyncio lock that is contended belongs to the loop of the first who waits."""
+    lock, queue = asyncio.Lock(), asyncio.Queue[str]()
+
+    async def locked(*_: Any) -> str:
+        async with lock:
+            return await queue.get()
+
+    spec = SupervisorSpec(
+        id="r", tasks=Tasks(planner=StaticPlan([Subtask("a")])), children=[WorkerSpec(id="a", execute=locked)]
+    )
+
+    async def main() -> Any:
+        async with start_async(spec, loop="host") as tree:
+            async with lock:
+                handle = await tree.asubmit(Task("x"))
+                await asyncio.sleep(0.01)
+            await queue.put("from the host")
+            return (await handle).results
+
+    assert run(main) == {"a": "from the host"}
+
+
+def test_the_orchestrator_stays_on_the_trees_loop_and_sync_workers_on_their_threads() -> None:
+    spec = SupervisorSpec(
+        id="r",
+        tasks=Tasks(planner=StaticPlan([Subtask("a"), Subtask("b")])),
+        children=[
+            WorkerSpec(id="a", execute=on_which_loop),
+            WorkerSpec(id="b", execute=lambda *_: threading.get_ident()),
+        ],
+    )
+
+    async def main() -> None:
+        async with start_async(spec, loop="host") as tree:
+            found = (await tree.arun(Task("x"))).results
+            assert found["a"] == id(asyncio.get_running_loop())
+            assert found["b"] != threading.get_ident()
+            children = tree._system.children
+            assert children["r/orchestrator"].life.place is tree._system.loop  # type: ignore[union-attr]
+            assert children["r/a"].life.place is not tree._system.loop  # type: ignore[union-attr]
+
+    run(main)
+
+
+class Owning(Worker):
+    """Lives in one task of the host's loop."""
+
+    def __init__(self, lines: list[Any]) -> None:
+        self.lines = lines
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        self.lines.append(("entered", asyncio.current_task()))
+        yield
+        self.lines.append(("left", asyncio.current_task()))
+
+    async def on_receive(self, message: Any) -> Any:
+        if message == "boom":
+            raise ValueError("boom")
+        return threading.get_ident()
+
+
+def test_crashes_restarts_lifespans_and_pools_are_as_on_the_trees_loop() -> None:
+    lines: list[Any] = []
+
+    async def main() -> None:
+        spec = root(worker("w", Owning, args=(lines,)), worker("pool", on_which_loop, pool=3))
+        async with start_async(spec, loop="host") as tree:
+            seen = Witness(tree)
+            here = threading.get_ident()
+            assert await tree.ref("t/w").ask_async(1) == here
+            with pytest.raises(ValueError, match="boom"):
+                await tree.ref("t/w").ask_async("boom")
+            assert await tree.ref("t/w").ask_async(1) == here
+            assert set(await asyncio.gather(*(tree.ref("t/pool").ask_async(n) for n in range(20)))) == {
+                id(asyncio.get_running_loop())
+            }
+            assert await asyncio.to_thread(seen.of, InternalError) == []
+        assert [what for what, _ in lines] == ["entered", "entered", "left"]
+        assert len({task for _, task in lines}) == 2
+
+    run(main)
+
+
+def test_two_trees_may_share_the_loop_of_their_host() -> None:
+    async def main() -> None:
+        async with (
+            start_async(root(worker("w", on_which_loop)), loop="host") as one,
+            start_async(SupervisorSpec(id="u", children=[worker("w", on_which_loop)]), loop="host") as two,
+        ):
+            found = {await one.ref("t/w").ask_async(1), await two.ref("u/w").ask_async(1)}
+            assert found == {id(asyncio.get_running_loop())}
+        with start(root(worker("w"))) as third:
+            assert third.ref("t/w").ask(1) == 1, "a host may block its loop again when its trees have ended"
+
+    run(main)
+
+
+@pytest.mark.parametrize("word", ["mine", None, 3])
+def test_any_other_word_is_a_mistake_of_the_call(word: Any) -> None:
+    with pytest.raises(ConfigError, match="loop"):
+        start_async(root(), loop=word)
+
+
+# -- what a host may do to its loop -------------------------------------------------------------------------
+
+
+def test_a_blocked_host_loop_is_reported_and_never_given_up() -> None:
+    async def main() -> None:
+        async with start_async(root(worker("w", on_which_loop)), loop="host") as tree:
+            seen = Witness(tree)
+            waiting = tree.ref("t/w").ask("later", timeout=LONG_S, block=False)
+            began = monotonic()
+            while not seen._delivered(LoopBlocked, {}) and monotonic() - began < LONG_S:
+                time.sleep(0.01)  # noqa: ASYNC251 - the fault that is to be reported
+            (blocked,) = seen._delivered(LoopBlocked, {})
+            assert (blocked.loop, blocked.path) == ("host", "t")
+            assert "test_host_loop" in blocked.stack
+            assert await waiting == id(asyncio.get_running_loop()), "it went on when the host did"
+            assert tree.child("t/w").incarnation == 1
+
+    run(main)
+
+
+def test_a_worker_that_blocks_it_is_named() -> None:
+    async def block(_: Any) -> None:
+        time.sleep(0.6)  # noqa: ASYNC251 - the fault that is to be reported
+
+    async def main() -> None:
+        async with start_async(root(worker("w", block)), loop="host") as tree:
+            seen = Witness(tree)
+            await tree.ref("t/w").ask_async(1)
+            blocked = await asyncio.to_thread(seen.wait, LoopBlocked)
+            assert (blocked.loop, blocked.path) == ("host", "t/w")
+
+    run(main)
+
+
+WAITS: dict[str, Callable[[Tree], Any]] = {
+    "ask": lambda tree: tree.ref("t/w").ask(1),
+    "get": lambda tree: tree.ref("t/w").ask(1, block=False).get(),
+    "stop": lambda tree: tree.stop(),
+    "wait": lambda tree: tree.wait(1),
+    "terminate_child": lambda tree: tree.terminate_child("t/w"),
+}
+
+
+@pytest.mark.parametrize("call", WAITS.values(), ids=WAITS)
+def test_a_wait_on_the_hosts_loop_for_what_needs_it_is_refused_at_once(call: Callable[[Tree], Any]) -> None:
+    async def main() -> None:
+        async with start_async(root(worker("w", obey_async)), loop="host") as tree:
+            with pytest.raises(BlockingAskError):
+                call(tree)
+            with pytest.raises(BlockingAskError):
+                await tree.ref("t/w").ask_async(lambda: actors.ref("t/w").ask(1))
+            assert await asyncio.to_thread(tree.ref("t/w").ask, 1) == 1, "from another thread it is not"
+        async with start_async(root(worker("w", obey_async))) as tree:
+            assert tree.ref("t/w").ask(1) == 1, "where the workers do not run there, the host may block its loop"
+
+    run(main)
+
+
+def test_a_tree_is_stopped_from_another_thread_while_the_loop_goes_on() -> None:
+    async def main() -> None:
+        tree = await start_async(root(worker("w", Owning, args=([],))), loop="host")
+        assert await asyncio.to_thread(tree.stop, LONG_S)
+        assert not tree.is_alive
+
+    run(main)
+
+
+def test_a_start_that_is_cancelled_leaves_nothing() -> None:
+    class Slow(Worker):
+        async def on_start(self) -> None:
+            started.set()
+            await asyncio.Event().wait()
+
+    started = asyncio.Event()
+
+    async def main() -> None:
+        task = asyncio.create_task(_awaited(start_async(root(worker("w", Slow, shutdown=0.05)), loop="host")))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        loop = asyncio.get_running_loop()
+        await asyncio.to_thread(eventually, lambda: len(asyncio.all_tasks(loop)) == 1, "the end of the worker's task")
+
+    run(main)
+    eventually(lambda: not threads_named("t-"), "the end of the tree, for which nobody waits")
+
+
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
+
+
+@pytest.mark.parametrize("kind", ["idle", "busy", "resting"])
+def test_a_loop_that_ends_without_a_stop_ends_the_tree_with_an_error_that_says_so(kind: str) -> None:
+    trees: list[Tree] = []
+
+    async def hang(_: Any) -> None:
+        await asyncio.Event().wait()
+
+    target: Any = {"idle": on_which_loop, "busy": hang, "resting": Owning}[kind]
+    args: Any = ([],) if kind == "resting" else ()
+
+    async def main() -> None:
+        tree = await start_async(root(worker("w", target, args=args), worker("sync")), loop="host")
+        trees.append(tree)
+        if kind == "busy":
+            tree.ref("t/w").tell(1)
+            await asyncio.sleep(0.01)
+        else:
+            await tree.ref("t/w").ask_async(1)
+
+    asyncio.run(main())
+    (tree,) = trees
+    began = monotonic()
+    with pytest.raises((TreeDownError, HostLoopClosedError, actors.ActorStoppedError)):
+        tree.ref("t/w").ask("anybody?", timeout=LONG_S)
+    with pytest.raises(HostLoopClosedError, match="before the loop"):
+        tree.wait(LONG_S)
+    assert monotonic() - began < LONG_S / 2
+    assert not tree.is_alive
+
+
+def test_a_tree_whose_loop_has_ended_can_be_stopped_as_ever() -> None:
+    trees: list[Tree] = []
+
+    async def main() -> None:
+        trees.append(await start_async(root(worker("w", Owning, args=([],)), worker("sync")), loop="host"))
+
+    asyncio.run(main())
+    began = monotonic()
+    assert trees[0].stop(LONG_S)
+    assert monotonic() - began < LONG_S / 2
+
+
+def test_a_loop_that_is_stopped_and_goes_on_later_loses_nothing() -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        tree = loop.run_until_complete(_awaited(start_async(root(worker("w", obey_async)), loop="host")))
+        waiting = tree.ref("t/w").ask("in between", timeout=None, block=False)
+        assert not waiting.done, "nobody runs the loop"
+        assert tree.is_alive
+        assert loop.run_until_complete(_awaited(waiting)) == "in between"
+        stopping = threading.Thread(target=tree.stop, args=(LONG_S,))
+        stopping.start()
+        stopping.join(LONG_S)
+        assert not stopping.is_alive()
+        assert not tree.is_alive
+    finally:
+        loop.close()
+
+
+def test_a_stop_while_the_loop_stands_still_ends_within_the_limits_of_its_workers() -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        spec = root(worker("w", Owning, args=([],), shutdown=0.05))
+        tree = loop.run_until_complete(_awaited(start_async(spec, loop="host")))
+        seen = Witness(tree)
+        began = monotonic()
+        assert tree.stop(LONG_S)
+        assert monotonic() - began < LONG_S / 2
+        assert [str(each.reason) for each in seen._delivered(ChildExited, {"path": "t/w"})] == ["killed"]
+    finally:
+        loop.run_until_complete(asyncio.sleep(0))  # the task that was abandoned comes back
+        loop.close()
+
+
+def test_a_program_that_leaves_its_loop_without_a_stop_ends_at_once() -> None:
+    program = """
+        import asyncio
+        from actors import Worker
+        from trees import SupervisorSpec, WorkerSpec, start_async
+
+        class Resident(Worker):
+            async def on_start(self):
+                pass
+
+            async def on_receive(self, message):
+                return message
+
+        async def main():
+            tree = await start_async(SupervisorSpec(id="r", children=[WorkerSpec(id="w", actor=Resident)]), loop="host")
+            print(await tree.ref("r/w").ask_async("hello"))
+
+        asyncio.run(main())
+        print("through")
+    """
+    began = monotonic()
+    ended = python(program)
+    assert ended.stdout.split() == ["hello", "through"]
+    assert ended.returncode == 0
+    assert monotonic() - began < LONG_S
+
+
+def test_many_messages_from_threads_and_from_the_loop_all_arrive() -> None:
+    counted: list[int] = []
+
+    async def count(n: int) -> None:
+        counted.append(n)
+
+    async def main() -> None:
+        async with start_async(root(worker("w", count), worker("sync", obey)), loop="host") as tree:
+            ref = tree.ref("t/w")
+
+            def tell(offset: int) -> None:
+                for n in range(500):
+                    ref.tell(offset + n)
+
+            async with asyncio.TaskGroup() as group:
+                for offset in (0, 1000, 2000):
+                    group.create_task(asyncio.to_thread(tell, offset))
+                for n in range(500):
+                    await ref.tell_async(3000 + n)
+                    if n % 50 == 0:
+                        await asyncio.sleep(0)
+            await asyncio.to_thread(eventually, lambda: len(counted) == 2_000)
+            assert sorted(counted) == sorted(n + offset for offset in (0, 1000, 2000, 3000) for n in range(500))
+
+    run(main)
+
+
+def test_a_crash_of_the_host_in_the_async_with_stops_the_tree() -> None:
+    trees: list[Tree] = []
+
+    async def main() -> None:
+        async with start_async(root(worker("w", Owning, args=([],))), loop="host") as tree:
+            trees.append(tree)
+            crash()
+
+    with pytest.raises(ValueError, match="boom"):
+        run(main)
+    eventually(lambda: not trees[0].is_alive, "its end")
