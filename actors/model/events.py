@@ -11,12 +11,12 @@ class is what a journal writes: two journalled kinds of one name are refused whe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
 from actors.model.event_dict import TOLD, ErrorTexts, to_dict
+from actors.model.event_time import Published
 from actors.model.spec import Reason
 
 SHOWN: Final = "in log lines"
@@ -27,6 +27,16 @@ LOGGED_TIME: Final = {SHOWN: "time of day"}
 """Metadata of a field in seconds since 1970."""
 LOGGED_ERROR: Final = {SHOWN: "error"}
 """Metadata of a field with the text of an error, also where it is in no repr."""
+IN_BRIEF: Final = {SHOWN: "in brief"}
+"""Metadata of a field with an exception whose traceback an event before this one has: type and text on the line."""
+
+
+def out_of(total: str) -> dict[str, str]:
+    """Metadata of a field that counts up to another one, which is told with it: ``attempt 1 of 3``."""
+    return {SHOWN: f"{OUT_OF}{total}"}
+
+
+OUT_OF: Final = "out of "
 MEASURED: Final = "unit"
 """How the unit of a field that is a measurement is given, in its metadata: ``{MEASURED: "s"}``."""
 SECONDS: Final = {MEASURED: "s"}
@@ -71,34 +81,14 @@ def _register(cls: type[Event]) -> None:
         _JOURNALLED[cls.__name__] = cls
 
 
-class _PublishedAt:
-    """When a record was published. On a class there is no such thing: a dataclass would take it for a default."""
-
-    def __get__(self, event: _Published | None, kind: type[Any]) -> float:
-        if event is None:
-            raise AttributeError
-        return getattr(event, "_published_at", 0.0)
-
-
-class _Published:
-    """Base of events: the time that a record is given when it is published, so that its maker needs no clock."""
-
-    __slots__ = ("_published_at",)
-
-    at = _PublishedAt()
-    """When it happened, in seconds since 1970 by the tree's clock; 0.0 as long as it is not published."""
-
-
-note_time: Final[Callable[[_Published, float], None]] = vars(_Published)["_published_at"].__set__
-"""``note_time(event, at)`` gives a record its time. For the bus alone."""
-
-
 @dataclass(frozen=True, slots=True)
-class Event(_Published):
+class Event(Published):
     """Something that happened at ``path``."""
 
     name: ClassVar[str] = "event"
     """Stable name of the kind: that of its class in snake case, such as ``child_exited``."""
+    weighs: ClassVar[bool] = True
+    """False: an error that it has was told by an event before it, which weighs for both while they wait."""
     has_own_time: ClassVar[bool] = False
     """True of kinds with a field ``at``, which their maker fills in. Set when the kind is declared."""
     level: ClassVar[str] = "TRACE"
@@ -121,6 +111,11 @@ class Event(_Published):
 
     def __init_subclass__(cls) -> None:
         _register(cls)
+
+    @property
+    def subject(self) -> str:
+        """Path that its log line begins with: that of the worker, where it is about one."""
+        return self.path
 
     @property
     def severity(self) -> str:
@@ -217,10 +212,19 @@ class ChildRestarting(Event):
     """A restart was decided."""
 
     level: ClassVar[str] = "WARNING"
+    weighs: ClassVar[bool] = False
     attempt: int
     """1 for the first of a row of restarts."""
     delay_s: float = field(metadata=SECONDS)
     """Backoff before it."""
+    restarts: int = field(default=0, repr=False, metadata=NO_CONTENT | out_of("max_restarts"))
+    """Restarts that count now, with this one; 0: this one does not count."""
+    max_restarts: int = field(default=0, repr=False, metadata=NO_CONTENT)
+    """One more within the period, and its supervisor gives up, or it is parked."""
+    error: BaseException | None = field(default=None, repr=False, metadata=IN_BRIEF)
+    """Error that the last incarnation ended with."""
+    detail: str = field(default="", repr=False, metadata=LOGGED_ERROR)
+    """Description of its end, where there is no error to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +234,7 @@ class ChildStopAbnormal(Event):
     level: ClassVar[str] = "WARNING"
     reason: Reason
     detail: str = field(metadata=LOGGED_ERROR)
+    error: BaseException | None = field(default=None, repr=False, metadata=IN_BRIEF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +242,13 @@ class ChildParked(Event):
     """A child used up its own restart limit and stays down until restart_child."""
 
     level: ClassVar[str] = "ERROR"
+    advice: ClassVar[str] = "It stays down until somebody starts it: tree.restart_child({path!r})."
+    weighs: ClassVar[bool] = False
     restarts: int
+    error: BaseException | None = field(default=None, repr=False, metadata=IN_BRIEF)
+    """Error that the last incarnation ended with."""
+    detail: str = field(default="", repr=False, metadata=LOGGED_ERROR)
+    """Description of its end, where there is no error to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,11 +266,16 @@ class SupervisorGaveUp(Event):
     """A supervisor restarted more often than its limit allows, and stops."""
 
     level: ClassVar[str] = "ERROR"
+    weighs: ClassVar[bool] = False
     child: str
     restarts: int
     limit: int
     period_s: float
     root: bool
+    error: BaseException | None = field(default=None, repr=False, metadata=IN_BRIEF)
+    """Error that the last incarnation of the child ended with."""
+    detail: str = field(default="", repr=False, metadata=LOGGED_ERROR)
+    """Description of its end, where there is no error to tell."""
 
     @property
     def severity(self) -> str:

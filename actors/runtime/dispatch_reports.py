@@ -26,7 +26,8 @@ class DispatchReports:
 
     def hook_raised(self, path: str, hook: str, error: BaseException) -> None:
         """A last hook raised on the way out of a crash."""
-        self._publish(events.ChildStopAbnormal(path, Reason.CRASHED, f"{hook} raised {type_name(type(error))}"))
+        what = f"{hook} raised {type_name(type(error))}"
+        self._publish(events.ChildStopAbnormal(path, Reason.CRASHED, what, error))
 
     def internal_error(self, error: BaseException) -> None:
         """A bug of ours: make it impossible to miss."""

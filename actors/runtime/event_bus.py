@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from actors.concurrency.wakeup import SingleJob
 from actors.messaging.reply import Reply
-from actors.model.events import Event, EventsLost, SubscriberDropped, note_time
+from actors.model.event_time import note_time
+from actors.model.events import Event, EventsLost, SubscriberDropped
 
 if TYPE_CHECKING:
     from actors.execution.pool import Pool
@@ -234,7 +235,8 @@ def _may_keep_error(kind: type[Event]) -> bool:
     """True where records of a kind have an ``error``: most have none, and are not looked at."""
     may = _KEEP_ERROR.get(kind)
     if may is None:
-        may = _KEEP_ERROR[kind] = hasattr(kind, "error") or any(each.name == "error" for each in fields(kind))
+        has_error = hasattr(kind, "error") or any(each.name == "error" for each in fields(kind))
+        may = _KEEP_ERROR[kind] = kind.weighs and has_error
     return may
 
 

@@ -11,30 +11,37 @@ from typing import Any, Literal, TypeAlias, cast
 from loguru import logger
 
 from actors.model.clock import local
-from actors.model.events import SHOWN, Event
-from actors.validation.error_text import described
+from actors.model.events import OUT_OF, SHOWN, Event
+from actors.validation.error_text import described, in_brief
 
 ErrorsInLog: TypeAlias = Literal["text", "type"]
 
 
 def describe(event: Event, errors: ErrorsInLog = "text") -> str:
     """One line, and the traceback of its error where it has one. With ``errors="type"`` no error's text is in it."""
-    facts: list[str] = []
+    facts, why = list[str](), list[str]()
     error: Any = None
     frames: Any = None
+    told = {"worker"} if event.subject != event.path else set()
     for each in fields(event)[1:]:
         value, shown = getattr(event, each.name), each.metadata.get(SHOWN, "as it is" if each.repr else "never")
         if each.name == "frames":
             frames = value
         elif isinstance(value, BaseException):
-            error = value
+            why.append(f"{each.name}={in_brief(value, texts=errors == 'text')}")
+            error = value if shown != "in brief" else error
+        elif shown.startswith(OUT_OF):
+            total = getattr(event, shown.removeprefix(OUT_OF))
+            facts += [f"{each.name} {value} of {total}" if total else f"{each.name}={value}"] if value else []
+        elif each.name in told:
+            continue
         elif each.name == "stack":
             facts.append(f"\n{value}")
         elif shown != "never" and not (shown == "error" and (errors == "type" or event.has_question)):
             text = _fact(value, shown)
             facts += [f"{each.name}={text}"] if text else []
     advice = event.advice.format_map({each.name: getattr(event, each.name) for each in fields(event)})
-    line = " ".join([f"{event.path}: {type(event).__name__}", *facts, *([advice] if advice else [])])
+    line = " ".join([f"{event.subject}: {type(event).__name__}", *facts, *why, *([advice] if advice else [])])
     return line if error is None else f"{line}\n{described(error, frames, texts=errors == 'text')}"
 
 

@@ -144,7 +144,7 @@ class ChildControl:
             )
         )
         if standing is ChildState.STOPPING and not _expected(child, exit_):
-            self._system.publish(ChildStopAbnormal(child.path, exit_.reason, str(exit_)))
+            self._system.publish(ChildStopAbnormal(child.path, exit_.reason, str(exit_), exit_.error))
 
     def _was_quiet(self, child: Child) -> bool:
         """True if it was up so long, whoever ended it, that its next restart is the first of a new row."""

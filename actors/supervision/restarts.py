@@ -47,21 +47,23 @@ class Restarts:
             return
         now = self._system.now()
         if exit_.excused:  # bad input is no bad worker: neither counted nor put off
-            self._system.publish(ChildRestarting(child.path, child.consecutive + 1, 0.0))
+            event = ChildRestarting(child.path, child.consecutive + 1, 0.0, error=exit_.error, detail=exit_.what)
+            self._system.publish(event)
             self._supervisor.carry_out(self._plan(child, now))
             return
         window = self._window_of(child)
         if not window.admit(now):
             child.plan = child.due = None
             if child.spec.park:
-                self.park(child, window.count(now))
+                self.park(child, window.count(now), exit_)
             else:
                 self._give_up(child, exit_, window.count(now))
             return
         child.consecutive += 1
         backoff = child.spec.backoff
         delay_s = backoff.delay_s(child.consecutive, self._system.random) if backoff is not None else 0.0
-        self._system.publish(ChildRestarting(child.path, child.consecutive, delay_s))
+        counted = (window.count(now), self._recipe.limit.max_restarts)
+        self._system.publish(ChildRestarting(child.path, child.consecutive, delay_s, *counted, exit_.error, exit_.what))
         child.due = now + delay_s if delay_s > 0 else None
         self._supervisor.carry_out(self._plan(child, now + delay_s))
 
@@ -103,11 +105,12 @@ class Restarts:
         """Parked children are left parked; a call about one child goes on by itself."""
         return child.standing is not ChildState.PARKED and (child.plan is None or not child.plan.exclusive)
 
-    def park(self, child: Child, restarts: int) -> None:
-        """Park a child: it stays down until somebody restarts it."""
+    def park(self, child: Child, restarts: int, exit_: Exit | None = None) -> None:
+        """Park a child: it stays down until somebody restarts it; ``exit_`` is the end that it was one too many for."""
         child.standing = ChildState.PARKED
         self._supervisor.close(child, Refusal.PARKED)
-        self._system.publish(ChildParked(child.path, restarts))
+        said = (exit_.error, exit_.what) if exit_ is not None else (None, "too much of it was given up")
+        self._system.publish(ChildParked(child.path, restarts, *said))
 
     def _give_up(self, child: Child, exit_: Exit, restarts: int) -> None:
         path, limit = self._supervisor.path, self._recipe.limit
@@ -115,6 +118,7 @@ class Restarts:
         error = RestartLimitError(path, restarts, limit.max_restarts, limit.period_s, child.id, last)
         error.__cause__ = exit_.error
         root = path == self._system.root_path
-        event = SupervisorGaveUp(path, child.path, restarts, limit.max_restarts, limit.period_s, root)
+        said = (exit_.error, exit_.what)
+        event = SupervisorGaveUp(path, child.path, restarts, limit.max_restarts, limit.period_s, root, *said)
         self._system.publish(event)
         self._supervisor.shut_down(Exit(Reason.SHUTDOWN, error, what="gave up"))

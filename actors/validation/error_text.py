@@ -15,6 +15,8 @@ from actors.validation.introspection import type_name
 
 MOST = 50
 """Errors of one chain that are shown."""
+MOST_CHARS = 300
+"""Characters of an error's text on one line."""
 
 
 def described(error: BaseException, frames: TracebackType | None, *, texts: bool = True) -> str:
@@ -28,6 +30,18 @@ def described(error: BaseException, frames: TracebackType | None, *, texts: bool
         name, why = type_name(kind), type_name(type(second))
         where = "".join(traceback.format_tb(frames))
         return f"{where}{name}: <no text: its own code raised {why} when it was to be formatted>"
+
+
+def in_brief(error: BaseException, *, texts: bool = True) -> str:
+    """The type of an error and what it says, on one line. Its own code may run here, and raise."""
+    name = type_name(type(error))
+    try:
+        if not texts or _is_private(error):
+            return name
+        said = " ".join(str.__str__(str(error))[: 2 * MOST_CHARS].split())
+    except BaseException as second:  # noqa: BLE001 - it is user code, and a line is all that is wanted
+        return f"{name}: <no text: its own code raised {type_name(type(second))}>"
+    return f"{name}: {said if len(said) <= MOST_CHARS else f'{said[:MOST_CHARS]} ...'}" if said else name
 
 
 def _is_private(error: BaseException) -> bool:

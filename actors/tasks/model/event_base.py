@@ -54,6 +54,12 @@ class SubtaskEvent(TaskEvent):
     subtask: str
 
     @property
+    def subject(self) -> str:
+        """Path of the worker that it is about, as far as that is known."""
+        worker = getattr(self, "worker", None)
+        return f"{self.path}/{worker}" if worker else self.path
+
+    @property
     def has_question(self) -> bool:
         """Where a person was asked, or has said no, question or answer stands in the place of an error."""
         return getattr(self, "kind", "") in {"escalated", "unanswered", "denied"}
@@ -73,6 +79,10 @@ class Draft(NamedTuple):
     made: Callable[..., TaskEvent]
     fields: tuple[Any, ...]
     more: Mapping[str, Any]
+
+    def with_fields(self, **more: Any) -> Draft:
+        """With these fields as well."""
+        return self._replace(more={**self.more, **more})
 
 
 def draft(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from actors.model.events import LOGGED_ERROR, LOGGED_TIME, NO_CONTENT, UNLOGGED
+from actors.model.events import LOGGED_ERROR, LOGGED_TIME, NO_CONTENT, UNLOGGED, out_of
 from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.event_base import SubtaskEvent, TaskEvent
 from actors.tasks.model.ladder_position import LadderPosition
@@ -108,9 +108,19 @@ class TaskEnding(TaskEvent):
     status: TaskStatus
     kind: str
     """Why: subtask, recursion (of a subtask), plan, budget, deadline, cancel, team."""
-    error: str = field(repr=False)
+    error: str = field(repr=False, metadata=LOGGED_ERROR)
     parent: str | None = None
     """The attempt that has it undone, where it had succeeded already."""
+
+    @property
+    def severity(self) -> str:
+        """Level of its log line."""
+        return "WARNING" if self.status is TaskStatus.FAILED else self.level
+
+    @property
+    def has_question(self) -> bool:
+        """True where the reason may be what a person has said; of a subtask its own line says why."""
+        return self.kind not in {"plan", "budget", "deadline", "recursion", "internal"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +190,7 @@ class SubtaskRetrying(SubtaskEvent):
     ends: ClassVar[str] = "attempt"
     level: ClassVar[str] = "WARNING"
     worker: str | None
-    attempt: int
+    attempt: int = field(metadata=out_of("max_attempts"))
     kind: str
     error: str = field(repr=False, metadata=LOGGED_ERROR)
     due: float = field(metadata=LOGGED_TIME)
@@ -189,6 +199,8 @@ class SubtaskRetrying(SubtaskEvent):
     feedback: str = field(default="", repr=False)
     counted: bool = field(default=False, metadata=UNLOGGED)
     """The breaker of its worker has counted it. The same below."""
+    max_attempts: int = field(default=0, repr=False, metadata=NO_CONTENT)
+    """Number of the last attempt that the present rung of its ladder allows; 0: nothing is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +210,13 @@ class SubtaskFailed(SubtaskEvent):
     ends: ClassVar[str] = "attempt"
     level: ClassVar[str] = "WARNING"
     worker: str | None
-    attempt: int
+    attempt: int = field(metadata=out_of("max_attempts"))
     kind: str
     error: str = field(repr=False, metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE
     counted: bool = field(default=False, metadata=UNLOGGED)
+    max_attempts: int = field(default=0, repr=False, metadata=NO_CONTENT)
+    """Number of the last attempt that the last rung of its ladder would have allowed; 0: nothing is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,3 +340,8 @@ class Compensated(SubtaskEvent):
     error: str = field(default="", repr=False)  # with what a person has said
     nothing: bool = False
     """True where there was nothing to undo: a team none of whose members had done anything that can be undone."""
+
+    @property
+    def severity(self) -> str:
+        """Level of its log line."""
+        return "WARNING" if self.error else self.level

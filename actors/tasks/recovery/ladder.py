@@ -45,6 +45,19 @@ def decide(
     return GiveUp()
 
 
+def last_attempt(ladder: Ladder, standing: LadderPosition, following: int) -> int:
+    """Number of the last attempt that a rung allows.
+
+    Args:
+        ladder: of the subtask.
+        standing: where it stands: which rung it is on, and how many attempts have failed there.
+        following: number of the attempt that follows those.
+    """
+    rung = ladder[standing.rung] if standing.rung < len(ladder) and not standing.last_chance else None
+    most = getattr(rung, "max_attempts", 1)
+    return following + max(0, most - standing.tries - 1)
+
+
 def asked_for(ladder: Ladder, standing: LadderPosition, question: str) -> AskPerson | None:
     """Find the rung that asks a person, where a worker asked for one itself; None: there is none.
 

@@ -153,18 +153,31 @@ def climbed(
     if isinstance(decision, ladder.TryAgain):
         feedback = failure.text if failure.kind is FailureKind.INVALID else ""
         due = facts.now + decision.delay_s
-        return _again(node, end, failure.kind.value, failure.text, due, decision.standing, feedback=feedback)
+        again = _again(node, end, failure.kind.value, failure.text, due, decision.standing, feedback=feedback)
+        following = _number_of(node, failure.kind.value) + 1
+        return again.with_fields(max_attempts=ladder.last_attempt(rungs, decision.standing, following))
     if isinstance(decision, ladder.AskPerson):
         return _escalated(state, node, failure, end, decision, facts)
-    return given_up(node, failure, end)
+    most = ladder.last_attempt(rungs, standing, _last_number(node, end))
+    return given_up(node, failure, end).with_fields(max_attempts=most)
 
 
 def given_up(node: SubtaskState, failure: Failure, end: AttemptEnd | None) -> Draft:
     """Nothing is left to try."""
     worker = end.worker if end is not None else node.worker
-    number = max(node.attempt, node.made + (end is not None or node.status is SubtaskStatus.QUEUED))
+    number = _last_number(node, end)
     said = (failure.kind.value, failure.text, _usage(end), end is not None and end.counted)
     return draft(task_events.SubtaskFailed, node.id, worker, number, *said)
+
+
+def _last_number(node: SubtaskState, end: AttemptEnd | None) -> int:
+    """Number of the attempt after which nothing is left to try."""
+    return max(node.attempt, node.made + (end is not None or node.status is SubtaskStatus.QUEUED))
+
+
+def _number_of(node: SubtaskState, kind: str) -> int:
+    """Number of the attempt that has failed."""
+    return node.made + (kind != FailureKind.UNANSWERED.value)  # that was a question, and no attempt
 
 
 def _worker_of(node: SubtaskState, end: AttemptEnd | None) -> str | None:
@@ -206,7 +219,7 @@ def _again(
         task_events.SubtaskRetrying,
         node.id,
         end.worker if end is not None else None,
-        node.made + (kind != FailureKind.UNANSWERED.value),  # that was a question, and no attempt
+        _number_of(node, kind),
         kind,
         text,
         due,
