@@ -246,9 +246,7 @@ class ChildParked(Event):
     weighs: ClassVar[bool] = False
     restarts: int
     error: BaseException | None = field(default=None, repr=False, metadata=IN_BRIEF)
-    """Error that the last incarnation ended with."""
     detail: str = field(default="", repr=False, metadata=LOGGED_ERROR)
-    """Description of its end, where there is no error to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +273,6 @@ class SupervisorGaveUp(Event):
     error: BaseException | None = field(default=None, repr=False, metadata=IN_BRIEF)
     """Error that the last incarnation of the child ended with."""
     detail: str = field(default="", repr=False, metadata=LOGGED_ERROR)
-    """Description of its end, where there is no error to tell."""
 
     @property
     def severity(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import types
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
@@ -49,6 +50,8 @@ def sample(hint: Any) -> Any:  # noqa: PLR0911 - a table
         return parts[0]
     if origin is tuple:
         return (sample(parts[0]),)
+    if origin is Mapping:
+        return {"order": 7}
     if origin is dict:
         return {"a": SECRET}
     known = {str: "text", int: 3, float: 1.5, bool: True, BaseException: ValueError("boom"), Task: Task(SECRET)}
