@@ -63,8 +63,7 @@ def _register(cls: type[Event]) -> None:
     if "name" not in own:
         cls.name = _HUMP.sub("_", cls.__name__).lower()
     elif "ClassVar" not in str(own["name"]):
-        message = f"{cls.__qualname__}.name: each event has a name, that of its kind. Call this field otherwise"
-        raise TypeError(message)
+        raise TypeError(f"{cls.__qualname__}.name: each event has a name, that of its kind. Call this field otherwise")
     if "at" in own:
         cls.has_own_time = True
     if vars(cls).get("is_base", False):

@@ -6,7 +6,7 @@ import dataclasses
 import io
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any
@@ -75,7 +75,7 @@ def value_of(hint: Any) -> Any:  # noqa: C901, PLR0911 - a table
         return parts[0]
     if origin is tuple:
         return (value_of(parts[0]),)
-    if origin is dict:
+    if origin in {dict, Mapping}:
         return {SECRET: value_of(parts[1])}
     if hint in {str, Any}:
         return SECRET
