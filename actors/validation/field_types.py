@@ -32,7 +32,7 @@ def is_id(value: object) -> bool:
 def _number(value: object, fits: Callable[[float], bool], unit: str, hint: str) -> float:
     """A number that fits, as a float. A bool is none, and nan fits nowhere."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise validation_error(f"{value_phrase(value)} is no number{unit}", hint)
+        raise validation_error(f"expected a number{unit}, got {value_phrase(value)}", hint)
     if not fits(value):
         raise validation_error(f"{value_phrase(value)} is out of range", hint)
     return float(value)
@@ -72,7 +72,7 @@ def _an_actor(value: object) -> object:
     if value is None or isinstance(value, (str, type)):
         return value
     hint = "Give the class itself, or 'module:attr': each restart makes a new object."
-    raise validation_error(f"{type_phrase(value)} is no class", hint)
+    raise validation_error(f"expected a class, got {type_phrase(value)}", hint)
 
 
 def _some_code(value: object) -> object:
@@ -92,14 +92,14 @@ def _a_lifespan(value: object) -> object:
 
 def _args(value: object) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
-        raise validation_error(f"{type_phrase(value)} is no tuple", "Write (value,) or [value].")
+        raise validation_error(f"expected a tuple, got {type_phrase(value)}", "Write (value,) or [value].")
     return tuple(value)
 
 
 def _kwargs(value: object) -> dict[str, Any]:
     hint = "Write {'parameter': value}."
     if not isinstance(value, dict):
-        raise validation_error(f"{type_phrase(value)} is no dict", hint)
+        raise validation_error(f"expected a dict, got {type_phrase(value)}", hint)
     odd = next((key for key in value if not isinstance(key, str)), None)
     if odd is not None:
         raise validation_error(f"{type_phrase(odd)} is the name of no parameter", hint)
@@ -111,7 +111,8 @@ def _expected(value: object) -> tuple[type[Exception], ...]:
     hint = "Give exception types; SystemExit and its like always crash."
     wrong = [each for each in types if not (isinstance(each, type) and issubclass(each, Exception))]
     if wrong:
-        raise validation_errors([("", f"{type_phrase(each)} is no subclass of Exception", hint) for each in wrong])
+        what = "expected a subclass of Exception, got"
+        raise validation_errors([("", f"{what} {type_phrase(each)}", hint) for each in wrong])
     return types
 
 
@@ -119,10 +120,11 @@ def specs(value: object, accepted: tuple[type[Any], ...]) -> tuple[Any, ...]:
     """A list or tuple of instances of these classes, kept as they are: an isinstance each, and no copy."""
     wanted = " or ".join(f"{cls.__name__}(...)" for cls in accepted)
     if not isinstance(value, (list, tuple)):
-        raise validation_error(f"{type_phrase(value)} is no list", f"Write [{wanted}, ...].")
+        raise validation_error(f"expected a list, got {type_phrase(value)}", f"Write [{wanted}, ...].")
     wrong = [n for n, each in enumerate(value) if not isinstance(each, accepted)]
     if wrong:
-        raise validation_errors([(f"[{n}]", f"{type_phrase(value[n])} is no spec", f"Write {wanted}.") for n in wrong])
+        got = [(f"[{n}]", f"expected a spec, got {type_phrase(value[n])}") for n in wrong]
+        raise validation_errors([(at, what, f"Write {wanted}.") for at, what in got])
     return tuple(value)
 
 

@@ -46,7 +46,7 @@ def require_seconds(where: str, timeout: object) -> None:
     is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     if timeout is not None and not (is_number and timeout >= 0):  # type: ignore[operator]  # a number: it has just been looked at
         raise ValueError(
-            f"{where}: {value_phrase(timeout)} is no timeout. Give a number of seconds, 0 or more, or None"
+            f"{where}: expected a timeout, got {value_phrase(timeout)}. Give a number of seconds, 0 or more, or None"
         )
 
 
@@ -104,20 +104,20 @@ def _worded(detail: ErrorDetails, spec: str, known: Mapping[str, Collection[str]
     value = value_phrase(detail["input"])
     match detail["type"]:
         case "extra_forbidden":
-            worded = f"is no field of {spec}", _unknown_field(str(detail["loc"][0]), spec, known)
+            worded = f"unknown field of {spec}", _unknown_field(str(detail["loc"][0]), spec, known)
         case "missing":
             worded = "is missing", f"Every {spec} needs one."
         case "literal_error":
             worded = f"{value} is not accepted", f"Use {context['expected']}."
         case "string_pattern_mismatch":
-            worded = f"{value} is no id", "Use letters, digits, '_', '.' and '-', at least one of them."
+            worded = f"expected an id, got {value}", "Use letters, digits, '_', '.' and '-', at least one of them."
         case "greater_than_equal":
             worded = f"{value} is too small", f"Use at least {context['ge']}."
         case "is_instance_of":
-            worded = f"{value} is no {context['class']}", f"Write {context['class']}(...)."
+            worded = f"expected {context['class']}(...), got {value}", f"Write {context['class']}(...)."
         case wrong_type if wrong_type in _WRONG_TYPE:
             wanted, hint = _WRONG_TYPE[wrong_type]
-            worded = f"{value} is not {wanted}", hint
+            worded = f"expected {wanted}, got {value}", hint
         case _:
             worded = f"{value} is refused", f"{detail['msg']}."
     return worded

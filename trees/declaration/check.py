@@ -48,7 +48,7 @@ def require_root(spec: object) -> SupervisorSpec:
     if not isinstance(spec, SupervisorSpec):
         at = spec.id if isinstance(spec, WorkerSpec) else "start(...)"
         hint = "The root of a tree is one: write SupervisorSpec(id=..., children=[...])."
-        raise ConfigError((Problem(at, f"{type_of(spec)} is no SupervisorSpec", hint),))
+        raise ConfigError((Problem(at, f"expected a SupervisorSpec, got {type_of(spec)}", hint),))
     require_valid(spec)
     return spec
 
@@ -57,7 +57,7 @@ def require_spec(spec: object) -> None:
     """Refuse what cannot be a child."""
     if not isinstance(spec, Spec):
         hint = "Write WorkerSpec(...) or SupervisorSpec(...)."
-        raise ConfigError((Problem("start_child(...)", f"{type_of(spec)} is no spec", hint),))
+        raise ConfigError((Problem("start_child(...)", f"expected a spec, got {type_of(spec)}", hint),))
 
 
 class _Checker:

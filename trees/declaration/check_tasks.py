@@ -132,7 +132,7 @@ def _named(spec: Spec, name: str, at: str, siblings: Siblings) -> Iterator[Probl
     if found is None:
         known = [id_ for id_, kin in siblings.sibling_info.items() if kin.can_execute and id_ != spec.id]
         hint = nearest(name, known).strip() or "Name a child of the same supervisor, or leave it out."
-        yield Problem(at, f"{name!r} is no sibling", hint)
+        yield Problem(at, f"expected the id of a sibling, got {name!r}", hint)
     elif not found.can_execute:
         hint = "Name one with execute=, or a supervisor with tasks=."
         yield Problem(at, f"{name!r} cannot be given work", hint)

@@ -26,7 +26,7 @@ class ActorKind(WorkKind):
         """Judge the class by itself."""
         if not is_actor_class(found):
             hint = "Name a subclass of actors.Worker or pykka.ThreadingActor; a function goes to run= or handle=."
-            return f"{type_of(found)} is no actor class", hint
+            return f"expected an actor class, got {type_of(found)}", hint
         abstract: frozenset[str] = getattr(found, "__abstractmethods__", frozenset())
         missing = sorted(abstract - getattr(Worker, "__abstractmethods__", frozenset()))
         if missing:

@@ -42,7 +42,7 @@ def resolve(target: object) -> Any:
     module, _, attribute = target.partition(":")
     parts = attribute.split(".")
     if not all(part.isidentifier() for part in [*module.split("."), *parts]):
-        raise ResolveError(f"{target!r} is no import string", _right_form(target))
+        raise ResolveError(f"expected an import string, got {target!r}", _right_form(target))
     found: Any = _module(module)
     for part in parts:
         found = _attribute(found, part, target)

@@ -50,18 +50,18 @@ def _execute(value: object) -> object:
 def _capabilities(value: object) -> frozenset[str]:
     hint = "Write {'search', 'summarize'}."
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise validation_error(f"{value_phrase(value)} is no set of words", hint)
+        raise validation_error(f"expected a set of words, got {value_phrase(value)}", hint)
     words = list(value)
     wrong = next((word for word in words if not isinstance(word, str) or not word.strip()), None)
     if wrong is not None:
-        raise validation_error(f"{value_phrase(wrong)} is no capability", hint)
+        raise validation_error(f"expected a capability, got {value_phrase(wrong)}", hint)
     return frozenset(words)
 
 
 def _output(value: object) -> object:
     if isinstance(value, str):
         raise validation_error(
-            "a str is no type", "Give the type itself, such as a pydantic model, dict[str, int] or bool."
+            "expected a type, got a str", "Give the type itself, such as a pydantic model, dict[str, int] or bool."
         )
     return value
 
@@ -80,7 +80,7 @@ def _estimate(value: object) -> object:
     if isinstance(value, Mapping):
         return _budget(value, hint)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise validation_error(f"{type_phrase(value)} is no estimate", hint)
+        raise validation_error(f"expected an estimate, got {type_phrase(value)}", hint)
     if not (value >= 0 and math.isfinite(value)):
         raise validation_error(f"{value_phrase(value)} is out of range", hint)
     return value
@@ -88,7 +88,7 @@ def _estimate(value: object) -> object:
 
 def _budget(value: Mapping[Any, Any], hint: str) -> Budget:
     if not all(isinstance(key, str) for key in value):
-        raise validation_error("its keys are no words", hint)
+        raise validation_error("expected words as keys", hint)
     found: list[tuple[str, str, str]] = []
     try:
         return Budget(**value)

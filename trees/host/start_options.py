@@ -31,7 +31,8 @@ _CLOCK, _STORE = _methods(Clock), _methods(Store)
 
 def _a_clock(value: object) -> object:
     if value is not None and not all(hasattr(value, name) for name in _CLOCK):
-        raise validation_error(f"{type_phrase(value)} is no clock", "Leave it out, or give a ManualClock() in a test.")
+        hint = "Leave it out, or give a ManualClock() in a test."
+        raise validation_error(f"expected a clock, got {type_phrase(value)}", hint)
     return value
 
 
@@ -39,7 +40,7 @@ def _a_store(value: object) -> object:
     if value is None or isinstance(value, str) or all(hasattr(value, name) for name in _STORE):
         return value
     hint = "Write 'sqlite:///tasks.db' or 'postgresql://user@host/database', or leave it out for memory."
-    raise validation_error(f"{type_phrase(value)} is no store", hint)
+    raise validation_error(f"expected a store, got {type_phrase(value)}", hint)
 
 
 class Options(SpecModel, frozen=True, kw_only=False):

@@ -78,7 +78,7 @@ class TaskApi:
         """List the tasks that the store has, of all supervisors, those of earlier processes too."""
         wanted = None if status is None else _status(status)
         if metadata is not None and not isinstance(metadata, Mapping):
-            raise ValueError(f"tasks: metadata: {type_phrase(metadata)} is no dict. Write {{'customer': 7}}")
+            raise ValueError(f"tasks: metadata: expected a dict, got {type_phrase(metadata)}. Write {{'customer': 7}}")
         found: list[TaskHandle] = []
         for desk in task_runtime_of(self._system).all_desks():
             store = desk.ground.store
@@ -173,7 +173,8 @@ def _status(word: TaskStatus | str) -> TaskStatus:
         return TaskStatus(word)
     except ValueError:
         known = [str(each) for each in TaskStatus]
-        raise ValueError(f"tasks: {value_phrase(word)} is no status of a task. Use {listed(known)}") from None
+        what = f"expected the status of a task, got {value_phrase(word)}"
+        raise ValueError(f"tasks: {what}. Use {listed(known)}") from None
 
 
 def _stands_at(handle: TaskHandle, wanted: TaskStatus) -> bool:

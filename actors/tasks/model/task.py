@@ -103,7 +103,7 @@ METADATA_CHARS: Final = 4_096
 def _as_metadata(value: object) -> object:
     """Small JSON."""
     if not isinstance(value, dict):
-        raise validation_error(f"{type_phrase(value)} is no dict", "Write {'customer': 7}.")
+        raise validation_error(f"expected a dict, got {type_phrase(value)}", "Write {'customer': 7}.")
     odd = next((key for key in value if not isinstance(key, str)), None)
     if odd is not None:
         raise validation_error(f"has {type_phrase(odd)} for a key", "Use texts.")

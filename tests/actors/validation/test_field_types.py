@@ -64,7 +64,7 @@ def test_an_id_with_anything_else_is_refused(name: str) -> None:
         problem = problem_of(make)
 
         assert problem.path in {"WorkerSpec.id", "SupervisorSpec.id"}
-        assert problem.what == f"{name!r} is no id"
+        assert problem.what == f"expected an id, got {name!r}"
 
 
 @pytest.mark.parametrize(
@@ -73,34 +73,39 @@ def test_an_id_with_anything_else_is_refused(name: str) -> None:
         ("restart", "always", "'always' is not accepted", "Use 'permanent', 'transient' or 'temporary'."),
         ("on_exhausted", "stop", "'stop' is not accepted", "Use 'escalate' or 'park'."),
         ("dispatch", "process", "'process' is not accepted", "Use 'auto', 'pool', 'loop' or 'thread'."),
-        ("shutdown", True, "True is no number of seconds", "'infinity' for no limit"),
+        ("shutdown", True, "expected a number of seconds, got True", "'infinity' for no limit"),
         ("shutdown", float("inf"), "inf is out of range", "'infinity' for no limit"),
         ("shutdown", float("nan"), "nan is out of range", "'infinity' for no limit"),
         ("shutdown", -1, "-1 is out of range", "Use 0 to"),
         ("shutdown", 1e12, "1000000000000.0 is out of range", "1,000,000,000 seconds"),
         ("shutdown", 10**400, "an int of 1329 bits is out of range", "1,000,000,000 seconds"),
-        ("shutdown", "never", "'never' is no number of seconds", "'brutal_kill'"),
-        ("shutdown", None, "None is no number of seconds", "'infinity' for no limit"),
+        ("shutdown", "never", "expected a number of seconds, got 'never'", "'brutal_kill'"),
+        ("shutdown", None, "expected a number of seconds, got None", "'infinity' for no limit"),
         ("start_timeout_s", 0, "0 is out of range", "None for no limit"),
         ("start_timeout_s", float("inf"), "inf is out of range", "None for no limit"),
-        ("start_timeout_s", True, "True is no number of seconds", "None for no limit"),
+        ("start_timeout_s", True, "expected a number of seconds, got True", "None for no limit"),
         ("pool", 0, "0 is too small", "Use at least 1."),
-        ("pool", True, "True is not an int", "Write a whole number."),
-        ("pool", 2.0, "2.0 is not an int", "Write a whole number."),
-        ("significant", "yes", "'yes' is not a bool", "Write True or False."),
-        ("crash_on_ask_error", 1, "1 is not a bool", "Write True or False."),
-        ("backoff", 3, "3 is no Backoff", "Write Backoff(...)."),
-        ("backoff", {"initial_s": 1}, "a dict is no Backoff", "Write Backoff(...)."),
-        ("mailbox", {"capacity": 1}, "a dict is no Mailbox", "Write Mailbox(...)."),
-        ("mailbox", None, "None is no Mailbox", "Write Mailbox(...)."),
-        ("args", "path", "a str is no tuple", "Write (value,) or [value]."),
-        ("args", {"a": 1}, "a dict is no tuple", "Write (value,) or [value]."),
-        ("kwargs", [("a", 1)], "a list is no dict", "Write {'parameter': value}."),
+        ("pool", True, "expected an int, got True", "Write a whole number."),
+        ("pool", 2.0, "expected an int, got 2.0", "Write a whole number."),
+        ("significant", "yes", "expected a bool, got 'yes'", "Write True or False."),
+        ("crash_on_ask_error", 1, "expected a bool, got 1", "Write True or False."),
+        ("backoff", 3, "expected Backoff(...), got 3", "Write Backoff(...)."),
+        ("backoff", {"initial_s": 1}, "expected Backoff(...), got a dict", "Write Backoff(...)."),
+        ("mailbox", {"capacity": 1}, "expected Mailbox(...), got a dict", "Write Mailbox(...)."),
+        ("mailbox", None, "expected Mailbox(...), got None", "Write Mailbox(...)."),
+        ("args", "path", "expected a tuple, got a str", "Write (value,) or [value]."),
+        ("args", {"a": 1}, "expected a tuple, got a dict", "Write (value,) or [value]."),
+        ("kwargs", [("a", 1)], "expected a dict, got a list", "Write {'parameter': value}."),
         ("kwargs", {1: 2}, "an int is the name of no parameter", "Write {'parameter': value}."),
-        ("expected", "ValueError", "a str is no subclass of Exception", "SystemExit and its like always crash"),
-        ("expected", SystemExit, "the class SystemExit is no subclass of Exception", "always crash"),
-        ("expected", [ValueError()], "a ValueError is no subclass of Exception", "Give exception types"),
-        ("description", None, "None is not a str", "Write it in quotes."),
+        (
+            "expected",
+            "ValueError",
+            "expected a subclass of Exception, got a str",
+            "its like always crash",
+        ),
+        ("expected", SystemExit, "expected a subclass of Exception, got the class SystemExit", "always crash"),
+        ("expected", [ValueError()], "expected a subclass of Exception, got a ValueError", "Give exception types"),
+        ("description", None, "expected a str, got None", "Write it in quotes."),
     ],
 )
 def test_a_value_that_a_worker_field_does_not_take_is_refused_with_a_hint(
@@ -119,17 +124,17 @@ def test_a_value_that_a_worker_field_does_not_take_is_refused_with_a_hint(
         ("strategy", "one_for_two", "'one_for_two' is not accepted", "'one_for_one', 'one_for_all' or 'rest_for_one'"),
         ("auto_shutdown", True, "True is not accepted", "Use 'never', 'any_significant' or 'all_significant'."),
         ("max_restarts", -1, "-1 is too small", "Use at least 0."),
-        ("max_restarts", True, "True is not an int", "Write a whole number."),
-        ("max_restarts", None, "None is not an int", "Write a whole number."),
+        ("max_restarts", True, "expected an int, got True", "Write a whole number."),
+        ("max_restarts", None, "expected an int, got None", "Write a whole number."),
         ("period_s", 0, "0 is out of range", "Use more than 0"),
-        ("period_s", True, "True is no number of seconds", "Use more than 0"),
+        ("period_s", True, "expected a number of seconds, got True", "Use more than 0"),
         ("period_s", float("nan"), "nan is out of range", "Use more than 0"),
         ("max_children", -1, "-1 is too small", "Use at least 0."),
-        ("max_children", False, "False is not an int", "Write a whole number."),
-        ("parallel_stop", "no", "'no' is not a bool", "Write True or False."),
+        ("max_children", False, "expected an int, got False", "Write a whole number."),
+        ("parallel_stop", "no", "expected a bool, got 'no'", "Write True or False."),
         ("shutdown", float("inf"), "inf is out of range", "'infinity' for no limit"),
-        ("children", None, "None is no list", "Write [WorkerSpec(...) or SupervisorSpec(...), ...]."),
-        ("children", {"a": 1}, "a dict is no list", "Write ["),
+        ("children", None, "expected a list, got None", "Write [WorkerSpec(...) or SupervisorSpec(...), ...]."),
+        ("children", {"a": 1}, "expected a list, got a dict", "Write ["),
     ],
 )
 def test_a_value_that_a_supervisor_field_does_not_take_is_refused_with_a_hint(
@@ -146,7 +151,7 @@ def test_a_value_that_a_supervisor_field_does_not_take_is_refused_with_a_hint(
     ("make", "path", "what"),
     [
         (lambda: Mailbox(capacity=0), "Mailbox.capacity", "0 is too small"),
-        (lambda: Mailbox(capacity=True), "Mailbox.capacity", "True is not an int"),
+        (lambda: Mailbox(capacity=True), "Mailbox.capacity", "expected an int, got True"),
         (lambda: Mailbox(overflow="drop"), "Mailbox.overflow", "'drop' is not accepted"),  # type: ignore[arg-type]
         (lambda: Backoff(initial_s=-1), "Backoff.initial_s", "-1 is out of range"),
         (lambda: Backoff(initial_s=60), "Backoff.max_s", "30.0 is less than initial_s=60"),
@@ -154,7 +159,7 @@ def test_a_value_that_a_supervisor_field_does_not_take_is_refused_with_a_hint(
         (lambda: Backoff(factor=float("inf")), "Backoff.factor", "inf is out of range"),
         (lambda: Backoff(max_s=float("nan")), "Backoff.max_s", "nan is out of range"),
         (lambda: Backoff(jitter=1.5), "Backoff.jitter", "1.5 is out of range"),
-        (lambda: Backoff(jitter="a bit"), "Backoff.jitter", "'a bit' is no number"),  # type: ignore[arg-type]
+        (lambda: Backoff(jitter="a bit"), "Backoff.jitter", "expected a number, got 'a bit'"),  # type: ignore[arg-type]
         (lambda: Backoff(reset_after_s=0), "Backoff.reset_after_s", "0 is out of range"),
     ],
 )

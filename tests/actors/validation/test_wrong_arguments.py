@@ -21,16 +21,16 @@ def tree_spec() -> SupervisorSpec:
 
 
 WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
-    ({"max_threads": "x"}, "start(...).max_threads: 'x' is not an int. Write a whole number."),
+    ({"max_threads": "x"}, "start(...).max_threads: expected an int, got 'x'. Write a whole number."),
     ({"max_threads": 0}, "start(...).max_threads: 0 is too small. Use at least 1."),
     ({"max_hops": -1}, "start(...).max_hops: -1 is too small. Use at least 0."),
-    ({"max_hops": 1.5}, "start(...).max_hops: 1.5 is not an int. Write a whole number."),
-    ({"seed": []}, "start(...).seed: a list is not an int. Write a whole number."),
-    ({"clock": 3}, "start(...).clock: an int is no clock. Leave it out, or give a ManualClock() in a test."),
-    ({"console": "yes"}, "start(...).console: 'yes' is not a bool. Write True or False."),
-    ({"store": 3}, "start(...).store: an int is no store. Write 'sqlite:///tasks.db' or"),
+    ({"max_hops": 1.5}, "start(...).max_hops: expected an int, got 1.5. Write a whole number."),
+    ({"seed": []}, "start(...).seed: expected an int, got a list. Write a whole number."),
+    ({"clock": 3}, "start(...).clock: expected a clock, got an int. Leave it out, or give a ManualClock() in a test."),
+    ({"console": "yes"}, "start(...).console: expected a bool, got 'yes'. Write True or False."),
+    ({"store": 3}, "start(...).store: expected a store, got an int. Write 'sqlite:///tasks.db' or"),
     ({"durability": "powr"}, "start(...).durability: 'powr' is not accepted. Use 'process' or 'power'."),
-    ({"keep": 3}, "start(...).keep: 3 is no Keep. Write Keep(...)."),
+    ({"keep": 3}, "start(...).keep: expected Keep(...), got 3. Write Keep(...)."),
     ({"log_errors": "none"}, "start(...).log_errors: 'none' is not accepted. Use 'text' or 'type'."),
     ({"ha": True}, "p.ha: a bool says nothing about a lease. Write ha=HA(lease_s=10)."),
     ({"ha": HA()}, "p.store: with ha= several processes share one store"),
@@ -63,10 +63,10 @@ def test_all_wrong_arguments_of_start_are_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        (None, "start(...): None is no SupervisorSpec. The root of a tree is one"),
-        ("module:TREE", "start(...): a str is no SupervisorSpec."),
-        (SupervisorSpec, "start(...): the class SupervisorSpec is no SupervisorSpec."),
-        (WorkerSpec(id="w", handle=print), "w: a WorkerSpec is no SupervisorSpec."),
+        (None, "start(...): expected a SupervisorSpec, got None. The root of a tree is one"),
+        ("module:TREE", "start(...): expected a SupervisorSpec, got a str."),
+        (SupervisorSpec, "start(...): expected a SupervisorSpec, got the class SupervisorSpec."),
+        (WorkerSpec(id="w", handle=print), "w: expected a SupervisorSpec, got a WorkerSpec."),
     ],
     ids=repr,
 )
@@ -78,7 +78,7 @@ def test_what_is_no_supervisor_is_no_root(spec: Any, text: str) -> None:
 @pytest.mark.parametrize("spec", [None, "w", print, Tasks()], ids=repr)
 def test_a_child_that_is_no_spec_is_refused(spec: Any) -> None:
     with start(tree_spec()) as tree:
-        with pytest.raises(ConfigError, match=re.escape("is no spec. Write WorkerSpec(...) or SupervisorSpec(...).")):
+        with pytest.raises(ConfigError, match=r"expected a spec, got .*\. Write WorkerSpec\(\.\.\.\) or"):
             tree.start_child("p", spec)
         assert [child.path for child in tree.which_children("p")] == ["p/echo#0", "p/echo#1", "p/team"]
 
@@ -111,7 +111,9 @@ NO_TIMEOUTS = ["5", True, object(), [1]]
 
 @pytest.mark.parametrize("timeout", NO_TIMEOUTS, ids=stable)
 def test_what_is_no_timeout_is_refused_and_stops_nothing(timeout: Any) -> None:
-    refused = pytest.raises(ValueError, match=r"is no timeout\. Give a number of seconds, 0 or more, or None")
+    refused = pytest.raises(
+        ValueError, match=r"expected a timeout, got .*\. Give a number of seconds, 0 or more, or None"
+    )
     with start(tree_spec()) as tree:
         reply = tree.ref("p/echo").ask(1, block=False)
         for call in (tree.stop, tree.wait, lambda timeout: reply.get(timeout=timeout)):
@@ -131,7 +133,7 @@ def test_an_ask_may_wait_longer_than_a_clock_can_count(timeout: float) -> None:
 
 def test_a_status_that_is_none_a_path_that_is_none_and_a_subscriber_that_is_none() -> None:
     with start(tree_spec()) as tree:
-        with pytest.raises(ValueError, match=r"tasks: 'done' is no status of a task\. Use .*'running'.* or '"):
+        with pytest.raises(ValueError, match=r"expected the status of a task, got 'done'\. Use .*'running'.* or '"):
             tree.tasks("done")
         with pytest.raises(UnknownPathError, match="3: no such path"):
             tree.ref(3)  # type: ignore[arg-type]

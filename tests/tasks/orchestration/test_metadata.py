@@ -222,7 +222,7 @@ def test_tasks_are_found_by_their_metadata_whether_they_run_have_ended_or_are_of
         assert found(customer=2) == found(customer="1") == found(other=None) == []
         assert found() == ["old-0", "old-1", "old-2", "old-3", "none", "new"]
         assert len(tree.tasks()) == 6
-        with pytest.raises(ValueError, match="a str is no dict"):
+        with pytest.raises(ValueError, match="expected a dict, got a str"):
             tree.tasks(metadata="customer")  # type: ignore[arg-type]
 
 
@@ -265,7 +265,7 @@ def test_the_command_finds_tasks_by_their_metadata_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("odd", "said"),
     [
-        ("x", r"metadata: a str is no dict\. Write \{'customer': 7\}"),
+        ("x", r"metadata: expected a dict, got a str\. Write \{'customer': 7\}"),
         ({1: 2}, r"metadata: has an int for a key\. Use texts"),
         ({"x": object()}, "metadata: hold what cannot be kept as JSON"),
         (

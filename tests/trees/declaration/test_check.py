@@ -238,10 +238,10 @@ def test_a_broken_module_is_imported_once_for_all_who_name_it(tmp_path: Path, mo
 @pytest.mark.parametrize(
     ("target", "what"),
     [
-        (Machine, "the class Machine is no actor class"),
-        (OtherRuntime, "the class OtherRuntime is no actor class"),
-        ("tests.support.targets:body", "a function is no actor class"),
-        ("tests.support.targets:A_TEXT", "a str is no actor class"),
+        (Machine, "expected an actor class, got the class Machine"),
+        (OtherRuntime, "expected an actor class, got the class OtherRuntime"),
+        ("tests.support.targets:body", "expected an actor class, got a function"),
+        ("tests.support.targets:A_TEXT", "expected an actor class, got a str"),
         (Abstract, "the class Abstract is abstract"),
     ],
 )

@@ -274,7 +274,7 @@ def test_a_named_one_must_be_a_sibling_that_can_be_given_work(field: str) -> Non
 
     assert named("search") == []
     assert named("w") == [(f"shop/w.{field}", "'w' is itself")]
-    assert named("deep") == [(f"shop/w.{field}", "'deep' is no sibling")]
+    assert named("deep") == [(f"shop/w.{field}", "expected the id of a sibling, got 'deep'")]
     assert named("mailer") == [(f"shop/w.{field}", "'mailer' cannot be given work")]
     assert named("below") == [(f"shop/w.{field}", "'below' cannot be given work")]
 
@@ -298,7 +298,7 @@ def test_backups_that_go_round_in_a_circle_are_told_once() -> None:
 
 
 def test_a_root_has_nobody_to_name() -> None:
-    assert told(check(shop(backup="other"))) == [("shop.backup", "'other' is no sibling")]
+    assert told(check(shop(backup="other"))) == [("shop.backup", "expected the id of a sibling, got 'other'")]
 
 
 def test_the_id_of_the_orchestrator_is_taken() -> None:
@@ -358,7 +358,7 @@ def test_a_child_that_is_added_is_checked_against_those_that_are_there() -> None
     assert added() == []
     assert added(undo="a") == []
     assert added(backup="mailer") == [("shop/w.backup", "'mailer' cannot be given work")]
-    assert added(backup="x") == [("shop/w.backup", "'x' is no sibling")]
+    assert added(backup="x") == [("shop/w.backup", "expected the id of a sibling, got 'x'")]
     assert added(backup="a") == [("shop/w.backup", "w > a > w go round in a circle")]
 
 
@@ -392,5 +392,5 @@ def test_a_tree_that_runs_checks_a_new_child_against_its_siblings() -> None:
             tree.start_child("shop", worker(backup="x"))
         tree.start_child("shop", worker(backup="a"))
 
-        assert told(list(caught.value.problems)) == [("shop/w.backup", "'x' is no sibling")]
+        assert told(list(caught.value.problems)) == [("shop/w.backup", "expected the id of a sibling, got 'x'")]
         assert [child.id for child in tree.which_children("shop")] == ["a", "b", "w"]

@@ -155,7 +155,7 @@ def test_a_missing_id_is_told() -> None:
 def test_an_unknown_field_is_told_with_the_closest_known_one() -> None:
     problem = problem_of(lambda: worker("ledger", restrat="transient"))
 
-    assert problem == Problem("ledger.restrat", "is no field of WorkerSpec", "Did you mean 'restart'?")
+    assert problem == Problem("ledger.restrat", "unknown field of WorkerSpec", "Did you mean 'restart'?")
 
 
 def test_a_field_of_another_spec_is_told_as_such() -> None:
@@ -190,7 +190,7 @@ def test_an_actor_given_as_an_object_is_refused_with_the_reason() -> None:
     problem = problem_of(lambda: WorkerSpec(id="ledger", actor=object()))  # type: ignore[arg-type]
 
     assert problem.path == "ledger.actor"
-    assert problem.what == "an object is no class"
+    assert problem.what == "expected a class, got an object"
     assert "each restart makes a new object" in problem.hint
 
 
@@ -223,8 +223,8 @@ def test_each_wrong_child_is_told_with_its_place() -> None:
     problems = problems_of(lambda: SupervisorSpec(id="shop", children=[worker("a"), "b", 3]))  # type: ignore[list-item]
 
     assert [(problem.path, problem.what) for problem in problems] == [
-        ("shop.children[1]", "a str is no spec"),
-        ("shop.children[2]", "an int is no spec"),
+        ("shop.children[1]", "expected a spec, got a str"),
+        ("shop.children[2]", "expected a spec, got an int"),
     ]
 
 

@@ -137,23 +137,23 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"execute": 7}, "execute", "an int can neither be called nor has it a method execute, invoke or run"),
     ({"execute": BaseModel}, "execute", "the class BaseModel has no method execute"),
     ({"type": "team"}, "type", "'team' is not accepted"),
-    ({"capabilities": "search"}, "capabilities", "'search' is no set of words"),
-    ({"capabilities": 3}, "capabilities", "3 is no set of words"),
-    ({"capabilities": ["search", 3]}, "capabilities", "3 is no capability"),
-    ({"capabilities": [" "]}, "capabilities", "' ' is no capability"),
-    ({"output": "Answer"}, "output", "a str is no type"),
+    ({"capabilities": "search"}, "capabilities", "expected a set of words, got 'search'"),
+    ({"capabilities": 3}, "capabilities", "expected a set of words, got 3"),
+    ({"capabilities": ["search", 3]}, "capabilities", "expected a capability, got 3"),
+    ({"capabilities": [" "]}, "capabilities", "expected a capability, got ' '"),
+    ({"output": "Answer"}, "output", "expected a type, got a str"),
     ({"timeout_s": 0}, "timeout_s", "0 is out of range"),
-    ({"idle_timeout_s": "1"}, "idle_timeout_s", "'1' is no number of seconds"),
+    ({"idle_timeout_s": "1"}, "idle_timeout_s", "expected a number of seconds, got '1'"),
     ({"on_failure": Retry()}, "on_failure", "a Retry is no list of rungs"),
     ({"on_failure": [Retry]}, "on_failure", "the class Retry is no rung"),
-    ({"breaker": 5}, "breaker", "5 is no Breaker"),
-    ({"backup": "a b"}, "backup", "'a b' is no id"),
+    ({"breaker": 5}, "breaker", "expected Breaker(...), got 5"),
+    ({"backup": "a b"}, "backup", "expected an id, got 'a b'"),
     ({"undo": 5}, "undo", "an int cannot be called"),
     ({"estimate": -1}, "estimate", "-1 is out of range"),
     ({"estimate": float("nan")}, "estimate", "nan is out of range"),
-    ({"estimate": True}, "estimate", "a bool is no estimate"),
-    ({"estimate": "much"}, "estimate", "a str is no estimate"),
-    ({"estimate": {1: 2}}, "estimate", "its keys are no words"),
+    ({"estimate": True}, "estimate", "expected an estimate, got a bool"),
+    ({"estimate": "much"}, "estimate", "expected an estimate, got a str"),
+    ({"estimate": {1: 2}}, "estimate", "expected words as keys"),
     ({"estimate": {"tokens": -2}}, "estimate.tokens", "-2 is too small"),
 ]
 
@@ -178,7 +178,7 @@ def test_a_call_instead_of_a_function_is_told_so() -> None:
 def test_tasks_of_a_supervisor_are_settings_and_nothing_else() -> None:
     problem = problem_of(lambda: SupervisorSpec(id="team", tasks=True))  # type: ignore[arg-type]
 
-    assert (problem.path, problem.what) == ("team.tasks", "True is no Tasks")
+    assert (problem.path, problem.what) == ("team.tasks", "expected Tasks(...), got True")
 
 
 def test_a_supervisor_with_tasks_on_level_three_is_refused_though_it_declares_no_children() -> None:
