@@ -19,18 +19,18 @@ from actors.tasks.journal.report import Report
 from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.policy import ANSWERS, Answer
-from actors.tasks.model.task import SubtaskStatus, Task, TaskStatus
+from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, TaskTimeoutError
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetPriority, WaiterJoined
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
 from actors.tasks.results.synthesis import json_form
-from actors.tasks.scheduling.selection import lane_of, put_off
 from actors.validation.missing_names import missing_name
 from actors.validation.validation_messages import require_seconds, value_phrase
 from trees.host.event_follower import TaskEvents
-from trees.views.run_text import render
+from trees.host.run_dump import view_run
+from trees.views.run_text import draw
 from trees.views.task_parts import done_of, part_of
 
 _ANSWERS: Final = {kind: (word, field) for word, (kind, field) in ANSWERS.items()}
@@ -246,22 +246,21 @@ class TaskHandle:
             raise ValueError(f"{what}. Give the seq of the last one that was seen, or 0")
         return TaskEvents(self._desk, self.id, new=new, deep=deep, after=after or 0)
 
-    def dump(self, format: Literal["text", "mermaid", "json"] = "text") -> str:
+    def dump(self, format: Literal["text", "mermaid", "json"] = "text", *, deep: bool = True) -> str:
         """The run as it stands now: a line for each subtask, the graph, or all there is to know.
+
+        What happens inside its teams stands under the subtask that they were given.
+
+        Args:
+            format: what it becomes.
+            deep: False: nothing of what happens inside its teams.
 
         Raises:
             DumpFormatError: no such format.
         """
-        report, now = self.report, self._desk.time()
-        if report is not None:
-            return render(report, format, now)
-        state = self._state()
-        live = {node.id: node.live for node in list(state.nodes.values())}
-        progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
-        queued = [node for node in list(state.nodes.values()) if node.status is SubtaskStatus.QUEUED]
-        waits = {node.id: put_off(self._desk.staff, lane_of(state, node, self._desk.path), now) for node in queued}
-        ground, reviews = self._desk.ground, self._desk.settings.reviewer is not None
-        return render(state, format, now, progress, waits, reviews=reviews, part_of=ground.part_of)
+        report = self.report
+        run = report if report is not None else self._state()
+        return draw(view_run(self._desk, run, deep=deep), format)
 
 
 def _before(ground: TaskRuntime, id_: str) -> TaskState:

@@ -7,6 +7,7 @@ and made harmless for a terminal, and for mermaid. This module must never import
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -51,7 +52,15 @@ def render(
     Raises:
         DumpFormatError: no such format.
     """
-    view = view_of(run, now, progress or {}, waits or {}, reviews=reviews, part_of=part_of)
+    return draw(view_of(run, now, progress or {}, waits or {}, reviews=reviews, part_of=part_of), format)
+
+
+def draw(view: RunView, format: str) -> str:
+    """Draw a view of a run, with the parts that it has.
+
+    Raises:
+        DumpFormatError: no such format.
+    """
     if format == "text":
         return _to_text(view)
     if format == "mermaid":
@@ -90,24 +99,33 @@ def _used(usage: Usage) -> str:
 
 
 def _rows(view: RunView) -> Iterator[TableRow]:
-    """The subtasks of the plan, and under each those that it asked for, however deep that goes."""
-    children = view.children()
-
-    def under(parent: str | None, prefix: str) -> list[tuple[SubtaskReport, str, str]]:
-        found = children.get(parent, [])
-        return [(each, *lines_before(prefix, last=each is found[-1])) for each in reversed(found)]
-
-    left = under(None, "")
+    """The subtasks of the plan, and under each those that it asked for and those of its team, however deep that is."""
+    left = _under(view, None, "")
     while left:
-        each, own, below = left.pop()
-        yield TableRow(own + each.id, view.who(each), each.status, list(_facts(view, each)))
-        left += under(each.id, below)
+        of, each, own, below = left.pop()
+        yield TableRow(own + each.id, of.who(each), each.status, list(_facts(of, each)))
+        left += _under(of, each.id, below)
+
+
+def _under(view: RunView, parent: str | None, prefix: str) -> list[tuple[RunView, SubtaskReport, str, str]]:
+    """Subtasks that stand under one, each with its run and the lines before it; the last one first."""
+    found = _below_one(view, parent)
+    return [(of, each, *lines_before(prefix, last=each is found[-1][1])) for of, each in reversed(found)]
+
+
+def _below_one(view: RunView, parent: str | None) -> list[tuple[RunView, SubtaskReport]]:
+    part = view.parts.get(parent) if parent is not None else None
+    inner = part.children().get(None, ()) if part is not None else ()
+    return [*((view, each) for each in view.children().get(parent, ())), *((part, each) for each in inner if part)]
 
 
 def _facts(view: RunView, each: SubtaskReport) -> Iterator[str]:
     """Facts about a subtask, times last."""
     if each.depends_on:
         yield "after " + ", ".join(each.depends_on)
+    part = view.parts.get(each.id)
+    if part is not None and part.phase is not None:
+        yield part.phase
     if each.attempts > 1:
         yield f"attempts {each.attempts}"
     said = view.progress.get(each.id)
@@ -149,11 +167,7 @@ def _times(each: SubtaskReport) -> str:
 
 def _below(view: RunView) -> Iterator[str]:
     """Questions to people, and facts about the task as a whole."""
-    for asked in view.escalations:
-        about = "the undo of " if asked.undoing else ""
-        yield f"asks {asked.id}, about {about}{asked.subtask}: {one_line(asked.question, _NOTE_CHARS)}"
-        if asked.error and asked.error != asked.question:
-            yield f"  because: {one_line(asked.error, _NOTE_CHARS)}"
+    yield from _questions(view, "")
     yield from (f"not undone: {id_}: {one_line(why, _NOTE_CHARS)}" for id_, why in view.undo_errors.items())
     yield from (f"note: {one_line(note, _NOTE_CHARS)}" for note in view.notes)
     if view.status is not TaskStatus.SUCCEEDED:
@@ -161,6 +175,17 @@ def _below(view: RunView) -> Iterator[str]:
         yield from (one_line(line, 2 * _NOTE_CHARS) for line in said[:_SAID_LINES])
         if len(said) > _SAID_LINES:
             yield f"... and {len(said) - _SAID_LINES:,} more lines"
+
+
+def _questions(view: RunView, team: str) -> Iterator[str]:
+    """Questions that are open, those of its teams too: about ``team/subtask``."""
+    for asked in view.escalations:
+        about = "the undo of " if asked.undoing else ""
+        yield f"asks {asked.id}, about {about}{team}{asked.subtask}: {one_line(asked.question, _NOTE_CHARS)}"
+        if asked.error and asked.error != asked.question:
+            yield f"  because: {one_line(asked.error, _NOTE_CHARS)}"
+    for id_, part in view.parts.items():
+        yield from _questions(part, f"{team}{id_}/")
 
 
 # -- mermaid -----------------------------------------------------------------------------------------------
@@ -180,10 +205,19 @@ _COLOURS: Final[dict[str, str]] = {
 
 
 def _to_mermaid(view: RunView) -> str:
-    """A ``graph TD`` of what ran: arrows from what was needed, dashed ones from who asked for more."""
+    """A ``graph TD`` of what ran: arrows from what was needed, dashed ones from who asked for more, or has a team."""
+    lines: list[str] = []
+    used = _draw_run(view, None, itertools.count(), lines)
+    if not lines:  # not planned yet, or never
+        lines.append(f'  n0["{escaped(f"task {view.id}")}<br/>{view.status}"]')
+    lines += [f"  classDef {status} {style}" for status, style in _COLOURS.items() if status in used]
+    return "\n".join(["graph TD", *lines])
+
+
+def _draw_run(view: RunView, team: str | None, numbers: Iterator[int], lines: list[str]) -> set[SubtaskStatus]:
+    """Draw a run below the node of its team; returns where its subtasks stand."""
     # Names of our own: an id of the user's could be a word of mermaid's ("end").
-    names = {each.id: f"n{number}" for number, each in enumerate(view.subtasks)}
-    lines = ["graph TD"]
+    names = {each.id: f"n{next(numbers)}" for each in view.subtasks}
     for each in view.subtasks:
         label = "<br/>".join(escaped(text) for text in _label(view, each))
         lines.append(f'  {names[each.id]}["{label}"]:::{each.status}')
@@ -191,11 +225,12 @@ def _to_mermaid(view: RunView) -> str:
         lines += [f"  {names[needed]} --> {names[each.id]}" for needed in each.depends_on if needed in names]
         if each.parent in names:
             lines.append(f"  {names[each.parent]} -.-> {names[each.id]}")
-    if not view.subtasks:  # not planned yet, or never
-        lines.append(f'  n0["{escaped(f"task {view.id}")}<br/>{view.status}"]')
+        elif team is not None and not each.depends_on:
+            lines.append(f"  {team} -.-> {names[each.id]}")
     used = {each.status for each in view.subtasks}
-    lines += [f"  classDef {status} {style}" for status, style in _COLOURS.items() if status in used]
-    return "\n".join(lines)
+    for id_, part in view.parts.items():
+        used |= _draw_run(part, names.get(id_), numbers, lines)
+    return used
 
 
 def _label(view: RunView, each: SubtaskReport) -> Iterator[str]:

@@ -53,6 +53,8 @@ class RunView:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     waits: Mapping[str, str] = field(default_factory=dict)
     """Why queued subtasks wait though nobody who could do them is busy."""
+    parts: Mapping[str, RunView] = field(default_factory=dict)
+    """Runs of what teams have of it, by the subtask that a team was given."""
 
     def children(self) -> dict[str | None, list[SubtaskReport]]:
         """Under None the subtasks of the plan, under an id those that this one asked for."""
@@ -100,6 +102,7 @@ class RunView:
             "progress_text": text,
             "retry_in_s": self.retry_in_s.get(each.id),
             "waits": self.waits.get(each.id) or None,
+            "part": self.parts[each.id].everything() if each.id in self.parts else None,
         }
 
 

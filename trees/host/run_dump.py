@@ -1,0 +1,68 @@
+"""View of a run for its dump: the run, what is known of it at this moment, and the runs of its teams' parts.
+
+Comes in: the port of the orchestrator that has the task, and its id. Goes out: a ``RunView``. Nobody is asked: states
+are read as they stand, and what has ended is read from its report or its journal. A part that the store has let go of,
+or whose journal is damaged, is left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from actors.tasks.journal.fold import fold
+from actors.tasks.journal.report import Report
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.task_events import SubtaskStarted
+from actors.tasks.orchestration.task_runtime import OrchestratorPort
+from actors.tasks.scheduling.selection import lane_of, put_off
+from trees.views.run_view import RunView, view_of
+
+
+def view_run(desk: OrchestratorPort, run: Report | TaskState, *, deep: bool) -> RunView:
+    """View a run as it stands now; ``deep``: with what its teams have of it, and theirs."""
+    now = desk.time()
+    if isinstance(run, Report):
+        view = view_of(run, now, {}, {}, reviews=False)
+    else:
+        nodes = list(run.nodes.values())
+        live = {node.id: node.live for node in nodes}
+        progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
+        queued = [node for node in nodes if node.status is SubtaskStatus.QUEUED]
+        waits = {node.id: put_off(desk.staff, lane_of(run, node, desk.path), now) for node in queued}
+        reviews = desk.settings.reviewer is not None
+        view = view_of(run, now, progress, waits, reviews=reviews, part_of=desk.ground.part_of)
+    if not deep:
+        return view
+    parts = {id_: view_run(its, part, deep=True) for id_, (its, part) in _parts_of(desk, view).items()}
+    return dataclasses.replace(view, parts=parts)
+
+
+def _parts_of(desk: OrchestratorPort, view: RunView) -> dict[str, tuple[OrchestratorPort, Report | TaskState]]:
+    """Runs of the parts that teams have of a run, the last one of each subtask."""
+    store = desk.ground.store
+    try:
+        records = store.read(view.id)
+    except StoreError:
+        return {}
+    parts = {each.subtask: each.part for each in records if isinstance(each, SubtaskStarted) and each.part}
+    found = {}
+    for subtask, part in parts.items():
+        standing = store.standing(part)
+        if standing is not None and standing.owner:
+            its = desk.ground.desk_at(standing.owner)
+            run = _run_of(its, part)
+            if run is not None:
+                found[subtask] = (its, run)
+    return found
+
+
+def _run_of(desk: OrchestratorPort, id_: str) -> Report | TaskState | None:
+    try:
+        run = desk.states.get(id_) or desk.report(id_)
+        if run is None and (records := desk.ground.store.read(id_)):
+            run = fold(id_, records)
+    except StoreError:
+        return None
+    return run
