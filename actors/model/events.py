@@ -100,6 +100,8 @@ class Event(Published):
     """True: stores keep its records. A store refuses a record of any other kind when it is to be written."""
     large: ClassVar[str] = ""
     """Name of the one field that may be large: a store keeps it apart."""
+    unfolded: ClassVar[bool] = False
+    """True: no state depends on what is in the large field, so it need not be in memory once it is kept."""
     begins: ClassVar[str] = ""
     """Name of the span that begins with it: "incarnation", "task" or "attempt"."""
     ends: ClassVar[str] = ""

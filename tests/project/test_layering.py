@@ -78,6 +78,7 @@ DOORS = (
             "trees/store/memory.py": "the lock of its tables: callers and orchestrators write to it",
             "trees/store/sql.py": "the lock of its mirror: callers, orchestrators and its writer look at it",
             "trees/store/writer.py": "the one thread that writes, because nobody else may wait for a disk",
+            "trees/store/value_reader.py": "the one thread that reads large values back, for the same reason",
         },
     ),
     Door(frozenset({"socket"}), {"trees/host/console.py": "both ends of the console"}),

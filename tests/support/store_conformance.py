@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 
+from actors.tasks.journal.dropped import is_same
 from actors.tasks.journal.store import DurableStore, Store, StreamState
 from actors.tasks.model.task_events import SubtaskProgressed
 from tests.support.stores import OWNER, PATIENCE_S, Heard, counted, ended, kept, queued, settled, submitted, succeeded
@@ -282,6 +283,36 @@ def who_waits_for_some_streams_hears_when_these_are_kept(medium: Medium) -> None
     assert list(medium.open().read("a@s:1.1")) == [submitted("a@s:1.1")]
 
 
+def what_is_large_can_be_left_out_and_is_fetched_whole(medium: Medium) -> None:
+    written = [
+        submitted("t", inputs={"small": 1, "large": ["x" * 200_000]}),
+        succeeded("t", ["y" * 100_000]),
+        queued("t"),
+        succeeded("t", "z"),
+    ]
+    store = medium.open()
+    store.create("t", OWNER, written[0])
+    for record in written[1:]:
+        store.append("t", record)
+    for _ in range(2):
+        outline = store.outline("t")
+        assert [is_same(mine, record) for mine, record in zip(outline, written, strict=True)] == [True] * 4
+        assert list(store.outline("t", 2)) == list(outline[2:])
+        assert list(store.read("t")) == written
+        assert store.fetch("t", (0, 1, 3)).get(timeout=PATIENCE_S) == {n: written[n] for n in (0, 1, 3)}
+        kept(store)
+    store.append("t", queued("t", 1))
+    store.finish("t")
+    kept(store)
+    assert list(store.read("t"))[:4] == written
+    store.close()
+
+    again = medium.open()
+    again.append("t", queued("t", 2))
+    assert list(again.read("t"))[:4] == written
+    assert again.fetch("t", (1,)).get(timeout=PATIENCE_S) == {1: written[1]}
+
+
 def its_token_grows_each_time_that_it_is_opened(medium: Medium) -> None:
     tokens = []
     for _ in range(3):
@@ -364,6 +395,7 @@ DURABLE_CHECKS: Final[tuple[Callable[[Medium], None], ...]] = (
     it_is_durable_by_its_type,
     its_records_are_there_when_it_is_opened_again,
     who_waits_for_some_streams_hears_when_these_are_kept,
+    what_is_large_can_be_left_out_and_is_fetched_whole,
     its_token_grows_each_time_that_it_is_opened,
     its_clock_goes_on_and_says_about_the_time,
     it_hears_of_nothing_that_nobody_has_sent,

@@ -2,6 +2,7 @@
 
 They come in the order of their numbers (``actors.tasks.orchestration.event_numbers``), so whoever knows the number of
 the last one that it has seen goes on after it: in another process, too, and on another host.
+A large value that is in the store only is read when its event is handed out: what is read ahead holds none.
 
 One iterator reads once. It may be given up at any time, also in the middle of a wait: a cancelled ``__anext__`` (a
 keep-alive by ``asyncio.wait_for``, a client that has left) loses nothing, the next one goes on, and an iterator that
@@ -17,10 +18,11 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 from actors.messaging.reply import Reply, require_thread
 from actors.model.errors import ActorsError
+from actors.tasks.journal.dropped import dropped_of
 from actors.tasks.journal.metadata import MetadataReader
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished
 from actors.tasks.model.task_ids import is_part_of
@@ -43,7 +45,9 @@ class TaskEvents:
         follower = self._follower()
         try:
             while not follower.over:
-                yield from follower.news()
+                for event in follower.news():
+                    kept = follower.fetched(event)
+                    yield event if kept is None else whole_of(event, kept.get())
                 if not follower.over:
                     require_thread(self._desk.path, "async for event in handle.events()")
                     follower.signal.wait(None)
@@ -82,6 +86,9 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
             if self._news is not None:
                 await asyncio.wait([self._news])  # cancelled, it leaves nothing behind; the next call waits again
             self._look()
+        kept = self._follower.fetched(self._ready[0])
+        if kept is not None:
+            self._ready[0] = whole_of(self._ready[0], await kept)
         return self._ready.popleft()
 
     def _look(self) -> None:
@@ -98,6 +105,13 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
         self._follower.stop()
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
+
+
+def whole_of(event: TaskEvent, records: dict[int, TaskEvent]) -> TaskEvent:
+    """An event with its large value, from what was fetched for it; or as it is, where somebody has done so before."""
+    at = dropped_of(event)
+    large: dict[str, Any] = {} if at is None else {event.large: getattr(records[at.number], event.large)}
+    return replace(event, **large)
 
 
 def _future_of(signal: Reply) -> asyncio.Future[None]:
@@ -237,7 +251,12 @@ class JournalFollower:
         return itertools.takewhile(lambda each: each.seq <= until, self._read(journal.id, journal.read))
 
     def _read(self, id_: str, start: int = 0) -> Sequence[TaskEvent]:
-        return cast(Sequence[TaskEvent], self._desk.ground.store.read(id_, start))
+        return cast(Sequence[TaskEvent], self._desk.ground.outline(id_, start))
+
+    def fetched(self, event: TaskEvent) -> Reply | None:
+        """The record of an event that lacks a large value, from the store; None: it is whole."""
+        at, durable = dropped_of(event), self._desk.ground.durable
+        return durable.fetch(at.stream, (at.number,)) if at is not None and durable is not None else None
 
 
 def _place(event: TaskEvent) -> tuple[int, bool]:

@@ -141,7 +141,7 @@ def bind(
 def _readable(store: Store, stream: str) -> Sequence[Event]:
     """The records of a stream; nothing of one that is damaged, which its orchestrator will say."""
     try:
-        return store.read(stream)
+        return store.outline(stream) if isinstance(store, DurableStore) else store.read(stream)
     except StoreError:
         return ()
 

@@ -93,7 +93,7 @@ class TaskApi:
         ground = task_runtime_of(self._system)
         handles = []
         for id_ in list(ground.before):
-            first = next(iter(ground.store.read(id_)), None)
+            first = next(iter(ground.outline(id_)), None)
             desk = ground.desks.get(first.path) if isinstance(first, TaskSubmitted) and first.parent is None else None
             if desk is not None:
                 handles.append(TaskHandle(desk, id_))

@@ -8,11 +8,12 @@ thread; ``await handle`` from any event loop.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from actors.messaging.envelope import CURRENT
 from actors.messaging.reply import Reply, require_thread
 from actors.model.errors import RecursionDetectedError
+from actors.tasks.journal.dropped import lacking
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.person_waits import status_of
 from actors.tasks.journal.report import Report
@@ -21,7 +22,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.policy import ANSWERS, Answer
 from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, TaskTimeoutError
-from actors.tasks.model.task_events import TaskFinished
+from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetPriority, WaiterJoined
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
@@ -113,13 +114,19 @@ class TaskHandle:
 
     @property
     def task(self) -> Task:
-        """Task that was submitted."""
-        return self._state().task
+        """Task that was submitted. Large inputs of it may have to be read from the store, which waits for that."""
+        task, durable = self._state().task, self._desk.ground.durable
+        lacks = next(iter(lacking(task.inputs)), None)
+        if lacks is None or durable is None:
+            return task
+        _, at = lacks
+        submitted = durable.fetch(at.stream, (at.number,)).get()[at.number]
+        return cast("TaskSubmitted", submitted).spec
 
     def _state(self) -> TaskState:
         state = self._desk.states.get(self.id)
         if state is None:
-            records = self._desk.ground.store.read(self.id)
+            records = self._desk.ground.outline(self.id)
             state = fold(self.id, records) if records else TaskState(self.id)
             if len(records) == 1:
                 state.phase = "new"  # its orchestrator has not looked at it yet
@@ -265,7 +272,7 @@ class TaskHandle:
 
 def _before(ground: TaskRuntime, id_: str) -> TaskState:
     """Where a task stood when its store was opened."""
-    records = ground.store.read(id_)[: ground.before.get(id_, 0)]
+    records = ground.outline(id_)[: ground.before.get(id_, 0)]
     return fold(id_, records) if records else TaskState(id_)
 
 

@@ -209,6 +209,8 @@ class Batch:
         self._records: dict[tuple[str, int], RecordRow] = {}
         """By stream and number: one statement may write no row twice."""
         self._large: dict[str, LargePart] = {}
+        self.large: list[tuple[str, int, Event]] = []
+        """Records whose large value is kept apart, each with its stream and number."""
         self.orders: list[int] = []
         """Orders that are done."""
         self.removed: str | None = None
@@ -295,8 +297,9 @@ class Batch:
         assert change.text is not None  # noqa: S101 - filled a moment ago
         kind, body, apart = change.text
         digest = apart.digest if apart is not None else None
-        if apart is not None:
+        if apart is not None and change.record is not None:
             self._large[apart.digest] = apart
+            self.large.append((change.stream, number, change.record))
         row = {"root": self.root, "stream": change.stream, "n": number, "kind": kind, "body": body, "large": digest}
         self._records[change.stream, number] = row
 

@@ -1,5 +1,8 @@
 """Index of the journals of a durable store: all that is not finished, and what else there is by name.
 
+Of what is not finished no large value is at hand once it is kept (``actors.tasks.journal.dropped``): so what the index
+takes grows with the number of records, and not with what they hold.
+
 Comes in: what was read when the store was opened, and each change. Goes out: answers, without a query. A stream leaves
 when its end is kept; one that is a *part* of another (``actors.tasks.model.task_ids``) stays until that one leaves,
 because its supervisor may look at it again before. Of what was finished before, no more than a row each is at hand; its
@@ -10,12 +13,13 @@ Nothing here waits, writes or locks: ``trees.store.sql`` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from actors.model.events import Event
 from actors.tasks.journal.codec import decode
+from actors.tasks.journal.dropped import without_large
 from actors.tasks.journal.store import StreamState
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_ids import MARK, whole_of
@@ -46,7 +50,8 @@ class JournalIndex:
         self.ends: dict[str, FinishedStream] = {}
         """Numbers of the streams that are finished; the first that finished first."""
         self.unreadable: dict[str, StoreError] = {}
-        """Not finished, and damaged: what is wrong. They are not listed, so that nobody stumbles over them."""
+        """Not finished, and damaged: what is wrong. What was so when it was opened is not listed: nobody stumbles over
+        it."""
         self._wholes: dict[str, str] = {}
         """By part: what it is a part of."""
         self._parts: dict[str, list[str]] = {}
@@ -79,6 +84,19 @@ class JournalIndex:
         owner = self.owners.get(stream)
         return StreamState(owner, "unfinished") if owner is not None else None
 
+    def at_hand(self, stream: str, start: int = 0) -> Sequence[Event] | None:
+        """The records from the ``start``-th on; None: they are in the database only.
+
+        Raises:
+            StoreError: they are damaged.
+        """
+        if stream in self.unreadable:
+            raise self.unreadable[stream]
+        records = self.journals.get(stream)
+        if records is not None:
+            return tuple(records[start:])
+        return None if stream in self.ends else ()
+
     def last(self, stream: str) -> Event | None:
         """The last record of a stream."""
         records = self.journals.get(stream)
@@ -106,6 +124,17 @@ class JournalIndex:
         del self.journals[stream], self.owners[stream]
         self._lanes.pop(stream, None)
         self._part(stream)
+
+    def large_kept(self, stream: str, number: int, record: Event) -> None:
+        """Note that a record with a large value is written: that value need not be at hand any more."""
+        records = self.journals.get(stream, ())
+        if number < len(records) and records[number] is record:  # else it is another one of that name by now
+            records[number] = without_large(record, stream, number)  # type: ignore[index]  # it is no empty tuple
+
+    def found_damaged(self, stream: str, error: StoreError) -> None:
+        """Note that a value of a stream that goes on is gone: it stays listed, so whoever goes on with it says so."""
+        if stream in self.owners:
+            self.unreadable[stream] = error
 
     def finish(self, stream: str, end: FinishedStream) -> None:
         """Nothing more comes. It stays at hand until ``end_kept``."""

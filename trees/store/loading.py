@@ -68,7 +68,7 @@ def load(connection: Connection, root: str) -> tuple[JournalIndex, Loaded]:
     mirror.join_parts(wholes)
     for stream in mirror.parts_at_hand():
         try:
-            mirror.journals[stream] = record_reader.read(connection, root, stream)
+            mirror.journals[stream] = record_reader.outline(connection, root, stream)
         except StoreError as error:
             loaded.damaged.append(JournalDamaged(mirror.ends[stream].owner, stream, error))
     return mirror, loaded

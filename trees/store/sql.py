@@ -2,7 +2,12 @@
 
 Unfinished tasks are held in memory (``journal_index``), so that a caller on an event loop waits for nothing. Each
 change is made there, and queued for the one thread that writes (``writer``) through the one connection that may
-(``fenced_connection``). Only finished tasks are read from the database.
+<<<<<<< HEAD
+(``fenced_connection``). Finished tasks, and large values that are kept, are in the database only (``reading_side``).
+=======
+(``fenced_connection``). Finished tasks, and large values that are kept, are in the database only: ``read`` waits there,
+``fetch`` reads in a thread of its own (``value_reader``).
+>>>>>>> 43079d8 (Format)
 
 Events for its tree, and commands of other processes, are the business of ``store_listener``.
 
@@ -13,7 +18,7 @@ only the writer's own lock is taken, in ``Writer.put`` and ``withdraw``; nothing
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 from typing import Final
 
 from sqlalchemy import Connection
@@ -23,18 +28,20 @@ from actors.concurrency.thread_state import after_fork
 from actors.messaging.reply import Reply
 from actors.model.clock import Clock, SystemClock, monotonic
 from actors.model.events import Event, require_journalled
+from actors.tasks.journal.dropped import dropped_of
 from actors.tasks.journal.store import DurableStore, StreamState
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_ids import whole_of
-from trees.store import record_reader
 from trees.store.batches import Batch, Change, ChangeKind
 from trees.store.database import Database
 from trees.store.fenced_connection import FencedConnection
 from trees.store.journal_index import FinishedStream, JournalIndex
 from trees.store.loading import Loaded, load
 from trees.store.reader import StoredTask, StoreReader, all_tasks
+from trees.store.reading_side import ReadingSide
 from trees.store.retention import Durability, Keep
 from trees.store.store_listener import ListenerSide
+from trees.store.value_reader import ValueReader
 from trees.store.writer import CLOSE_S, Writer
 
 PRUNED_AT_ONCE: Final = 256
@@ -43,7 +50,7 @@ AGE_LOOK_S: Final = 30.0
 """How often it looks for what is too old."""
 
 
-class SqlStore(ListenerSide, DurableStore):
+class SqlStore(ListenerSide, ReadingSide, DurableStore):
     """Journals in a database. Open it before anything else, and close it at the end."""
 
     def __init__(
@@ -64,6 +71,7 @@ class SqlStore(ListenerSide, DurableStore):
         self._numbers = 0
         self._session = FencedConnection(self._database, root)
         self._writer: Writer | None = None
+        self._values = ValueReader(root, self._some)
         self._epoch = self._clock.wall() - self._clock.now()
         """Difference between seconds since 1970 and the clock of this process."""
         self._leaving: list[str] = []
@@ -153,6 +161,7 @@ class SqlStore(ListenerSide, DurableStore):
             return
         if self._writer is not None:
             self._writer.close(within_s)
+        self._values.close(within_s)
         self._database.close()
 
     def _require_ours(self) -> None:
@@ -180,10 +189,9 @@ class SqlStore(ListenerSide, DurableStore):
             self._numbers += 1
             whole = whole_of(stream, getattr(record, "parent", None), self._mirror.knows)
             self._mirror.create(stream, owner, [record], whole)
-            lane, number = self._mirror.lane(stream), self._numbers
-            writer.put(
-                Change(ChangeKind.CREATED, stream, number=number, owner=owner, whole=whole, record=record, lane=lane)
-            )
+            change = Change(ChangeKind.CREATED, stream, number=self._numbers, owner=owner, whole=whole, record=record)
+            change.lane = self._mirror.lane(stream)
+            writer.put(change)
         return True
 
     def withdraw(self, stream: str) -> bool:
@@ -219,7 +227,7 @@ class SqlStore(ListenerSide, DurableStore):
 
     def _reopen(self, writer: Writer, stream: str) -> None:
         end = self._mirror.ends.get(stream)
-        found = list(self.read(stream))
+        found = list(self.outline(stream))
         with self._lock:
             if stream in self._mirror.owners:
                 return  # somebody else did
@@ -235,45 +243,6 @@ class SqlStore(ListenerSide, DurableStore):
     def flush_streams(self, streams: Collection[str]) -> Reply | None:
         """None: what these streams have by now is kept. Else it is being written."""
         return self._writes().flush({self._mirror.lane(stream) for stream in streams})
-
-    def read(self, stream: str, start: int = 0) -> Sequence[Event]:
-        """The records from the ``start``-th on, oldest first.
-
-        Raises:
-            StoreError: they are damaged; or it is finished, and the database cannot be read.
-        """
-        self._require_ours()
-        if stream in self._mirror.unreadable:
-            raise self._mirror.unreadable[stream]
-        with self._lock:
-            records = self._mirror.journals.get(stream)
-            if records is not None:
-                return tuple(records[start:])
-            if stream not in self._mirror.ends:
-                return ()
-        with self._database.reading() as connection:
-            return tuple(record_reader.read(connection, self._root, stream, start))
-
-    def firsts(self, streams: Iterable[str]) -> dict[str, Event]:
-        """The first record of each of these streams; of one that is gone or damaged there is none."""
-        self._require_ours()
-        wanted = list(streams)
-        with self._lock:
-            at_hand = {each: records[0] for each in wanted if (records := self._mirror.journals.get(each))}
-        rest = [each for each in wanted if each not in at_hand]
-        if rest:
-            with self._database.reading() as connection:
-                at_hand |= record_reader.firsts(connection, self._root, rest)
-        return {each: at_hand[each] for each in wanted if each in at_hand}
-
-    def last(self, stream: str) -> Event | None:
-        """The last record of a stream, finished or not."""
-        self._require_ours()
-        found, end = self._mirror.last(stream), self._mirror.ends.get(stream)
-        if found is None and end is not None:
-            with self._database.reading() as connection:
-                found = end.last = record_reader.last(connection, self._root, stream)
-        return found
 
     def standing(self, stream: str) -> StreamState | None:
         """How a task's stream stands; at hand. None: there is none."""
@@ -323,11 +292,10 @@ class SqlStore(ListenerSide, DurableStore):
             if owner is None:
                 return
             last, lane = self._mirror.last(stream), self._mirror.lane(stream)
+            last = None if last is None or dropped_of(last) is not None else last
             change = Change(ChangeKind.FINISHED, stream, record=last, at=self.time(), lane=lane)
             self._mirror.finish(stream, FinishedStream(owner, change.at, change.record, change))
             writer.put(change)
-
-    # -- for whoever looks ---------------------------------------------------------------------------------
 
     def all_tasks(self) -> list[StoredTask]:
         """Every task in the database, finished or not, oldest first. Waits for the database."""
@@ -339,8 +307,10 @@ class SqlStore(ListenerSide, DurableStore):
 
     def kept(self, batch: Batch) -> None:
         """Note that this is written: what has ended need not be at hand any more."""
-        if batch.ends:
+        if batch.ends or batch.large:
             with self._lock:
+                for stream, number, record in batch.large:
+                    self._mirror.large_kept(stream, number, record)
                 for stream, change in batch.ends.items():
                     self._mirror.end_kept(stream, change)
         self._done(batch.orders)

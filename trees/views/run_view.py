@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.journal.person_waits import PartOf, no_part, status_of
 from actors.tasks.journal.report import Report, SubtaskReport, graph_of
 from actors.tasks.journal.subtask_state import Escalation, SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage
-from actors.tasks.results.result_cache import Evicted
 from trees.views.capture_tasks import phase_of
 from trees.views.snapshot import TaskPhase
 
@@ -171,9 +171,9 @@ def _of_state(
         results={
             id_: node.value
             for id_, node in nodes.items()
-            if node.status is SubtaskStatus.SUCCEEDED and node.parent is None and not isinstance(node.value, Evicted)
+            if node.status is SubtaskStatus.SUCCEEDED and node.parent is None and not isinstance(node.value, NotHeld)
         },
-        output=state.output,
+        output=None if isinstance(state.output, NotHeld) else state.output,
         error_text="" if ending is None else ending.error,
         phase=phase_of(state, reviews=reviews),
         escalations=tuple(state.escalations.values()),

@@ -112,6 +112,8 @@ class Attempt(Reply, SystemMessage):
     """Priority of its task."""
     rank = 0
     """Priority that it was begun with, for what it had waited: what is more urgent than this may interrupt it."""
+    arguments: tuple[dict[str, Any], ...] = ()
+    """Dicts that a step is called with, beside the values."""
 
     def __init__(
         self,
@@ -149,6 +151,8 @@ class Attempt(Reply, SystemMessage):
         """Where it was put."""
         self.values = NOTHING_TO_SEE
         """Values that its code is to see, by its ``Context``."""
+        self.fetched: list[object] = []
+        """Holds what was fetched for it, as long as it is needed: others that run at once share that."""
 
     def __repr__(self) -> str:
         return f"<Attempt {self.key} on {self.path}>"
@@ -172,6 +176,11 @@ class Attempt(Reply, SystemMessage):
     def value(self) -> Any:
         """The ``Done`` that it was completed with."""
         return self._value
+
+    @property
+    def needs(self) -> tuple[dict[str, Any], ...]:
+        """Dicts with what it is given: a value in them that is only in the store is fetched before it is given."""
+        return (*self.values.dicts, *self.arguments)
 
     @property
     def is_own_error(self) -> bool:

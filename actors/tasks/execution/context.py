@@ -37,10 +37,20 @@ class Revision(NamedTuple):
     feedback: str = ""
     history: tuple[str, ...] = ()
     """Feedbacks before that, the oldest first."""
-    previous: Any = None
-    """Last result of the subtask, as JSON; None: it has none."""
+    work: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
+    """Last result of the subtask, as JSON, under the name ``previous``; nothing: it has none."""
     answers: tuple[Answer, ...] = ()
     """Answers of people to the questions about it, the oldest first."""
+
+    @property
+    def previous(self) -> Any:
+        """Last result of the subtask, as JSON; None: it has none."""
+        return self.work.get("previous")
+
+
+def work_of(previous: Any) -> dict[str, Any]:
+    """The work that a revision begins with: this result, if there is one."""
+    return {} if previous is None else {"previous": previous}
 
 
 NO_REVISION: Final = Revision()
@@ -62,6 +72,11 @@ class ContextValues(NamedTuple):
         """True where copying them for the worker's code takes no time to speak of."""
         shared = (self.inputs, self.results, self.revision.previous)
         return all(not each or is_small(each) for each in shared)
+
+    @property
+    def dicts(self) -> tuple[dict[str, Any], ...]:
+        """Dicts with all that may be large. A value that is in the store only is put there before anybody looks."""
+        return self.inputs, self.results, self.revision.work
 
 
 NOTHING_TO_SEE: Final = ContextValues("", 1, "", {}, {}, NO_METADATA)
@@ -288,6 +303,6 @@ def revision_of_member(team: ContextValues | None, own: Revision, previous: Any)
         outer.number + own.number,
         own.feedback or outer.feedback,
         (*outer.history, *before, *own.history),
-        own.previous if own.previous is not None else previous if previous is not None else outer.previous,
+        work_of(own.previous if own.previous is not None else previous if previous is not None else outer.previous),
         outer.answers + own.answers,
     )

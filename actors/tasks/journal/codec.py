@@ -28,6 +28,7 @@ from pydantic import BaseModel
 
 from actors.model.errors import ConfigError
 from actors.model.events import Event, journalled_kind, kept_fields, require_journalled
+from actors.tasks.journal.dropped import Dropped
 from actors.tasks.model import task_events as _kinds  # noqa: F401 - the kinds that a journal holds are known once this is loaded
 from actors.tasks.model.shared_values import SMALL_CHARS, is_small
 from actors.tasks.model.task_errors import StoreError
@@ -67,8 +68,8 @@ def joined(record: Event, body: str, large: str) -> str:
     return f'{body[:-1]},"{_form(type(record)).large}":{large}}}'
 
 
-def decode(kind: str, body: str, large: str | None = None) -> Event:
-    """The record that was encoded; ``large`` where that was kept apart.
+def decode(kind: str, body: str, large: str | Dropped | None = None) -> Event:
+    """The record that was encoded; ``large`` where that was kept apart, and what stands for it where it stays there.
 
     Raises:
         StoreError: it is none of ours.
@@ -79,7 +80,7 @@ def decode(kind: str, body: str, large: str | None = None) -> Event:
     try:
         form, data = _form(cls), from_json(body)
         if large is not None:
-            data[form.large] = from_json(large)
+            data[form.large] = large if isinstance(large, Dropped) else from_json(large)
         record: Event = form.build(data)
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError, ConfigError) as error:
         # Without what it was: a record holds what is nobody's business.

@@ -30,7 +30,7 @@ def reopen(state: TaskState, event: task_events.TaskReopened) -> None:
         return
     state.final = state.ending = state.refusal = state.output = None
     state.step, state.step_losses = "", 0
-    state.paused = state.reviewed = state.combined = state.best_effort = False
+    state.paused = state.reviewed = state.combined = state.uncombined = state.best_effort = False
     state.refusals = state.iterations = 0
     state.submitted_at, state.finished_at = event.at, 0.0
     state.usage, state.running_s = NO_USAGE, 0.0  # the ladder above has counted what was used up before

@@ -11,7 +11,9 @@ from typing import Any, TypeVar, overload
 
 from pydantic import TypeAdapter
 
+from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model import task_events
 from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage, usage_of
 from actors.tasks.model.task_errors import (
     BudgetExceededError,
@@ -22,7 +24,7 @@ from actors.tasks.model.task_errors import (
     TaskError,
     TaskFailedError,
 )
-from actors.tasks.results.result_cache import Evicted, kept_results
+from actors.tasks.results.result_cache import kept_results
 
 T = TypeVar("T")
 
@@ -101,10 +103,27 @@ class Report:
 
 def report_of(state: TaskState, journal: Callable[[], Sequence[Any]]) -> Report:
     """The report of a task that has ended; the journal is read only where not all results are held."""
-    results = state.results()
-    if any(isinstance(value, Evicted) for value in results.values()):
-        kept = kept_results(journal())
+    return report_with(state, *words_of(state, journal))
+
+
+def words_of(state: TaskState, journal: Callable[[], Sequence[Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The results for a report, and by itself under the name ``output`` what was made of them, where something was.
+
+    What the journal does not have is not in them either: read from an outline, they may have to be fetched.
+    """
+    results, is_made = state.results(), state.combined and not state.uncombined
+    output = {"output": state.output} if is_made else {}
+    if any(isinstance(value, NotHeld) for value in (*results.values(), state.output)):
+        records = journal()
+        kept = kept_results(records)
         results = {id_: kept.get(id_, value) for id_, value in results.items()}
+        made = (each.output for each in reversed(records) if isinstance(each, task_events.Synthesized))
+        output = {"output": next(made, None)} if is_made else {}
+    return results, output
+
+
+def report_with(state: TaskState, results: dict[str, Any], output: dict[str, Any]) -> Report:
+    """The report of a task that has ended, with these ``words_of`` it."""
     nodes = state.nodes.values()
     failed = {node.id: node.error for node in nodes if node.status is SubtaskStatus.FAILED}
     gone = {SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED}
@@ -113,7 +132,7 @@ def report_of(state: TaskState, journal: Callable[[], Sequence[Any]]) -> Report:
         goal=state.task.goal,
         metadata=state.task.metadata,
         status=state.status,
-        output=state.output if state.combined else dict(results),
+        output=output["output"] if output else dict(results),
         results=results,
         failed=failed,
         skipped={node.id: node.error for node in nodes if node.status in gone},

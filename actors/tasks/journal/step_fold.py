@@ -49,7 +49,7 @@ def _reviewed(state: TaskState, event: task_events.Reviewed) -> None:
 
 def _synthesized(state: TaskState, event: task_events.Synthesized) -> None:
     step_over(state)
-    state.output, state.combined = event.output, True
+    state.output, state.combined, state.uncombined = event.output, True, bool(event.error)
     state.usage += event.usage
     if event.error:
         state.notes.append(f"synthesizer: {event.error}")

@@ -38,7 +38,7 @@ class Store(Protocol):
     """Interface that an orchestrator needs of a store.
 
     Every method may be called from any thread, an event loop's too: none waits for a disk or a network, but ``read``
-    and ``firsts`` of what is finished, which may take short queries.
+    and ``firsts`` of what is finished or large, which may take short queries.
     """
 
     @abstractmethod
@@ -165,6 +165,24 @@ class DurableStore(Store):
         """
         del streams
         return self.flush()
+
+    def outline(self, stream: str, start: int = 0) -> Sequence[Event]:
+        """The records as ``read`` gives them, but those that are kept may lack what is large: a ``Dropped`` is there.
+
+        Of a stream that goes on it is at hand, without a query. What may be dropped of a record is decided by
+        ``actors.tasks.journal.dropped.without_large``. By default nothing is.
+        """
+        return self.read(stream, start)
+
+    def fetch(self, stream: str, numbers: Collection[int]) -> Reply:
+        """Read whole records of a stream, by their numbers: completed with a dict of them. Returns at once.
+
+        It fails with a ``DamagedJournalError`` where they cannot be read, with any other ``StoreError`` where nothing
+        is read any more. A store that is away for a while is waited for.
+        """
+        records, found = self.read(stream), Reply()
+        found.complete({number: records[number] for number in numbers})
+        return found
 
     listener: StoreListener | None = None
     """Set by the tree, before it is started."""

@@ -75,7 +75,7 @@ class TaskState:
         self.best_effort = False
         self.notes: list[str] = []  # what went wrong beside the subtasks: a reviewer, a synthesizer
         self.output: Any = None
-        self.combined = False
+        self.combined = self.uncombined = False  # uncombined: taken as they are, because they could not be
         self.usage = NO_USAGE
         self.reported = NO_USAGE  # of that, to the orchestrator above, before it had this part undone
         self.running_s = 0.0

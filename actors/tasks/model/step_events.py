@@ -78,9 +78,13 @@ class Reviewed(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class Synthesized(TaskEvent):
-    """The output; where the synthesizer failed, the results as they are, and ``error`` says how it failed."""
+    """The output; where the synthesizer failed, the results as they are, and ``error`` says how it failed.
+
+    Results that are too large to be held are not in this event (None): the report has them.
+    """
 
     large: ClassVar[str] = "output"
+    unfolded: ClassVar[bool] = True
     output: Any = field(repr=False)
     error: str = field(default="", metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE

@@ -240,6 +240,10 @@ class StoreError(TaskError):
         return f"store {self.store}: {self.what}"
 
 
+class DamagedJournalError(StoreError):
+    """A journal lacks something, or has what nobody can read: it is the end of that task, and of nothing else."""
+
+
 class StoreBusyError(StoreError):
     """Another process has this root open in the same store."""
 

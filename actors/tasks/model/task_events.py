@@ -175,6 +175,7 @@ class SubtaskSucceeded(SubtaskEvent):
 
     ends: ClassVar[str] = "attempt"
     large: ClassVar[str] = "value"
+    unfolded: ClassVar[bool] = True
     worker: str
     attempt: int
     value: Any = field(repr=False)

@@ -81,15 +81,18 @@ class CommandHandlers:
         """Answer the asker of a subtask. It needs its slot before others get one."""
         if node.ask is None:
             return
-        value: Any = None
+        result: dict[str, Any] = {}
         error: SubtaskFailedError | None = None
         if node.status is SubtaskStatus.SUCCEEDED:
-            value = self._to.lifecycle.result(state, node)
+            result = self._to.lifecycle.result(state, node)
         else:
             text = f"cancelled: {node.error}" if node.status is SubtaskStatus.CANCELLED else node.error
             error = SubtaskFailedError(state.id, node.id, text, node.kind)
         self._to.delegation.wait_is_over(node.ask)
-        self._to.act(state.id, self._to.delegation.answer, node.ask, value, error)
+        self._to.act(state.id, self._tell, node.ask, node.id, result, error)
+
+    def _tell(self, ask: str, subtask: str, result: dict[str, Any], error: SubtaskFailedError | None) -> None:
+        self._to.delegation.answer(ask, result.get(subtask), error)
 
     def _skip(self, state: TaskState, gone: SubtaskState) -> None:
         """Skip the subtasks that need one that is gone, and those that need them. Everything else goes on."""

@@ -76,7 +76,7 @@ class EventNumbers:
     def before(self, whole: str) -> int:
         """Return a number that all records of earlier processes have at most, and none of this one."""
         runtime = self._runtime
-        records = runtime.store.read(whole)
+        records = runtime.outline(whole)
         unfinished = runtime.before.get(whole)
         if unfinished is None:
             old = bool(records) and isinstance(records[-1], TaskEvent) and records[-1].at < runtime.opened_at

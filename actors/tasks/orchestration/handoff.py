@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 from actors.messaging.envelope import MessageContext
 from actors.tasks.execution import attempt as ending
 from actors.tasks.execution.attempt import Attempt, AttemptEnded
-from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision, results_of_member, revision_of_member
+from actors.tasks.execution.context import (
+    NO_REVISION,
+    ContextValues,
+    Revision,
+    results_of_member,
+    revision_of_member,
+    work_of,
+)
 from actors.tasks.journal.report import total_usage
 from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState, part_of
@@ -94,7 +101,7 @@ class AttemptHandoff:
         if so_far is not UNREVISED or node.value is not None:
             previous = self._to.lifecycle.holding.last_result(state, node)
             answers = tuple(answer_of(each.answer, each.value) for each in so_far.answers)
-            own = Revision(so_far.number, so_far.feedback, so_far.earlier, previous, answers)
+            own = Revision(so_far.number, so_far.feedback, so_far.earlier, work_of(previous), answers)
         if team is None:
             return own
         earlier = None
@@ -107,7 +114,7 @@ class AttemptHandoff:
         done = self._earlier.get(part)
         if done is None:
             try:
-                done = kept_results(self._to.store.read(part))
+                done = kept_results(self._to.ground.outline(part))
             except StoreError:
                 done = {}  # its journal is damaged, or gone: its members begin without
             self._earlier = {part: done}  # those of one revision ask one after the other

@@ -8,10 +8,12 @@ change.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.tasks.execution.attempt import Attempt
-from actors.tasks.journal.report import Report, report_of, total_usage
+from actors.tasks.journal.report import Report, report_with, total_usage, words_of
 from actors.tasks.journal.subtask_state import UNWANTED, EffectRecord, SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
@@ -128,9 +130,9 @@ class TaskLifecycle:
 
     # -- subtasks ------------------------------------------------------------------------------------------
 
-    def result(self, state: TaskState, node: SubtaskState) -> Any:
-        """The result of one that has succeeded, also where it is not held any more."""
-        return self.holding.results(state, [node.id])[node.id]
+    def result(self, state: TaskState, node: SubtaskState) -> dict[str, Any]:
+        """The result of one that has succeeded, under its id, also where it is not held any more."""
+        return self.holding.results(state, [node.id])
 
     def go_on(self, state: TaskState) -> None:
         """A step has ended, and has used up something, perhaps too much."""
@@ -228,13 +230,17 @@ class TaskLifecycle:
 
     def over(self, state: TaskState) -> None:
         """Follow the record of the end: let go of the task, and tell its waiters once that is kept."""
-        report = self.report_of(state)
+        self.with_report(state, partial(self._tell, state))
         self.holding.forget(state)
         self._steps.forget(state)
         deadline = self._deadlines.pop(state.id, None)
         if deadline is not None:
             deadline.cancel()
-        self._to.act(state.id, self._tell, state, report)
+
+    def with_report(self, state: TaskState, then: Callable[[Report], object]) -> None:
+        """Call this with the report of a task that has ended, once that is kept and all its results are there."""
+        results, output = words_of(state, lambda: self._to.ground.outline(state.id))
+        self._to.act(state.id, _reported, state, then, results, output)
 
     def _tell(self, state: TaskState, report: Report) -> None:
         to = self._to
@@ -244,10 +250,6 @@ class TaskLifecycle:
         if state.parent is not None:
             to.teams.answer(state, report)
         to.store.finish(state.id)
-
-    def report_of(self, state: TaskState) -> Report:
-        """Report of a task that has ended."""
-        return report_of(state, lambda: self._to.store.read(state.id))
 
     # -- what an attempt sees ------------------------------------------------------------------------------
 
@@ -289,3 +291,9 @@ class TaskLifecycle:
     def step_ended(self, attempt: Attempt, state: TaskState) -> None:
         """A planner, a reviewer or a synthesizer has come back."""
         self._steps.ended(attempt, state)
+
+
+def _reported(
+    state: TaskState, then: Callable[[Report], object], results: dict[str, Any], output: dict[str, Any]
+) -> None:
+    then(report_with(state, results, output))

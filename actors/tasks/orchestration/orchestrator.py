@@ -29,6 +29,7 @@ from actors.concurrency import collector
 from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.mailbox import Refusal
 from actors.tasks.execution.attempt import Attempt
+from actors.tasks.journal.dropped import is_same
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
@@ -39,6 +40,7 @@ from actors.tasks.orchestration.attempt_dispatcher import AttemptDispatcher
 from actors.tasks.orchestration.command_handlers import CommandHandlers
 from actors.tasks.orchestration.deciding import Deciding
 from actors.tasks.orchestration.delegation import Delegation
+from actors.tasks.orchestration.fetching import Effect
 from actors.tasks.orchestration.handoff import AttemptHandoff
 from actors.tasks.orchestration.lifecycle import TaskLifecycle
 from actors.tasks.orchestration.messages import (
@@ -62,7 +64,6 @@ from actors.tasks.orchestration.messages import (
     WaiterJoined,
     WorkerChanged,
 )
-from actors.tasks.orchestration.outbox import Effect
 from actors.tasks.orchestration.recording import Recording
 from actors.tasks.orchestration.step_turns import STOPPED, Turns
 from actors.tasks.orchestration.task_runtime import task_runtime_of
@@ -130,7 +131,7 @@ class Orchestrator(ManagedActor):
             if id_ in self.ground.submitting or id_ in self.desk.guard.aside:
                 continue  # it may yet be withdrawn: a Look says that it is kept; or nobody is to touch it
             try:
-                self.states[id_] = fold(id_, self.store.read(id_))
+                self.states[id_] = fold(id_, self.ground.outline(id_))
             except StoreError as error:  # one journal that makes no sense must not stop all the others
                 self.system.publish(JournalDamaged(self.path, id_, error))
                 self.desk.put_aside(id_)
@@ -202,8 +203,8 @@ class Orchestrator(ManagedActor):
         at = task, state.events if state is not None else 0
         if desk.taken is not None:
             (attempt, usage), desk.taken = desk.taken, None
-            event = self.recording.last  # the store may give back another one that is equal to it
-            if getattr(event, "usage", None) is not usage or self.store.last(attempt.task) != event:
+            event = self.recording.last
+            if getattr(event, "usage", None) is not usage or not is_same(self.store.last(attempt.task), event):
                 attempt.take_back(usage)
         if self._order is not None:
             desk.tries, desk.died_at = desk.tries + 1 if at == desk.died_at else 1, at
@@ -281,7 +282,7 @@ class Orchestrator(ManagedActor):
     def _on_task_arrived(self, look: TaskArrived) -> None:
         if look.task in self.states or look.task in self.ground.submitting or look.task in self.desk.guard.aside:
             return
-        records = self.store.read(look.task)
+        records = self.ground.outline(look.task)
         if not records:
             return
         state = self.states[look.task] = fold(look.task, records)

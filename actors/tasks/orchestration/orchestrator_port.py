@@ -23,9 +23,10 @@ from actors.tasks.journal.fold import fold
 from actors.tasks.journal.report import Report, report_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import Subtask, Usage, same_instruction
-from actors.tasks.model.task_errors import NoCapableWorkerError, TaskFailedError
+from actors.tasks.model.task_errors import NoCapableWorkerError, StoreError, TaskFailedError
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.orchestration.crash_guard import CrashGuard
+from actors.tasks.orchestration.fetching import Fetching
 from actors.tasks.orchestration.messages import (
     CommandsWaiting,
     Delegate,
@@ -102,7 +103,8 @@ class OrchestratorPort:
         """Usage of an attempt that is about to be recorded: perhaps the orchestrator dies of that."""
         self.slots = Slots(settings.max_steps)
         """Slots of its planners, reviewers, synthesizers and undos."""
-        self.effects = Outbox(ground.system, self._broke)
+        durable = ground.durable
+        self.effects = Outbox(ground.system, self._broke, Fetching(durable.fetch) if durable is not None else None)
         self.resumed = Reply()
         """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""
         self.closing: Incarnation | None = None
@@ -150,7 +152,14 @@ class OrchestratorPort:
             self._ended(state)
 
     def _ended(self, state: TaskState) -> None:
-        self.keep(report_of(state, lambda: self.ground.store.read(state.id)), state)
+        try:
+            report = report_of(state, lambda: self.ground.store.read(state.id))
+        except StoreError as error:  # a large result is in the store only, and that cannot be read any more
+            done = self.done.pop(state.id, None)
+            if done is not None:
+                done.fail(error)
+        else:
+            self.keep(report, state)
 
     # -- reaching it ---------------------------------------------------------------------------------------
 
@@ -191,11 +200,18 @@ class OrchestratorPort:
     def report(self, task: str) -> Report | None:
         """Report of a task that has ended: at hand, or made again from its journal."""
         report = self.reports.get(task)
-        if report is None and task not in self.states:
+        if report is None and task not in self.states and not self._goes_on(task):
             records = self.ground.store.read(task)
             state = fold(task, records) if records and isinstance(records[-1], TaskFinished) else None
             report = report_of(state, lambda: records) if state is not None else None
         return report
+
+    def _goes_on(self, task: str) -> bool:
+        """True if there is no end of it in its journal, which is known without reading that."""
+        store = self.ground.store
+        standing = store.standing(task)
+        is_unfinished = standing is not None and standing.is_ == "unfinished"
+        return is_unfinished and not isinstance(store.last(task), TaskFinished)
 
     def fetched(self, task: str) -> Reply:
         """The report of a task that has ended, for somebody on a loop: where it has to be read, that is done apart."""

@@ -6,9 +6,14 @@ where the one that decided has died meanwhile. Whoever comes after it may decide
 every effect is harmless the second time. What is not kept when the tree is down has no effect; the next process finds
 the records, or does not, and goes on from there.
 
+What an effect needs and the journal has left in the store is fetched when its turn comes
+(``actors.tasks.orchestration.fetching``); those behind it in its line wait for that. A value that cannot be read is an
+effect that could not be had.
+
 Each task has a line of its own, so that a task whose large result is being written holds up no other::
 
-    effect of a task        after the effects of that task that came before, and once the records of it are kept
+    effect of a task        after the effects of that task that came before, once the records of it are kept, and once
+                            the large values that it needs are there
     effect of no one task   after all effects that came before, and once all records are kept
     one on its last chance  (it has perhaps killed processes) as of no one task: should the process die of it, the end
                             of whoever had its chance before must be kept, or that one is taken for the culprit
@@ -25,23 +30,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 from actors.messaging.reply import Reply
+from actors.tasks.model.task_errors import DamagedJournalError, StoreError
+from actors.tasks.orchestration.fetching import Effect, Fetched, Fetching
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
 
-Effect: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
-"""A function and its arguments."""
 
-
-class _Group(NamedTuple):
+class _Group:
     """Effects that wait for the same."""
 
-    number: int
-    kept: Reply | None
-    effects: list[Effect]
+    __slots__ = ("effects", "fetched", "kept", "number")
+
+    def __init__(self, number: int, kept: Reply | None, effects: list[Effect]) -> None:
+        self.number = number
+        self.kept = kept
+        self.effects = effects
+        self.fetched: Fetched | None = None
+        """Values that they lack; None: there are none, or their turn has not come."""
 
     @property
     def is_kept(self) -> bool:
@@ -51,9 +60,16 @@ class _Group(NamedTuple):
 class Outbox:
     """Effects of one orchestrator that wait, over all its incarnations."""
 
-    def __init__(self, system: System, failed: Callable[[Exception, str | None], object]) -> None:
+    def __init__(
+        self,
+        system: System,
+        failed: Callable[[Exception, str | None], object],
+        fetching: Fetching | None = None,
+    ) -> None:
         self._system = system
         self._failed = failed
+        self._fetching = fetching
+        """None: with this store every value is at hand."""
         self._lines: dict[str | None, deque[_Group]] = {}
         """By task, the groups that wait; None: those that wait for all before them."""
         self._number = 0
@@ -69,12 +85,14 @@ class Outbox:
 
     def after(self, kept: Reply | None, effects: list[Effect], task: str | None = None) -> None:
         """Do them now where what they follow from is kept, else when it is; never before those that came before."""
-        if kept is None and not (self._lines if task is None else task in self._lines):
-            self._do(effects, task)
+        group = _Group(self._number + 1, kept, effects)
+        waits = kept is not None or (self._lines if task is None else task in self._lines)
+        if not waits and self._is_whole(group, task):
+            self._do(group.effects, task)
             return
-        self._number += 1
-        self._open[self._number] = None
-        self._lines.setdefault(task, deque()).append(_Group(self._number, kept, effects))
+        self._number = group.number
+        self._open[group.number] = None
+        self._lines.setdefault(task, deque()).append(group)
         if kept is not None:
             kept.when_done(partial(self._wake, task))
 
@@ -98,11 +116,33 @@ class Outbox:
             if not group.is_kept or (task is None and group.number != next(iter(self._open))):
                 return
             if group.kept is None or group.kept.succeeded:  # else it never will be, so nothing may follow from it
+                if not self._is_whole(group, task):
+                    return
                 self._do(group.effects, task)
             line.popleft()
             del self._open[group.number]
         if not line:
             self._lines.pop(task, None)
+
+    def _is_whole(self, group: _Group, task: str | None) -> bool:
+        """True if nothing is lacking, or what is cannot be had; else it is on its way."""
+        if self._fetching is None:
+            return True
+        fetched = group.fetched
+        if fetched is None:
+            fetched = group.fetched = self._fetching.begin(group.effects)
+            if fetched is None:
+                return True
+            fetched.when_done(partial(self._wake, task))
+        if not fetched.done:
+            return False
+        try:
+            fetched.put_back()
+        except StoreError as error:
+            group.effects = []
+            if isinstance(error, DamagedJournalError):  # else the store is closed, and the tree ends
+                self._failed(error, task)
+        return True
 
     def _do(self, effects: list[Effect], task: str | None) -> None:
         for function, args in effects:

@@ -19,12 +19,13 @@ from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.journal.codec import from_json, to_json
+from actors.tasks.journal.dropped import changed, lacking
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Failure, text_of
 from actors.tasks.model.policy import Verdict
 from actors.tasks.model.shared_values import copied
-from actors.tasks.model.task import NO_USAGE, Plan, Subtask, SubtaskStatus, TaskStatus, Usage
+from actors.tasks.model.task import NO_USAGE, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from actors.tasks.model.task_errors import AttemptLostError, AttemptTimeoutError, NoCapableWorkerError
 from actors.tasks.orchestration.step_turns import ENDED, STOPPED
 from actors.tasks.planning.plan_validation import check_plan, is_quick, resolved_plan
@@ -165,7 +166,7 @@ class TaskStages:
         """Have the results made into one."""
         synthesizer = self._to.settings.synthesizer
         args = (state.task, self._course.results(state))
-        if is_inline_synthesis(synthesizer):
+        if is_inline_synthesis(synthesizer) and not any(lacking(args[1])):
             self._combined(state, synthesizer.combine(*args))  # of results, which are JSON already
         else:
             call, read = _step_of(synthesizer, "combine")
@@ -177,9 +178,9 @@ class TaskStages:
 
     def _combine_failed(self, state: TaskState, text: str, usage: Usage) -> None:
         """Nothing is lost: the results as they are."""
-        to = self._to
-        results = self._course.results(state)
-        to.emit(state, task_events.Synthesized, results, text, usage)
+        to, results = self._to, self._course.results(state)
+        # Where some of them are in the store only, the report has them from there.
+        to.emit(state, task_events.Synthesized, None if any(lacking(results)) else results, text, usage)
 
     # -- running one ---------------------------------------------------------------------------------------
 
@@ -213,6 +214,7 @@ class TaskStages:
             attempt.role, attempt.form = role, form
             attempt.values = ContextValues(state.task.goal, number, key, {}, {}, state.task.metadata)
             to.ground.attempts[key] = attempt
+            args, attempt.arguments = _needed(args)
             code, is_async_ = _with_own(call, args)
             DetachedCall(to.ground, attempt, code, is_async=is_async_)
         self._running[state.id] = attempt
@@ -289,6 +291,16 @@ class Checked(NamedTuple):
     plan: Plan
     problems: tuple[Problem, ...]
     warnings: tuple[str, ...]
+
+
+def _needed(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
+    """Arguments of a step, and the dicts in them that it needs whole: what is fetched for it is not the state's."""
+    own = tuple(
+        changed(arg, inputs=dict(arg.inputs)) if isinstance(arg, Task) and any(lacking(arg.inputs)) else arg
+        for arg in args
+    )
+    held = (arg.inputs if isinstance(arg, Task) else arg for arg in own)
+    return own, tuple(each for each in held if isinstance(each, dict))
 
 
 def _with_own(call: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Callable[[Any, Any], Any], bool]:

@@ -9,10 +9,11 @@ by everybody, each attribute by itself (as in ``actors.supervision.child``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from actors.messaging.reply import Reply
+from actors.model.events import Event
 from actors.tasks.journal.store import DurableStore, Store
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.subtask_state import part_of as part_id_of
@@ -99,6 +100,10 @@ class TaskRuntime:
         if task is None or self.durable is None:
             return self.store.flush()
         return self.durable.flush_streams((task,))
+
+    def outline(self, task: str, start: int = 0) -> Sequence[Event]:
+        """The records of a task, at hand; what is large in them may have been left in a durable store."""
+        return self.store.read(task, start) if self.durable is None else self.durable.outline(task, start)
 
     def may_start(self) -> bool:
         """True if something may be started now. Once it is False it stays so, and the tree is ended."""

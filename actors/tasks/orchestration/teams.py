@@ -11,13 +11,14 @@ the orchestrator above goes on without it, it ends: what was done of it is undon
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.mailbox import Refusal
 from actors.tasks.execution.attempt import Attempt, AttemptEnded
 from actors.tasks.execution.run_attempt import to_outcome
 from actors.tasks.journal.fold import fold
-from actors.tasks.journal.report import Report
+from actors.tasks.journal.report import Report, report_of
 from actors.tasks.journal.subtask_state import SubtaskState, part_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
@@ -113,7 +114,7 @@ class Teams:
             attempt.fail(AttemptEnded(attempt.ended_by or "cancel"))
             return
         try:
-            state = fold(id_, kept) if (kept := to.store.read(id_)) else None
+            state = fold(id_, kept) if (kept := to.ground.outline(id_)) else None
             event = self._first_record(id_, attempt) if state is None else None
         except Exception as error:  # noqa: BLE001 - a journal that makes no sense, an id that is too long: its failure
             attempt.caught = error
@@ -209,9 +210,7 @@ class Teams:
 
     def _finished_before(self, state: TaskState | None) -> None:
         if state is not None and state.final is not None:
-            report = self._to.desk.reports.get(state.id)
-            report = report if report is not None else self._to.lifecycle.report_of(state)
-            self._to.act(state.id, self.answer, state, report)
+            self._to.lifecycle.with_report(state, partial(self.answer, state))
 
     # -- waiting for the one above -------------------------------------------------------------------------
 
@@ -320,7 +319,7 @@ class Teams:
         state = to.states.get(id_)
         if not attempt.begin(to.life, to.system.now()) or (state is not None and state.parent == attempt.key):
             return
-        kept = to.store.read(id_)
+        kept = to.ground.outline(id_)
         if not kept:
             attempt.undone = []
             attempt.complete(Done(None))
@@ -328,7 +327,7 @@ class Teams:
         if state is None:
             state = fold(id_, kept)
             if state.final is not None and state.ending is not None and state.ending.parent == attempt.key:
-                self.answer(state, to.lifecycle.report_of(state))  # done by an incarnation that could not say so
+                self.answer(state, report_of(state, tuple))  # done by an incarnation that could not say so
                 return
             to.states[id_] = state
         why = "what it was a part of has failed"

@@ -111,7 +111,7 @@ class UndoDispatch:
             return team
         part = part_of(state.id, node, act, state.ids)
         try:
-            kept = self._to.store.read(part)
+            kept = self._to.ground.outline(part)
             nodes = fold(part, kept).nodes.values() if kept else ()
             is_needed = any(
                 each.needs_compensation and (each.undoable or of.spec.undo) for of in nodes for each in of.acts or ()

@@ -1,7 +1,9 @@
 """Results of tasks that an orchestrator holds, and those that it reads again from the journal when it needs it.
 
 The most that is held of one task is its ``context_tokens`` (see ``actors.tasks.results.result_budget``). A result that
-was let go is marked in its node and stays in the journal.
+was let go is marked in its node and stays in the journal. Where the journal itself has left it in the store, what is
+handed out here is a ``Dropped`` (``actors.tasks.journal.dropped``): it is put back before the effect that needs it
+(``actors.tasks.orchestration.fetching``).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, act_of
 from actors.tasks.journal.task_state import TaskState
@@ -24,8 +27,8 @@ LARGE_TOKENS: Final = 250_000
 """A result that is worth more takes a store longer than a moment."""
 
 
-class Evicted:
-    """Stands for a result that is not held; a short cut of it is."""
+class Evicted(NotHeld):
+    """Stands for a result that is not held, and that the journal has; a short cut of it is held."""
 
     __slots__ = ("summary",)
 
@@ -49,6 +52,9 @@ class ResultCache:
 
     def hold(self, state: TaskState, node: SubtaskState) -> None:
         """A new result; older and less important ones may have to go for it."""
+        if isinstance(node.value, NotHeld):
+            self._let_go.add(state.id)
+            return
         store = self._stores.get(state.id)
         if store is None:
             store = self._stores[state.id] = ResultBudget(self._limit)
@@ -74,7 +80,7 @@ class ResultCache:
     def _evict_some(self, state: TaskState, store: ResultBudget) -> None:
         for id_ in store.evict():
             node = state.nodes.get(id_)
-            if node is not None and not isinstance(node.value, Evicted):
+            if node is not None and not isinstance(node.value, NotHeld):
                 self._let_go.add(state.id)
                 node.value = Evicted(summary_of(node.value))
                 for act in node.acts or ():
@@ -82,24 +88,27 @@ class ResultCache:
                 store.put(f"summary of {id_}", estimate_tokens(node.value.summary), SUMMARY)
 
     def results(self, state: TaskState, ids: Sequence[str]) -> dict[str, Any]:
-        """The results of these subtasks, those that there are; read again where let go. Nobody changes them."""
+        """The results of these subtasks, those that there are; from the journal where let go. Nobody changes them.
+
+        Those that the journal has left in the store have a ``Dropped`` in their place.
+        """
         found = {id_: node.value for id_ in ids if (node := state.nodes[id_]).status is SubtaskStatus.SUCCEEDED}
         if state.id not in self._let_go or not any(isinstance(value, Evicted) for value in found.values()):
             return found
-        kept = kept_results(self._to.store.read(state.id))
+        kept = kept_results(self._to.ground.outline(state.id))
         return {id_: kept[id_] if isinstance(value, Evicted) else value for id_, value in found.items()}
 
     def last_result(self, state: TaskState, node: SubtaskState) -> Any:
         """Return the last result of a subtask, also where it is being done anew; None: it has had none."""
         if not isinstance(node.value, Evicted):
             return node.value
-        return kept_results(self._to.store.read(state.id)).get(node.id)
+        return kept_results(self._to.ground.outline(state.id)).get(node.id)
 
     def result_of(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
         """Return the result that an undo gets: that of its act, which need not be the last one of its subtask."""
         if not isinstance(act.result, Evicted):
             return act.result
-        then = fold(state.id, self._to.store.read(state.id)).nodes[node.id]
+        then = fold(state.id, self._to.ground.outline(state.id)).nodes[node.id]
         kept = act_of(then, act.worker, act.number)
         return kept.result if kept is not None else None
 

@@ -1,0 +1,108 @@
+"""Part of ``SqlStore`` that reads: from the index where something is at hand, else from the database.
+
+Comes in: names of streams. Goes out: records, whole (``read``, ``fetch``) or in outline, without what is large
+(``actors.tasks.journal.dropped``). ``outline`` and ``fetch`` wait for no database where a stream is not finished: what
+``fetch`` has to read it reads in a thread of its own (``trees.store.value_reader``).
+
+Locking: ``SqlStore._lock``, around each look at the index. No query is made under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from actors.messaging.reply import Reply
+from actors.model.events import Event
+from actors.tasks.journal.dropped import dropped_of
+from actors.tasks.model.task_errors import DamagedJournalError
+from trees.store import record_reader
+from trees.store.database import Database
+from trees.store.journal_index import JournalIndex
+from trees.store.value_reader import ValueReader
+
+if TYPE_CHECKING:
+    from threading import Lock
+
+
+class ReadingSide:
+    """The part of a ``SqlStore`` that has readers."""
+
+    _root: str
+    _database: Database
+    _mirror: JournalIndex
+    _lock: Lock
+    _values: ValueReader
+
+    def _require_ours(self) -> None:
+        raise NotImplementedError
+
+    def read(self, stream: str, start: int = 0) -> Sequence[Event]:
+        """The records from the ``start``-th on, oldest first.
+
+        Raises:
+            StoreError: they are damaged; or what is not at hand cannot be read from the database.
+        """
+        found = self._at_hand(stream, start)
+        if found is None:
+            with self._database.reading() as connection:
+                return tuple(record_reader.read(connection, self._root, stream, start))
+        lacking = [number for number, record in enumerate(found, start) if dropped_of(record) is not None]
+        if not lacking:
+            return found
+        whole = self._some(stream, lacking)
+        return tuple(whole.get(number, record) for number, record in enumerate(found, start))
+
+    def outline(self, stream: str, start: int = 0) -> Sequence[Event]:
+        """The records without what is large, as far as they are kept: at hand where the stream is not finished.
+
+        Raises:
+            StoreError: they are damaged; or it is finished, and the database cannot be read.
+        """
+        found = self._at_hand(stream, start)
+        if found is not None:
+            return found
+        with self._database.reading() as connection:
+            return tuple(record_reader.outline(connection, self._root, stream, start))
+
+    def _at_hand(self, stream: str, start: int) -> Sequence[Event] | None:
+        self._require_ours()
+        with self._lock:
+            return self._mirror.at_hand(stream, start)
+
+    def fetch(self, stream: str, numbers: Collection[int]) -> Reply:
+        """Read whole records by their numbers, in a thread of this store."""
+        self._require_ours()
+        return self._values.fetch(stream, numbers)
+
+    def _some(self, stream: str, numbers: Collection[int]) -> dict[int, Event]:
+        at_hand = enumerate(self._at_hand(stream, 0) or ())
+        found = {number: record for number, record in at_hand if number in numbers and dropped_of(record) is None}
+        try:
+            with self._database.reading() as connection:
+                return found | record_reader.some(connection, self._root, stream, {*numbers} - found.keys())
+        except DamagedJournalError as error:
+            with self._lock:
+                self._mirror.found_damaged(stream, error)
+            raise
+
+    def firsts(self, streams: Iterable[str]) -> dict[str, Event]:
+        """The first record of each of these streams, in outline; of one that is gone or damaged there is none."""
+        self._require_ours()
+        wanted = list(streams)
+        with self._lock:
+            at_hand = {each: records[0] for each in wanted if (records := self._mirror.journals.get(each))}
+        rest = [each for each in wanted if each not in at_hand]
+        if rest:
+            with self._database.reading() as connection:
+                at_hand |= record_reader.firsts(connection, self._root, rest)
+        return {each: at_hand[each] for each in wanted if each in at_hand}
+
+    def last(self, stream: str) -> Event | None:
+        """The last record of a stream, finished or not."""
+        self._require_ours()
+        found, end = self._mirror.last(stream), self._mirror.ends.get(stream)
+        if found is None and end is not None:
+            with self._database.reading() as connection:
+                found = end.last = record_reader.last(connection, self._root, stream)
+        return found
