@@ -2,7 +2,7 @@
 """The public API as a user writes it; type-checked by `mypy --strict`, run by nobody."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any, Literal, assert_type
 
@@ -36,13 +36,16 @@ from actors.testing import ManualClock, settle
 from trees import (
     HA,
     Backoff,
+    Batch,
     Keep,
     LeaseLostError,
     Mailbox,
+    Plan,
     Report,
     RoleChanged,
     StoreBusyError,
     StoreError,
+    Subtask,
     SupervisorSpec,
     Task,
     TaskHandle,
@@ -251,6 +254,21 @@ async def async_host() -> None:
     assert_type(kept, Tree)
     async with kept:
         pass
+
+
+def batch(tree: Tree) -> None:
+    for item, result in tree.map([1, 2], to="shop/parse", timeout_s=1.0, progress=print):
+        assert_type(item, int)
+        assert_type(result, Any)
+    with tree.map(iter("ab"), "reading", on_error="raise", max_in_flight=2) as items:
+        assert_type(items, Batch[str])
+        items.close()
+
+
+async def async_batch(tree: Tree, lines: AsyncIterator[bytes]) -> None:
+    async for item, _ in tree.map(lines, to="reading"):
+        assert_type(item, bytes)
+    assert_type(await tree.arun(Task("do it", plan=Plan([Subtask("first")]))), Report)
 
 
 def look(tree: Tree) -> None:
