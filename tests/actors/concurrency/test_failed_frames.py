@@ -3,13 +3,16 @@
 import asyncio
 import gc
 import inspect
+import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import pytest
 
+from actors import Worker, ref
 from actors.concurrency.failed_frames import clear_own
+from tests.support.hardening import LONG_S, tree_of, worker
 
 
 class Thing:
@@ -219,3 +222,62 @@ def test_a_coroutine_that_runs_is_left_alone() -> None:
     asyncio.run(runs())
 
     assert log == ["Thing"]
+
+
+# -- frames belong to whoever runs in them ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", ["t/leaf", "t/middle"])
+def test_frames_belong_to_whoever_runs_in_them_so_on_failure_of_a_crashed_worker_goes_on(asked: str) -> None:
+    """Whoever asks for the other fails with the same error, and its frames are cleared while on_failure waits."""
+    ended: list[str] = []
+
+    class Leaf(Worker):
+        async def on_receive(self, message: Any) -> Any:
+            if message == "boom":
+                raise ValueError("boom")
+            return message
+
+        async def on_failure(self, *_: Any) -> None:
+            try:
+                await asyncio.sleep(0.05)
+            except BaseException as error:
+                ended.append(repr(error))
+                raise
+            ended.append("cleaned up")
+
+    async def middle(message: Any) -> Any:
+        return await ref("t/leaf").ask_async(message)
+
+    with tree_of(worker("leaf", Leaf), worker("middle", middle)) as tree:
+        with pytest.raises(ValueError, match="boom"):
+            tree.ref(asked).ask("boom")
+        assert tree.ref("t/leaf").ask("hello", timeout=LONG_S) == "hello"
+    assert ended == ["cleaned up"]
+
+
+def test_frames_belong_to_whoever_runs_in_them_so_a_task_that_hands_its_error_over_by_a_future_goes_on() -> None:
+    """As client libraries do: the connection is lost, all who wait are told, and the task connects again."""
+    again, waiters, tasks = threading.Event(), list[asyncio.Future[None]](), list[asyncio.Task[None]]()
+
+    def read() -> None:
+        raise ConnectionError("lost")
+
+    async def connection() -> None:
+        try:
+            read()
+        except ConnectionError as error:
+            for each in waiters:
+                each.set_exception(error)
+            await asyncio.sleep(0.05)
+            again.set()
+
+    async def use(_: Any) -> None:
+        waiters.append(asyncio.get_running_loop().create_future())
+        tasks.append(asyncio.create_task(connection()))
+        await waiters[0]
+
+    with tree_of(worker("use", use)) as tree:
+        with pytest.raises(ConnectionError):
+            tree.ref("t/use").ask(1)
+        assert again.wait(LONG_S)

@@ -17,12 +17,15 @@ def pool_of(tree: Any) -> Any:
     return tree._system.boxes["t/w"]
 
 
-def test_what_stands_behind_a_slow_message_is_handled_by_the_other_members() -> None:
+@pytest.mark.parametrize("hung", [1, 2, 3])
+def test_a_pool_shares_its_waiting_messages_and_hung_ones_hold_up_nothing_behind_them(hung: int) -> None:
     gate = Gate()
-    with tree_of(worker("w", pool=3)) as tree:
+    with tree_of(worker("w", pool=4)) as tree:
         ref = tree.ref("t/w")
-        ref.tell(gate)
-        gate.wait_reached()
+        for _ in range(hung):
+            gate.reached.clear()
+            ref.tell(gate)
+            gate.wait_reached()
         answers = [ref.ask(n, timeout=LONG_S, block=False) for n in range(50)]
         assert [each.get(timeout=LONG_S) for each in answers] == list(range(50))
         gate.open.set()

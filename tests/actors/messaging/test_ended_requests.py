@@ -270,7 +270,7 @@ def test_an_ask_whose_asker_was_cancelled_in_the_queue_is_never_run_and_a_dead_l
         assert (handled, len(seen.of(DeadLetter, reason="expired", path="t/b"))) == ([], 1)
 
 
-def test_an_ask_that_timed_out_in_the_queue_is_never_run() -> None:
+def test_an_ask_that_times_out_in_a_queue_was_never_run() -> None:
     handled = []
     with start(root(worker("b", Ours)), clock=ManualClock()) as tree:  # its clock stands still: no deadline passes
         seen = Witness(tree)

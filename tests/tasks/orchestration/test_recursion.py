@@ -370,7 +370,7 @@ def test_a_chain_of_200_dependent_subtasks_never_meets_max_hops() -> None:
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_tasks_that_submit_tasks_for_ever_end_at_max_hops(kind: str) -> None:
+def test_the_hop_limits_error_says_that_it_is_the_hop_limit_its_number_and_max_hops(kind: str) -> None:
     caught = Caught()
     over = threading.Event()
 
