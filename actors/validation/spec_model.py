@@ -64,7 +64,8 @@ class SpecModel(BaseModel, frozen=True):
         twice = given.keys() & data.keys()
         if len(values) > len(names) or twice:
             what = f"got {min(twice)!r} twice" if twice else f"takes {len(names)} values without names at most"
-            raise ConfigError((Problem(cls.__name__, what, f"Its fields are {', '.join(cls.model_fields)}."),))
+            named = "" if names else f"Write {cls.__name__}({next(iter(cls.model_fields), '')}=...). "
+            raise ConfigError((Problem(cls.__name__, what, f"{named}Its fields are {', '.join(cls.model_fields)}."),))
         return given | data
 
     @classmethod

@@ -28,6 +28,7 @@ OFTEN = [Retry(max_attempts=1_000, initial_s=0.01, max_s=0.1)]
 """A piece of work that nobody disturbs for good succeeds in the end."""
 NEVER = {"max_restarts": 10**9, "period_s": 1.0}
 LIMIT_S = 0.5
+LARGE = "x" * 400_000
 WORKERS = ("work", "agent", PAYS, "asks", "team", "careful")
 PLACES = ("soak/work", "soak/agent", "soak/pay", "soak/asks", "soak/careful", "soak/team/first", "soak/team/then")
 ORCHESTRATORS = ("soak", "soak/team")
@@ -50,19 +51,24 @@ class Crew:
         if chance < 0.06:
             raise SystemExit(1)
 
+    def _said(self, task: Subtask, context: Context) -> str:
+        """A result; one in twenty is large, so that stores keep it apart."""
+        seen = sum(map(len, context.results.values()))
+        return f"{task.id} after {seen}" + (LARGE if self._dice.random() < 0.05 else "")
+
     def work(self, task: Subtask, context: Context) -> str:
         """Work on a thread; hung now and then, for longer than it may."""
         with self.ledger.act(context):
             time.sleep(2 * LIMIT_S if self._dice.random() < 0.003 else 0.002)
             self._trouble()
-        return f"{task.id} after {len(context.results)}"
+        return self._said(task, context)
 
     async def later(self, task: Subtask, context: Context) -> str:
         """Work on the loop."""
         with self.ledger.act(context):
             await asyncio.sleep(2 * LIMIT_S if self._dice.random() < 0.01 else 0.002)
             self._trouble()
-        return f"{task.id} after {len(context.results)}"
+        return self._said(task, context)
 
     async def asks(self, task: Subtask, context: Context) -> str:
         """Work that has others do a part of it."""

@@ -97,6 +97,7 @@ WRONG: dict[str, Turn] = {
     "a function that was called": Turn("WorkerSpec(id='parse', handle=parse('1'))", "Give a function"),
     "an object in place of a class": Turn("WorkerSpec(id='parse', actor=Worker())", "Give the class itself"),
     "a field with a typo": Turn("WorkerSpec(id='parse', handler=parse)", "Did you mean 'handle'?"),
+    "values without names": Turn("WorkerSpec('parse', parse)", "Write WorkerSpec(id=...)"),
     "a body that returns at once": Turn(
         "with start(SupervisorSpec(id='shop', children=[WorkerSpec(id='body', run=lambda: 3)])) as tree: tree.wait(20)",
         "actors.sleep(seconds) returns True, or declare it with restart='transient'",
