@@ -15,9 +15,11 @@ from typing import Annotated, get_args
 
 import typer
 
+from actors.messaging.reply import Reply
 from actors.model.errors import ActorsError, ConfigError
 from actors.runtime.event_log import ErrorsInLog
 from trees.command import task_commands
+from trees.command.dump_watch import EMPTIED, EVERY_S, watch
 from trees.command.resume import DEFAULT, MEMORY, NothingToResumeError, store_choice
 from trees.command.run import Runner
 from trees.command.target import Program, TargetError, load
@@ -26,6 +28,7 @@ from trees.declaration.hints import hints
 from trees.host.console import ConsoleError, ConsoleRequest, ask, find
 from trees.host.start import DURABILITIES
 from trees.views.declaration_text import draw
+from trees.views.snapshot import Only
 from trees.views.tree_text import FORMATS, Format
 
 app = typer.Typer(
@@ -125,6 +128,10 @@ def dump(
     path: Annotated[str | None, typer.Option(help="Only the child or pool at this path, e.g. shop/billing.")] = None,
     stacks: Annotated[bool, typer.Option("--stacks", help="Also where busy and abandoned workers stand.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Also ages, due times and current messages.")] = False,
+    only: Annotated[str | None, typer.Option(help="troubled: what is in trouble, and what stands above it.")] = None,
+    depth: Annotated[int | None, typer.Option(min=0, help="Levels below the top; 0: the top alone.")] = None,
+    watching: Annotated[bool, typer.Option("--watch", help="Again and again, until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks, with --watch.")] = EVERY_S,
 ) -> None:
     """Show the trees of a running program; several trees are shown one after the other. Changes nothing."""
     if (pid is None) == (socket is None):
@@ -132,12 +139,26 @@ def dump(
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is none of {', '.join(FORMATS)}", param_hint="--format")
     chosen: Format = next(each for each in FORMATS if each == format)
-    request = ConsoleRequest(format=chosen, path=path, stacks=stacks, verbose=verbose)
+    if only not in {None, "troubled"}:
+        raise typer.BadParameter(f"{only!r} is not troubled", param_hint="--only")
+    part: Only | None = "troubled" if only is not None else None
+    request = ConsoleRequest(format=chosen, path=path, stacks=stacks, verbose=verbose, only=part, depth=depth)
+
+    def look() -> list[str]:
+        return [ask(socket, request)] if socket is not None else _of_process(pid or 0, request)
+
     try:
-        dumps = [ask(socket, request)] if socket is not None else _of_process(pid or 0, request)
+        if watching:
+            watch(look, _show_anew, lambda: Reply().wait(every))
+        else:
+            typer.echo("\n\n".join(look()))
     except ConsoleError as error:
         raise _end(str(error)) from error
-    typer.echo("\n\n".join(dumps))
+
+
+def _show_anew(picture: str) -> None:
+    """On a terminal each picture replaces the one before; elsewhere an empty line stands between them."""
+    typer.echo(f"{EMPTIED}{picture}" if sys.stdout.isatty() else f"{picture}\n")
 
 
 def _of_process(pid: int, request: ConsoleRequest) -> list[str]:

@@ -23,12 +23,14 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from actors.concurrency.thread_state import after_fork
 from actors.model.errors import ActorsError
 from actors.validation.validation_messages import PlacedError
+from trees.views.snapshot import Only
 from trees.views.tree_text import Format
 
 PATIENCE_S = 2.0
@@ -55,6 +57,8 @@ class ConsoleRequest(BaseModel):
     """None: the whole tree."""
     stacks: bool = False
     verbose: bool = False
+    only: Only | None = None
+    depth: Annotated[int, Field(ge=0)] | None = None
 
 
 class ConsoleAnswer(BaseModel):

@@ -31,7 +31,8 @@ from trees.host.task_api import TaskApi
 from trees.host.task_handle import TaskHandle
 from trees.host.tree_children import TreeChildren
 from trees.views.capture import capture
-from trees.views.snapshot import Role, TreeSnapshot
+from trees.views.selected import selected
+from trees.views.snapshot import Only, Role, TreeSnapshot
 from trees.views.tree_text import Format, render
 
 _MEANT: Final = {
@@ -61,7 +62,7 @@ class Tree(TreeChildren):
         self._tasks = TaskApi(leadership)
         self._shutdown = Shutdown(system, console)
         if console is not None:
-            console.serve(lambda asked: self.dump(asked.path, asked.format, stacks=asked.stacks, verbose=asked.verbose))
+            console.serve(lambda asked: self.dump(**asked.model_dump()))
 
     def __repr__(self) -> str:
         return f"<Tree {self.spec.id} {'up' if self.is_alive else 'down'}>"
@@ -283,7 +284,14 @@ class Tree(TreeChildren):
         return capture(self._system, path, stacks=stacks, leading=self._leadership.facts())
 
     def dump(
-        self, path: str | None = None, format: Format = "text", *, stacks: bool = False, verbose: bool = False
+        self,
+        path: str | None = None,
+        format: Format = "text",
+        *,
+        stacks: bool = False,
+        verbose: bool = False,
+        only: Only | None = None,
+        depth: int | None = None,
     ) -> str:
         """Render a snapshot as ``"text"``, ``"json"`` (all there is to know) or ``"mermaid"``.
 
@@ -295,13 +303,17 @@ class Tree(TreeChildren):
             format: what it becomes.
             stacks: also where the code of busy and of abandoned workers stands.
             verbose: text also tells times: ages, when a backoff ends, what is being handled and for how long.
+            only: ``"troubled"``: what does not run and should, has crashed just now, has an open breaker or a task that
+                does not get on; and what stands above it. None: everything.
+            depth: levels below the top; 0: the top alone. None: all.
 
         Raises:
             UnknownPathError: nothing of this path is listed now.
             DumpFormatError: no such format.
+            ValueError: there is no such part, or depth.
         """
         taken = capture(self._system, path, stacks=stacks, fold=format != "json", leading=self._leadership.facts())
-        return render(taken, format, verbose=verbose)
+        return render(selected(taken, only=only, depth=depth), format, verbose=verbose)
 
     def dump_on_signal(self, signum: int = SIGUSR1, file: TextIO | None = None) -> Callable[[], None]:
         """Write a verbose dump with stacks at each such signal (``kill -USR1 PID``); returns how to undo that.

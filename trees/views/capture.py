@@ -22,9 +22,10 @@ from actors.model.restart_window import RestartWindow
 from actors.model.spec import SupervisorRecipe, WorkerRecipe
 from actors.runtime.system import System
 from actors.supervision.child import Child, ChildState
-from actors.tasks.orchestration.task_runtime import task_runtime_of
+from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from trees.views.capture_tasks import capture_tasks
 from trees.views.snapshot import (
+    BreakerSnapshot,
     Doing,
     ExitSnapshot,
     LimitSnapshot,
@@ -61,7 +62,7 @@ def capture(
     Raises:
         UnknownPathError: nothing of this path is listed now. Whatever state the tree is in raises nothing.
     """
-    look = _Capture(system, system.now(), stacks, fold)
+    look = _Capture(system, system.now(), stacks, fold, task_runtime_of(system).desks)
     path = system.root_path if path is None else path
     return TreeSnapshot(
         top=look.at(path),
@@ -87,6 +88,7 @@ class _Capture:
     now: float
     stacks: bool
     fold: bool
+    desks: Mapping[str, OrchestratorPort]
 
     def at(self, path: str) -> WorkerSnapshot | PoolSnapshot | SupervisorSnapshot:
         """Return what stands at a path."""
@@ -121,6 +123,7 @@ class _Capture:
             last_exit=self.last_exit(child),
             dead_letters=box.dead,
             abandoned=box.abandoned,
+            breaker=self.breaker(box.path) if spec.pool is None else None,
             state=state,
             doing=_doing(child, state, retry_in_s),
             incarnation=box.incarnation,
@@ -150,6 +153,7 @@ class _Capture:
             last_exit=self.last_exit(child),
             dead_letters=child.mailbox.dead,
             abandoned=child.mailbox.abandoned,
+            breaker=self.breaker(child.path),
             state=state,
             doing="stopping" if ending else _doing(child, state, retry_in_s),
             incarnation=child.mailbox.incarnation,
@@ -163,7 +167,7 @@ class _Capture:
                 period_s=recipe.limit.period_s,
             ),
             children=tuple(self.nodes(child)),
-            **capture_tasks(task_runtime_of(self.system).desks.get(child.path), fold=self.fold),
+            **capture_tasks(self.desks.get(child.path), fold=self.fold),
         )
 
     def nodes(self, child: Child) -> Iterator[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot]:
@@ -201,6 +205,7 @@ class _Capture:
             last_exit=self.last_exit(min(exits, key=lambda each: (each[0], -each[1].at))[2]) if exits else None,
             dead_letters=sum(child.mailbox.dead for child in members),
             abandoned=sum(child.mailbox.abandoned for child in members),
+            breaker=self.breaker(path),
             size=len(members),
             states=Counter(state for _, state in states),
             doing=Counter(word for word in words if word is not None),
@@ -255,6 +260,17 @@ class _Capture:
         limit, window = parent.recipe.limit, child.window
         restarts = _count(window, self.now)
         return LimitSnapshot(restarts=restarts, max_restarts=limit.max_restarts, period_s=limit.period_s)
+
+    def breaker(self, path: str) -> BreakerSnapshot | None:
+        """The breaker of a worker, a pool or a team."""
+        above, _, id_ = path.rpartition("/")
+        desk = self.desks.get(above)
+        entry = desk.staff.get(id_) if desk is not None else None
+        if desk is None or entry is None or entry.breaker is None:
+            return None
+        now, breaker = desk.time(), entry.breaker
+        state = "half_open" if breaker.state == "open" and breaker.admits(now) else breaker.state
+        return BreakerSnapshot(state=state, probe_in_s=breaker.retry_in_s(now) if state == "open" else None)
 
     def abandoned_stacks(self, path: str) -> tuple[str, ...]:
         """Stacks of the abandoned incarnations."""

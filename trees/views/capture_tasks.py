@@ -8,15 +8,18 @@ orchestrator has looked at yet are not among them; the order to do so waits on t
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, TypeAlias
 
-from actors.tasks.journal.person_waits import PartOf, status_of
+from actors.tasks.journal.person_waits import status_of
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
+from actors.tasks.scheduling.ready_queue import LaneKey
+from actors.tasks.scheduling.selection import lane_of, put_off_by
 from trees.views.snapshot import NOTABLE, SHOWN_TASKS, SubtaskSnapshot, TaskPhase, TaskSnapshot
 
+_Reasons: TypeAlias = "dict[LaneKey, tuple[str, float | None]]"
 MAX_CHARS = 200
 """Length of what an attempt says that it is doing."""
 
@@ -29,8 +32,9 @@ def capture_tasks(desk: OrchestratorPort | None, *, fold: bool) -> dict[str, Any
     unfinished = [state for state in list(desk.states.values()) if state.final is None]
     now, reviews = desk.time(), desk.settings.reviewer is not None
     shown = unfinished[:SHOWN_TASKS] if fold else unfinished
+    queue: _Reasons = {}
     return {
-        "tasks": tuple(_task(state, now, desk.ground.part_of, fold=fold, reviews=reviews) for state in shown),
+        "tasks": tuple(_task(state, now, desk, queue, fold=fold, reviews=reviews) for state in shown),
         "tasks_unfinished": len(unfinished),
         "tasks_finished": desk.finished,
     }
@@ -51,20 +55,42 @@ def phase_of(state: TaskState, *, reviews: bool) -> TaskPhase | None:
     return None
 
 
-def _task(state: TaskState, now: float, part_of: PartOf, *, fold: bool, reviews: bool) -> TaskSnapshot:
+def _reason(
+    state: TaskState, node: SubtaskState, now: float, desk: OrchestratorPort, queue: _Reasons
+) -> tuple[str, float | None]:
+    """Why a queued subtask waits: the same for all of its lane."""
+    key = lane_of(state, node, desk.path)
+    if key not in queue:
+        queue[key] = put_off_by(desk.staff, key, now)
+    return queue[key]
+
+
+def _task(
+    state: TaskState, now: float, desk: OrchestratorPort, queue: _Reasons, *, fold: bool, reviews: bool
+) -> TaskSnapshot:
     # Each status is read once, so that the counts and the lines never contradict.
     nodes = [(node, node.status) for node in list(state.nodes.values())]
+    reasons = {
+        node.id: _reason(state, node, now, desk, queue) for node, status in nodes if status is SubtaskStatus.QUEUED
+    }
+    put_off = {id_ for id_, (why, _) in reasons.items() if why}
     return TaskSnapshot(
         id=state.id,
-        status=status_of(state, part_of),
+        status=status_of(state, desk.ground.part_of),
         phase=phase_of(state, reviews=reviews),
         age_s=max(0.0, now - state.submitted_at),
         counts=Counter(status for _, status in nodes),
-        subtasks=tuple(_subtask(node, status, now) for node, status in nodes if not fold or status in NOTABLE),
+        subtasks=tuple(
+            _subtask(node, status, now, *reasons.get(node.id, ("", None)))
+            for node, status in nodes
+            if not fold or status in NOTABLE or node.id in put_off
+        ),
     )
 
 
-def _subtask(node: SubtaskState, status: SubtaskStatus, now: float) -> SubtaskSnapshot:
+def _subtask(
+    node: SubtaskState, status: SubtaskStatus, now: float, reason: str, probe_in_s: float | None
+) -> SubtaskSnapshot:
     runs = status is SubtaskStatus.RUNNING
     live, escalation = node.live, node.escalation
     fraction, words = (live.progress if runs and live is not None else None) or (None, "")
@@ -77,6 +103,8 @@ def _subtask(node: SubtaskState, status: SubtaskStatus, now: float) -> SubtaskSn
         progress=fraction,
         doing=_text(words),
         escalation=escalation.id if escalation is not None else None,
+        reason=reason or None,
+        probe_in_s=probe_in_s,
     )
 
 

@@ -21,6 +21,8 @@ TaskPhase: TypeAlias = Literal["paused", "reviewing", "combining", "ending", "un
 """Phase of a task beside its subtasks: ending waits for those that run, undoing for what is undone."""
 SHOWN_TASKS = 5
 """Tasks of one supervisor that a text shows."""
+Only: TypeAlias = Literal["troubled"]
+"""Part of a tree that a dump may be asked for."""
 NOTABLE = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.RETRYING, SubtaskStatus.WAITING, SubtaskStatus.FAILED})
 """Where a subtask stands that a text has a line for."""
 
@@ -60,6 +62,15 @@ class MessageSnapshot(_Record):
     """Seconds since its handling began."""
 
 
+class BreakerSnapshot(_Record):
+    """The breaker of a worker that an orchestrator gives work to."""
+
+    state: Literal["closed", "open", "half_open"]
+    """Half open: one probe is let through, or waits for its turn."""
+    probe_in_s: float | None
+    """Seconds until a probe is let through; None: it is not open."""
+
+
 class _Node(_Record):
     path: str
     id: str
@@ -74,6 +85,8 @@ class _Node(_Record):
     """Messages to it that nobody handled, so far."""
     abandoned: int
     """Old incarnations that were abandoned and whose thread still runs."""
+    breaker: BreakerSnapshot | None = None
+    """None: no orchestrator gives it work, or it was declared without one. A member of a pool shares the pool's."""
 
 
 class _One(_Node):
@@ -139,6 +152,10 @@ class SubtaskSnapshot(_Record):
     """Activity, in its worker's words."""
     escalation: str | None
     """The id of the question that is open about it."""
+    reason: str | None = None
+    """Why it is queued, where that is not for its turn: ``breaker of x open``. None: it is not, or could begin now."""
+    probe_in_s: float | None = None
+    """Seconds until the first of those breakers lets a probe through."""
 
 
 class TaskSnapshot(_Record):
@@ -171,6 +188,8 @@ class SupervisorSnapshot(_One):
     tasks_finished: int | None = None
     """How many have ended so far."""
     children: tuple[NodeSnapshot, ...]
+    hidden: int = 0
+    """Children that were left out, because they stand too deep or are in no trouble."""
 
 
 NodeSnapshot: TypeAlias = Annotated[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot, Field(discriminator="kind")]

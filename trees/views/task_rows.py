@@ -7,6 +7,7 @@ import threads or a clock, and never look at a tree itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -59,7 +60,7 @@ def progress_of(fraction: float, words: str) -> str:
 
 
 def _subtask_rows(task: TaskSnapshot, prefix: str, *, verbose: bool) -> Iterator[TableRow]:
-    notable = [subtask for subtask in task.subtasks if subtask.status in NOTABLE]
+    notable = [subtask for subtask in task.subtasks if subtask.status in NOTABLE or subtask.reason]
     for subtask in notable[:SHOWN_SUBTASKS]:
         facts = list(_facts(subtask, verbose=verbose))
         yield TableRow(f"{prefix}{_MARK}{subtask.id}", subtask.worker or "", subtask.status, facts)
@@ -73,6 +74,9 @@ def _facts(subtask: SubtaskSnapshot, *, verbose: bool) -> Iterator[str]:
         yield f"attempt {subtask.attempt}"
     if subtask.escalation is not None:
         yield f"asks {subtask.escalation}"
+    if subtask.reason is not None:
+        due = verbose and subtask.probe_in_s is not None
+        yield f"{subtask.reason}, probe in {math.ceil(subtask.probe_in_s or 0.0)} s" if due else subtask.reason
     if verbose and subtask.progress is not None:
         yield progress_of(subtask.progress, subtask.doing).rstrip()
     if verbose and subtask.running_s is not None:

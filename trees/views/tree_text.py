@@ -7,12 +7,14 @@ that is being handled, threads. This module must never import threads or a clock
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias
 
 from actors.model.child_state import State
 from actors.model.errors import ActorsError
 from trees.views.snapshot import (
+    BreakerSnapshot,
     Doing,
     ExitSnapshot,
     LimitSnapshot,
@@ -104,11 +106,13 @@ def _rows(node: ShownNode, name: str, prefix: tuple[str, str], *, verbose: bool)
     yield TableRow(own + name, kind, _state(node), list(_facts(node, verbose=verbose)))
     children = node.children if isinstance(node, SupervisorSnapshot) else _unfolded(node, own)
     if isinstance(node, SupervisorSnapshot):
-        yield from task_rows(node, below + ("│  " if children else "   "), verbose=verbose)
-    for child in children[:-1]:
-        yield from _rows(child, _name(child, child.id), lines_before(below, last=False), verbose=verbose)
-    for child in children[-1:]:
-        yield from _rows(child, _name(child, child.id), lines_before(below, last=True), verbose=verbose)
+        yield from task_rows(node, below + ("│  " if children or node.hidden else "   "), verbose=verbose)
+    hidden = node.hidden if isinstance(node, SupervisorSnapshot) else 0
+    for number, child in enumerate(children, start=1):
+        last = number == len(children) and not hidden
+        yield from _rows(child, _name(child, child.id), lines_before(below, last=last), verbose=verbose)
+    if hidden:
+        yield TableRow(f"{below}└─ ... and {hidden:,} more", "", "")
 
 
 def _unfolded(node: WorkerSnapshot | PoolSnapshot, own: str) -> tuple[WorkerSnapshot, ...]:
@@ -136,9 +140,17 @@ def _facts(node: ShownNode, *, verbose: bool) -> Iterator[str]:
         yield from _of_one(node, verbose=verbose)
     if node.last_exit is not None:
         yield _last_exit(node.last_exit, verbose=verbose)
+    if node.breaker is not None and node.breaker.state != "closed":
+        yield _breaker(node.breaker, verbose=verbose)
     yield from _counts(node)
     if verbose:
         yield from _now(node)
+
+
+def _breaker(breaker: BreakerSnapshot, *, verbose: bool) -> str:
+    due = verbose and breaker.probe_in_s is not None
+    words = f"breaker {breaker.state.replace('_', ' ')}"
+    return f"{words}, probe in {math.ceil(breaker.probe_in_s or 0.0)} s" if due else words
 
 
 def _of_one(node: WorkerSnapshot | SupervisorSnapshot, *, verbose: bool) -> Iterator[str]:
@@ -149,7 +161,7 @@ def _of_one(node: WorkerSnapshot | SupervisorSnapshot, *, verbose: bool) -> Iter
             yield node.restart
     if isinstance(node, WorkerSnapshot) or node.incarnation > 1:
         yield f"incarnation {node.incarnation}"
-    if node.own_limit is not None:
+    if node.own_limit is not None and (node.restarts or node.own_limit.restarts or node.state == "parked"):
         yield f"parks after {_limit(node.own_limit)}"
     if node.doing is not None:
         due = verbose and node.retry_in_s is not None

@@ -119,12 +119,18 @@ def _among(entries: list[RegistryEntry], now: float) -> RegistryEntry | _Wait:
 
 def put_off(staff: WorkerRegistry, key: LaneKey, now: float) -> str:
     """Why a lane waits where nobody who could serve it admits: ``breaker of x open, probe in 12 s``; else nothing."""
+    why, probe_in_s = put_off_by(staff, key, now)
+    return why if probe_in_s is None else f"{why}, probe in {math.ceil(probe_in_s)} s"
+
+
+def put_off_by(staff: WorkerRegistry, key: LaneKey, now: float) -> tuple[str, float | None]:
+    """Why a lane waits where nobody who could serve it admits, and how many seconds at least; else nothing."""
     asked = [entry for entries in _in_turn(staff, key) for entry in entries if not entry.is_gone]
     waits = [(entry.breaker.retry_in_s(now), entry.id) for entry in asked if entry.breaker and not entry.admits(now)]
     if not waits or len(waits) < len(asked):
-        return ""
+        return "", None
     names = ", ".join(dict.fromkeys(id_ for _, id_ in waits))
-    return f"breaker of {names} open, probe in {math.ceil(min(waits)[0])} s"
+    return f"breaker of {names} open", min(waits)[0]
 
 
 def no_worker_failure(state: TaskState, node: SubtaskState, to: Orchestrator) -> Failure:

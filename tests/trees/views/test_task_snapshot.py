@@ -52,8 +52,8 @@ def test_the_dump_of_a_tree_shows_its_tasks_under_their_supervisor_and_forgets_t
         "│  ◦ task t1                      running   succeeded 1, running 1, pending 1\n"
         "│    ◦ b            slow          running\n"
         "├─ orchestrator     permanent     running   incarnation 1\n"
-        "├─ w                permanent     running   incarnation 1   parks after restarts 0/3 in 5 s\n"
-        "└─ slow             permanent     running   incarnation 1   parks after restarts 0/3 in 5 s"
+        "├─ w                permanent     running   incarnation 1\n"
+        "└─ slow             permanent     running   incarnation 1"
     )
     assert re.search(r"◦ b +slow +running   40 % reading the \\x1b\[31mfile   for \d+\.\d s\n", verbose)
     assert "task" not in before
