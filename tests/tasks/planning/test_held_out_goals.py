@@ -1,0 +1,49 @@
+"""How many of the held-out goals the planner for words gets right, with descriptions only (rule S15)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.model.task import Plan, Task
+from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.planning.planners import KeywordPlanner
+from tests.tasks.planning.held_out_goals import GOALS, Held
+from tests.tasks.planning.test_planners import row
+
+
+def catalogue(registry: dict[str, str]) -> tuple[ExecutableInfo, ...]:
+    return tuple(row(name, description=said) for name, said in registry.items())
+
+
+def outcome(registry: dict[str, str], goal: str) -> Any:
+    try:
+        return KeywordPlanner().plan(Task(goal), catalogue(registry), "")
+    except NoCapableWorkerError:
+        return None
+
+
+def is_right(held: Held, plan: Plan | None) -> bool:
+    """A worker that comes twice counts once; what it waits for of itself does not count."""
+    if plan is None:
+        return not held.who
+    whose = {subtask.id: subtask.worker for subtask in plan.subtasks}
+    if held.unsure:
+        return set(whose.values()) <= set(held.who) and bool(getattr(plan, "warnings", ()))
+    if set(whose.values()) != set(held.who):
+        return False
+    for subtask in plan.subtasks:
+        waits = {whose[name] for name in subtask.depends_on} - {subtask.worker}
+        expected = held.who[str(subtask.worker)]
+        if expected is not None and waits != set(expected):
+            return False
+    return True
+
+
+@pytest.mark.parametrize(("registry", "held"), [(who, held) for who, goals in GOALS for held in goals])
+def test_held_out_goals(registry: dict[str, str], held: Held) -> None:
+    plan = outcome(registry, held.goal)
+    shown = plan and [(one.worker, one.instruction, one.depends_on) for one in plan.subtasks]
+    assert is_right(held, plan), f"{held.goal}: {shown} {plan and getattr(plan, 'warnings', ())}"
