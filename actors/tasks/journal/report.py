@@ -212,7 +212,8 @@ def error_of(state: TaskState) -> TaskError | None:
     refusal = state.refusal
     if ending.kind == "plan" and refusal is not None:
         if refusal.needed is not None:
-            return NoCapableWorkerError(state.id, refusal.needed, refusal.known)
+            hint = refusal.problems[0].hint if refusal.problems else ""
+            return NoCapableWorkerError(refusal.needed, refusal.known, task=state.id, hint=hint)
         return PlanError(state.id, refusal.problems, refusal.number)
     kinds: dict[str, type[TaskFailedError]] = {"budget": BudgetExceededError, "deadline": TaskDeadlineError}
     error = kinds.get(ending.kind, TaskFailedError)(state.id, ending.error)

@@ -17,6 +17,15 @@ Errors: TypeAlias = tuple[type[BaseException], ...]
 BreakerWord: TypeAlias = Literal["closed", "open", "half_open"]
 
 
+@dataclass(frozen=True, slots=True)
+class MemberInfo:
+    """What a member of a team says of itself: its words stand for the team as well."""
+
+    id: str
+    description: str = ""
+    capabilities: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executable:
     """Declaration of a worker, or a team, that can be given work."""
@@ -42,6 +51,14 @@ class Executable:
     """Tokens, a ``Budget``, or a callable of the subtask that gives one of them."""
     expected: Errors = ()
     """Exceptions that say that the request was at fault: its breaker does not count them."""
+    consumes: frozenset[str] = frozenset()
+    """Words for what it needs of others."""
+    produces: frozenset[str] = frozenset()
+    """Words for what its results are."""
+    members: tuple[MemberInfo, ...] = ()
+    """Of a team."""
+    is_async: bool = False
+    """True where it waits without a thread: more of it could overlap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +82,15 @@ class ExecutableInfo:
     """Attempts that it can have at once."""
     backup: str | None
     estimate: Any = None
+    consumes: frozenset[str] = frozenset()
+    """Words for what it needs of others: a planner for capabilities has it wait for those who produce them."""
+    produces: frozenset[str] = frozenset()
+    members: tuple[MemberInfo, ...] = ()
+    """Of a team: what its members say of themselves."""
+    is_async: bool = False
+    """True where it waits without a thread: more of it could overlap."""
+    is_only: bool = False
+    """True where its supervisor has no other one that can be given work, whether available or not."""
 
     @property
     def is_available(self) -> bool:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from actors.tasks.model.ladder_record import RecordedLadder
@@ -164,6 +165,8 @@ class Plan(SpecModel, frozen=True, kw_only=False):
     """Subtasks and what they wait for: a graph without cycles."""
 
     subtasks: Annotated[list[Subtask], BeforeValidator(_a_list)]
+    warnings: SkipJsonSchema[Annotated[list[str], BeforeValidator(_a_list)]] = Field(default_factory=list, repr=False)
+    """Doubts of its planner, in sentences. The report has them; they refuse nothing."""
 
 
 class Task(SpecModel, frozen=True, kw_only=False):

@@ -21,6 +21,7 @@ TaskError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from actors.model.errors import ActorsError, Failed, Problem
@@ -83,18 +84,46 @@ class PlanError(TaskFailedError):
 
 
 class NoCapableWorkerError(PlanError):
-    """No worker of the supervisor can do it."""
+    """No worker of the supervisor can do it.
 
-    def __init__(self, task: str, needed: tuple[str, ...], known: tuple[str, ...]) -> None:
+    A planner of a user's may raise it with the capability alone: ``NoCapableWorkerError("sql")``. Its task, and who is
+    known, are filled in where it is recorded.
+
+    Args:
+        needed: a capability, or several. (With ``known`` before it, as the second of three, the first is the task.)
+        known: who or what there is.
+        task: id of the task.
+        hint: what to do about it. Empty: says who is known.
+    """
+
+    def __init__(self, *args: object, task: str = "", known: Iterable[str] = (), hint: str = "") -> None:
+        if len(args) == 3:  # noqa: PLR2004 - task, needed, known
+            task, args = str(args[0]), args[1:]
+        needed = _names(args[0]) if args else ()
+        known = _names(args[1]) if len(args) > 1 else _names(known)
         wanted = " and ".join(repr(one) for one in needed) if needed else "this goal"
-        what = f"no worker can do {wanted}"
-        there = f"Known: {', '.join(known)}. Add one, or change the goal." if known else _NO_WORKER
-        super().__init__(task, (Problem(f"task {task}", what, there),))
+        there = f"Known: {', '.join(known)}. Add one, or change the goal" if known else _NO_WORKER
+        said = (hint or there).removesuffix(".") + "."
+        super().__init__(task, (Problem(f"task {task or '?'}", f"no worker can do {wanted}", said),))
         self.needed = needed
         self.known = known
+        self.hint = hint
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.task, self.needed, self.known))
+        return (_no_capable_worker, (type(self), self.needed, self.known, self.task, self.hint))
+
+
+def _names(said: object) -> tuple[str, ...]:
+    """Return one name or several."""
+    if isinstance(said, str):
+        return (said,)
+    return tuple(map(str, said)) if isinstance(said, Iterable) else (str(said),)
+
+
+def _no_capable_worker(
+    cls: type[NoCapableWorkerError], needed: tuple[str, ...], known: tuple[str, ...], task: str, hint: str
+) -> NoCapableWorkerError:
+    return cls(needed, known, task=task, hint=hint)
 
 
 class BudgetExceededError(TaskFailedError):

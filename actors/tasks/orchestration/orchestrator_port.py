@@ -255,8 +255,8 @@ class OrchestratorPort:
 
     def rows(self) -> list[ExecutableInfo]:
         """The registry, as others may see it."""
-        now = self.time()
-        return [entry.info(now) for entry in list(self.staff.entries.values())]
+        now, entries = self.time(), list(self.staff.entries.values())
+        return [entry.info(now, is_only=len(entries) == 1) for entry in entries]
 
     def registry(self) -> list[ExecutableInfo]:
         """Registry as seen from outside, also with changes that the orchestrator has yet to hear of."""

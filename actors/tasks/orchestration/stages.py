@@ -28,6 +28,7 @@ from actors.tasks.model.shared_values import copied
 from actors.tasks.model.task import NO_USAGE, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from actors.tasks.model.task_errors import AttemptLostError, AttemptTimeoutError, NoCapableWorkerError
 from actors.tasks.orchestration.step_turns import ENDED, STOPPED
+from actors.tasks.planning.keyword_planner import known_of
 from actors.tasks.planning.plan_validation import check_plan, is_quick, resolved_plan
 from actors.tasks.planning.planners import ModelPlanner, StaticPlan, as_plan, is_inline
 from actors.tasks.results.review import as_verdict, rerun_of
@@ -100,6 +101,8 @@ class TaskStages:
             ancestry=state.chain,
             goal=state.task.goal,
         )
+        warnings = [*plan.warnings, *warnings]
+        plan = Plan(plan.subtasks) if plan.warnings else plan  # the event has them
         return Checked(plan if problems else resolved_plan(plan, rows), tuple(problems), tuple(warnings))
 
     def _planned(self, state: TaskState, checked: Checked, usage: Usage = NO_USAGE) -> None:
@@ -111,7 +114,9 @@ class TaskStages:
 
     def _refuse(self, state: TaskState, error: BaseException, text: str, usage: Usage = NO_USAGE) -> None:
         if type(error) is NoCapableWorkerError:
-            self._refused(state, error.problems, error.needed, error.known, usage)
+            known = error.known or known_of(self._to.desk.catalogue())
+            told = NoCapableWorkerError(error.needed, known, task=state.id, hint=error.hint)
+            self._refused(state, told.problems, told.needed, told.known, usage)
         else:
             what = f"the planner raised {text}"
             self._refused(state, (Problem(f"task {state.id}", what, "Repair it, or its answer."),), usage=usage)

@@ -1,20 +1,60 @@
-"""Workers that a goal means: its clauses matched with the catalogue, and made into a graph of subtasks.
+"""Workers that a goal means: its clauses matched with the catalogue, by evidence.
 
-Comes in: the clauses of a goal, and a catalogue or a user's keywords. Goes out: matches, clause by clause, and the
-subtasks that they make. This module must never import threads, a clock or Pykka.
+Comes in: the clauses of a goal, and a catalogue or a user's keywords. Goes out: matches, clause by clause, and doubts.
+
+What a word of a clause says for a worker depends on where it stands in the clause, and where among the worker's words:
+
+====================================  ==============  =======================  =============
+in the clause                         id, capability  verb of a description    its other words
+====================================  ==============  =======================  =============
+the verb                              15              6                        1.5
+another verb of the verb's family     10              4                        -
+a noun                                12              -                        5 or 3, see below
+a noun that is a form of a verb       5               3                        5 or 3
+====================================  ==============  =======================  =============
+
+A name of several words counts in the share of them that is there. A noun after ``of``, ``for``, ``with`` counts half,
+in the goal as in a description. Nouns count 3 for a worker whose description has verbs, and none of the verb's family:
+``check the code`` is not for somebody who ``writes code``. Whoever has most evidence has the clause. Where the next one
+has nearly as much, or the verb speaks for one and what it is done to for another, that is a doubt.
+
+This module must never import threads, a clock or Pykka.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
-from actors.tasks.model.task import Subtask
-from actors.tasks.planning.goal_text import Clause, clauses, phrase_positions, positions, stem_set, stems
-from actors.validation.field_types import is_id
+from actors.tasks.planning.goal_clauses import Clause, clauses
+from actors.tasks.planning.goal_reading import Reading
+from actors.tasks.planning.goal_text import phrase_positions, positions, stems
+from actors.tasks.planning.verb_families import Verbs, default_verbs
+from actors.tasks.planning.worker_words import Name, Profile, profile_of
+
+_NAME_VERB: Final = 15.0
+_NAME_FAMILY: Final = 10.0
+_NAME_NOUN: Final = 12.0
+_NAME_NOMINAL: Final = 5.0
+_VERB: Final = 6.0
+_FAMILY: Final = 4.0
+_VERB_AS_NOUN: Final = 3.0
+"""A noun of the goal that is a form of a worker's verb."""
+_NOUN_OF_VERB: Final = 1.5
+"""The verb of the goal as a noun of a description: ``Reviews implementations`` for ``implement``."""
+_NOUN: Final = 5.0
+_OTHER_NOUN: Final = 3.0
+"""Of a worker that does another kind of work."""
+_MORE: Final = 0.1
+"""Share of each further noun; ten of them at most."""
+_ASIDE: Final = 0.5
+_ENOUGH: Final = 2.0
+"""Less evidence is none."""
+_CLOSE: Final = 0.7
+"""Share of the best one's evidence from which another one is nearly as good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +62,16 @@ class Match:
     """Worker that is meant by words of a clause."""
 
     worker: str
-    capability: str | None
+    capability: str | None = None
     """Set where several have it and none of them is meant by name: whoever is least busy."""
-    positions: frozenset[int]
+    positions: frozenset[int] = frozenset()
     """Where in the goal these words stand."""
+    rivals: tuple[str, ...] = ()
+    """Workers that fit nearly as well."""
+    is_tie: bool = False
+    """True where one of the rivals fits as well as it."""
+    is_by_verb_alone: bool = False
+    """True where nothing but the verb of the clause speaks for it."""
 
 
 Found = list[list[Match]]
@@ -35,160 +81,184 @@ Found = list[list[Match]]
 def by_keyword(parts: tuple[Clause, ...], keywords: Mapping[str, str]) -> Found:
     """Everywhere that a keyword stands. Longer phrases first: a word that is part of one does not count by itself."""
     words = [token for part in parts for token in part.tokens]
+    clause_of = {token.start: n for n, part in enumerate(parts) for token in part.tokens}
     taken: set[int] = set()
     found: dict[int, dict[str, Match]] = {}
     phrases = sorted(((stems(phrase), worker) for phrase, worker in keywords.items()), key=lambda one: -len(one[0]))
     for phrase, worker in phrases:
         for where in phrase_positions(phrase, words):
-            if not where & taken:
+            clause = clause_of[min(where)]
+            if not where & taken and not parts[clause].negated:
                 taken |= where
-                clause = next(n for n, part in enumerate(parts) if part.end > min(where))
                 found.setdefault(clause, {}).setdefault(worker, Match(worker, None, where))
-    return [_in_order(found.get(n, {})) for n in range(len(parts))]
-
-
-def _in_order(found: Mapping[str, Match]) -> list[Match]:
-    return sorted(found.values(), key=lambda match: min(match.positions))
-
-
-# -- names and descriptions --------------------------------------------------------------------------------------
-
-_FULL: Final = 0
-"""All words of an id or a capability."""
-_PARTLY: Final = 1
-"""Some of them."""
-_DESCRIBED: Final = 2
-"""Words of the description."""
+    return [sorted(found.get(n, {}).values(), key=lambda match: min(match.positions)) for n in range(len(parts))]
 
 
 @dataclass(frozen=True, slots=True)
-class _Offer:
-    """How well a name, a capability or a description fits a clause."""
+class _Evidence:
+    """What speaks for one worker."""
 
-    rank: tuple[int, ...]
-    """How, how many words, by id, described too, nobody's backup, load, position; the smallest is the best."""
-    row: ExecutableInfo
-    positions: frozenset[int]
-    capability: str | None = None
+    score: float
+    name: float
+    """What of it speaks for one of its names."""
+    by_verb: float
+    by_noun: float
+    capability: str | None
+    position: int
+    is_by_verb_alone: bool
 
 
 class CatalogueIndex:
-    """A catalogue, indexed by words. A clause looks only at those who share a word with it."""
+    """A catalogue, indexed by words and by families. A clause looks only at those who share one of them with it."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, verbs: Verbs | None = None) -> None:
         self._rows = catalogue
+        self.verbs = verbs or default_verbs()
         self._backups = {row.backup for row in catalogue}
         self._having = Counter(capability for row in catalogue for capability in row.capabilities)
-        self._by_stem: dict[str, set[int]] = {}
-        for n, row in enumerate(catalogue):
-            words = {one for name in (row.id, *row.capabilities) for one in stems(name)}
-            for one in words | stem_set(row.description):
-                self._by_stem.setdefault(one, set()).add(n)
+        self._profiles = [profile_of(row, self.verbs) for row in catalogue]
+        self._by_stem: dict[str, list[int]] = {}
+        self._by_family: dict[str, list[int]] = {}
+        for n, profile in enumerate(self._profiles):
+            for one in profile.stems():
+                self._by_stem.setdefault(one, []).append(n)
+            for family in profile.all_families():
+                self._by_family.setdefault(family, []).append(n)
+        self._known: dict[tuple[object, ...], Match | None] = {}
 
-    def match_clauses(self, parts: tuple[Clause, ...]) -> Found:
-        """Return the workers of each clause: by a whole name, else by a part of one, else one by its description."""
-        return [self._match_clause(part, _DESCRIBED) for part in parts]
+    @property
+    def verb_stems(self) -> frozenset[str]:
+        """Stems of the verbs of all workers and of the words of their names."""
+        verbs = {verb[0] for profile in self._profiles for verb in profile.verbs}
+        return frozenset(verbs.union(*(name.stems for profile in self._profiles for name in profile.names)))
 
     def match_names(self, goal: str) -> list[Match]:
         """Return the workers whose id or capability stands in a clause of the goal with all its words; each once."""
         found: dict[str, Match] = {}
         for part in clauses(goal):
-            for match in self._match_clause(part, _FULL):
-                found.setdefault(match.worker, match)
+            near = {n for token in part.tokens for n in self._by_stem.get(token.stem, ())} if not part.negated else ()
+            for n in sorted(near):
+                for name in self._profiles[n].names:
+                    where = positions(name.stems, part.tokens)
+                    if where:
+                        worker = self._rows[n].id
+                        found.setdefault(worker, Match(worker, name.capability, where))
         return list(found.values())
 
-    def _match_clause(self, clause: Clause, weakest: int) -> list[Match]:
-        offers = sorted(self._offers(clause), key=lambda offer: offer.rank)
-        how = offers[0].rank[0] if offers else _FULL
-        if how > weakest:
-            return []
-        taken: set[int] = set()
-        found: dict[str, Match] = {}
-        for offer in offers:
-            if offer.rank[0] != how or offer.positions & taken or offer.row.id in found:
-                continue
-            taken |= offer.positions
-            anybody = offer.capability if offer.capability and self._having[offer.capability] > 1 else None
-            found[offer.row.id] = Match(offer.row.id, anybody, offer.positions)
-            if how == _DESCRIBED:
-                break
-        return _in_order(found)
+    def match(self, reading: Reading) -> Match | None:
+        """Return who has a clause; None: nobody is meant."""
+        verb = reading.verb
+        key = (verb and verb.key, reading.is_nominal, tuple(reading.objects), tuple(reading.asides))
+        if key not in self._known:
+            self._known[key] = self._match(reading)
+        return self._known[key]
 
-    def _offers(self, clause: Clause) -> Iterator[_Offer]:
-        wanted = {token.stem: token.start for token in reversed(clause.tokens) if token.meaningful}
-        near = {n for token in clause.tokens for n in self._by_stem.get(token.stem, ()) if not token.is_grammar}
-        for n in near:
-            row = self._rows[n]
-            described = stem_set(row.description) & wanted.keys()
-            rest = (-len(described), int(row.id in self._backups), row.load, n)
-            for name, capability in ((row.id, None), *((one, one) for one in sorted(row.capabilities))):
-                words = stems(name)
-                if where := positions(words, clause.tokens):
-                    yield _Offer((_FULL, -len(where), int(capability is not None), *rest), row, where, capability)
-                elif part := wanted.keys() & set(words):
-                    where = frozenset(wanted[one] for one in part)
-                    yield _Offer((_PARTLY, -len(part), 0, *rest), row, where)
-            if described:
-                where = frozenset(wanted[one] for one in described)
-                yield _Offer((_DESCRIBED, -len(described), 0, *rest), row, where)
-
-
-# -- the graph ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A subtask in the making."""
-
-    match: Match
-    stage: int
-    depends_on: list[str]
-    said: list[str] = field(default_factory=list)
-
-
-def graph(goal: str, parts: tuple[Clause, ...], found: Found) -> list[Subtask]:
-    """Make subtasks of what was found, clause by clause. Nothing of the goal is lost.
-
-    A clause after a sequence word depends on all of the stage before it; one that points back, on all before it.
-    Whoever is meant twice in a stage has one subtask with both clauses, unless the second one points back.
-    """
-    drafts: dict[str, _Draft] = {}
-    stage = 0
-    for said, part, matches, later in _grouped(goal, parts, found):
-        stage += later
-        before = [name for name, one in drafts.items() if part.back or one.stage == stage - 1]
-        for match in matches:
-            name = _name(match, drafts, None if part.back else stage)
-            drafts.setdefault(name, _Draft(match, stage, before)).said.append(said)
-    return [
-        Subtask(
-            name,
-            ", ".join(draft.said),
-            worker=None if draft.match.capability else draft.match.worker,
-            capability=draft.match.capability,
-            depends_on=draft.depends_on,
+    def _match(self, reading: Reading) -> Match | None:
+        offers = []
+        for n in self._near(reading):
+            evidence = _evidence(self._profiles[n], reading, self.verbs)
+            if evidence.score >= _ENOUGH:
+                row = self._rows[n]
+                offers.append(((-evidence.score, row.id in self._backups, row.load, n), evidence, row))
+        if not offers:
+            return None
+        offers.sort(key=lambda offer: offer[0])
+        _, best, row = offers[0]
+        rivals = [(each, other) for _, each, other in offers[1:] if self._is_rival(row, best, other, each)]
+        shared = best.capability is not None and self._having[best.capability] > 1
+        return Match(
+            row.id,
+            best.capability if shared else None,
+            frozenset({best.position}),
+            tuple(other.id for _, other in rivals),
+            any(each.score >= best.score for each, _ in rivals),
+            best.is_by_verb_alone,
         )
-        for name, draft in drafts.items()
-    ]
+
+    def _near(self, reading: Reading) -> set[int]:
+        words = [*reading.objects, *reading.asides]
+        families: frozenset[str] = frozenset()
+        if reading.verb is not None:
+            words += reading.verb.key[:1]
+            families = reading.verb.families
+        found = {n for word in words for n in self._by_stem.get(word, ())}
+        return found.union(*(self._by_family.get(family, ()) for family in families))
+
+    @staticmethod
+    def _is_rival(row: ExecutableInfo, best: _Evidence, other: ExecutableInfo, evidence: _Evidence) -> bool:
+        """True where somebody else fits nearly as well, or has what is worked on where the best has the verb alone."""
+        if row.backup == other.id or other.backup == row.id:
+            return False
+        if best.capability is not None and best.capability == evidence.capability:
+            return False
+        if evidence.score >= _CLOSE * best.score:
+            return True
+        return not best.name and not best.by_noun and evidence.by_noun >= _OTHER_NOUN
 
 
-def _grouped(goal: str, parts: tuple[Clause, ...], found: Found) -> Iterator[tuple[str, Clause, list[Match], bool]]:
-    """Each clause by which somebody is meant, with what follows it up to the next such one, and whether it is later."""
-    hits = [n for n, matches in enumerate(found) if matches]
-    for number, n in enumerate(hits):
-        start = parts[n].start if number else 0
-        following = hits[number + 1] if number + 1 < len(hits) else len(parts)
-        end = parts[following - 1].end
-        later = number > 0 and any(part.after for part in parts[hits[number - 1] + 1 : n + 1])
-        said = goal if len(parts) == 1 else goal[start:end].strip(" \t\r\n,;:")
-        yield said, parts[n], found[n], later
+# -- evidence ----------------------------------------------------------------------------------------------------
 
 
-def _name(match: Match, drafts: Mapping[str, _Draft], stage: int | None) -> str:
-    """The worker's id, or the capability; with a number where that has something else to do in another stage."""
-    plain = match.capability if match.capability is not None and is_id(match.capability) else match.worker
-    number, name = 1, plain
-    while name in drafts and (drafts[name].stage != stage or drafts[name].match.worker != match.worker):
-        number += 1
-        name = f"{plain}-{number}"
-    return name
+def _evidence(profile: Profile, reading: Reading, verbs: Verbs) -> _Evidence:
+    """Add up what speaks for a worker."""
+    name, capability = 0.0, None
+    for each in profile.names:
+        score = _of_name(each, reading, verbs)
+        if score > name or (score == name and score and capability is not None and each.capability is None):
+            name, capability = score, each.capability
+    by_verb = _of_verb(profile, reading)
+    by_noun = _of_nouns(profile, reading)
+    start = reading.clause.start
+    alone = not by_noun and not any(word in reading.objects or word in reading.asides for word in _words_of(profile))
+    return _Evidence(name + by_verb + by_noun, name, by_verb, by_noun, capability, start, alone)
+
+
+def _words_of(profile: Profile) -> set[str]:
+    return {word for name in profile.names for word in name.stems}
+
+
+def _of_name(name: Name, reading: Reading, verbs: Verbs) -> float:
+    verb, found, score = reading.verb, 0, 0.0
+    for word in name.stems:
+        if verb is not None and word in verb.key:
+            worth = _NAME_VERB
+        elif word in reading.objects or word in reading.asides:
+            worth = _NAME_NOMINAL if verb is not None and verbs.families_of((word,)) else _NAME_NOUN
+            worth *= 1 if word in reading.objects else _ASIDE
+        else:
+            continue
+        found += 1
+        score = max(score, worth)
+    if verb is not None and verb.is_like(name.families) and score < _NAME_FAMILY:
+        score, found = _NAME_FAMILY, max(found, 1)
+    return (score + found - 1) * name.weight * found / len(name.stems) if found else 0.0
+
+
+def _of_verb(profile: Profile, reading: Reading) -> float:
+    verb = reading.verb
+    if verb is None:
+        return 0.0
+    if verb.key in profile.verbs:
+        return _VERB
+    if verb.is_like(frozenset(profile.families)):
+        return _FAMILY
+    return _NOUN_OF_VERB if verb.key[0] in profile.objects else 0.0
+
+
+def _of_nouns(profile: Profile, reading: Reading) -> float:
+    verb = reading.verb
+    other = bool(profile.verbs) and not (
+        verb is None or verb.key in profile.verbs or verb.is_like(frozenset(profile.families))
+    )
+    worth = _OTHER_NOUN if other else _NOUN
+    found = []
+    for words, share in ((reading.objects, 1.0), (reading.asides, _ASIDE)):
+        for word in words:
+            if word in profile.objects:
+                found.append(worth * share)
+            elif word in profile.asides:
+                found.append(worth * share * _ASIDE)
+            elif (word,) in profile.verbs:
+                found.append(_VERB_AS_NOUN * share)
+    found.sort(reverse=True)
+    return found[0] + sum(_MORE * each for each in found[1:10]) if found else 0.0

@@ -1,7 +1,9 @@
 """Words of a goal: taken apart, stemmed, and matched with what workers say of themselves.
 
-Comes in: text. Goes out: tokens, stems and clauses with their places in the text. English is what its stop words and
-suffixes know; any other language is matched word by word. This module must never import anything of the library.
+Comes in: text. Goes out: tokens and stems with their places in the text. English is what its stop words and suffixes
+know; any other language is matched word by word. The stemmer is our own and no package's, since what is installed with
+the library is fixed, and it has to tell apart what a stemmer for search engines takes for one word (``search`` and
+``research`` of prefixes, ``custom`` and ``customer``). This module must never import anything of the library.
 """
 
 from __future__ import annotations
@@ -13,14 +15,16 @@ from functools import lru_cache
 from typing import Final
 
 _TOKEN: Final = re.compile(r"[^\W_]+(?:['\u2019][^\W\d_]+)?")
-_CAMEL_CASE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ACRONYMS: Final = re.compile(r"[A-Z]{2,}s")
+_CAMEL_CASE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])")
 
 
-def _words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
-STOP_WORDS: Final = _words("""
+STOP_WORDS: Final = word_set("""
     a about above across after afterward afterwards again against all also although always am among an and any
     anybody anyone anything are around as at be because been before being below besides between both but by can
     cannot could did does doing done down during each either else etc even ever every everybody everyone
@@ -35,7 +39,7 @@ STOP_WORDS: Final = _words("""
 """)
 """Words that say nothing of what is wanted; they never match."""
 
-GENERIC_WORDS: Final = _words("""
+GENERIC_WORDS: Final = word_set("""
     able agent assistant available bot do executor get give go goal good handle handler help helper job kind
     make need new part perform provide put run step stuff take task thing tool type use useful various want way
     work worker workflow
@@ -59,19 +63,6 @@ class Token:
         return self.text.casefold() in STOP_WORDS
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """A part of a goal that asks for one thing."""
-
-    start: int
-    end: int
-    tokens: tuple[Token, ...]
-    after: bool
-    """A sequence word stands before it: what comes before has to be done first."""
-    back: bool
-    """True where it speaks of what comes before it."""
-
-
 # -- stems -------------------------------------------------------------------------------------------------------
 
 _IRREGULAR: Final = {
@@ -80,7 +71,7 @@ _IRREGULAR: Final = {
     "news": "news", "paid": "pay", "ran": "run", "sent": "send", "sold": "sell", "summary": "summar", "taken": "take",
     "wrote": "writ", "written": "writ",
 }  # fmt: skip
-_NO_SUFFIX: Final = _words("""
+_NO_SUFFIX: Final = word_set("""
     author card center chapter computer corner customer embed engineer error filter folder hundred letter master
     matter member meter number order paper power proper quarter register remember server speed summer transfer
     water weather winter
@@ -185,7 +176,7 @@ def tokens(text: str) -> tuple[Token, ...]:
     for match in _TOKEN.finditer(text):
         start = match.start()
         for part in _CAMEL_CASE.split(match.group()):
-            root = stem(part)
+            root = stem(part[:-1] if _ACRONYMS.fullmatch(part) else part)
             grammar = part.casefold() in STOP_WORDS or not root
             found.append(Token(part, root, start, not grammar and root not in _GENERIC_STEMS))
             start += len(part)
@@ -230,63 +221,3 @@ def phrase_positions(phrase: tuple[str, ...], text: Iterable[Token]) -> list[fro
         for n in range(len(words) - width + 1 if width else 0)
         if all(word.stem == one for word, one in zip(words[n : n + width], phrase, strict=True))
     ]
-
-
-# -- clauses -----------------------------------------------------------------------------------------------------
-
-_CUT: Final = re.compile(
-    r"[,.](?=\s|$)|[;:!?\n]+(?=\s|$)|\n|\b(?:and|then|after that)\b", re.IGNORECASE
-)  # fmt: skip
-_LATER: Final = frozenset({"afterward", "afterwards", "finally", "lastly", "subsequently", "thereafter", "next"})
-_PRONOUNS: Final = frozenset({"it", "them", "this", "these", "those"})
-_OUTCOMES: Final = frozenset(stem(word) for word in ("results", "findings", "report", "output", "answers"))
-_BEFORE_OUTCOMES: Final = frozenset({"the", "all", "both", "their", "its", "every", "each"})
-_GATHERING: Final = frozenset(stem(word) for word in ("review", "summarise", "combine", "merge", "compare", "join"))
-
-
-def clauses(goal: str) -> tuple[Clause, ...]:
-    """A goal cut at commas, ``and``, ``then``, semicolons and full stops; what has no words is left out."""
-    found: list[Clause] = []
-    shouted = goal.isupper()
-    start, later = 0, False
-    for end, following, mark in _cuts(goal):
-        words = tokens(goal[start:end])
-        later = later or (bool(words) and words[0].text.casefold() in _LATER)
-        if len(words) > 1 or any(word.text.casefold() not in _LATER for word in words):
-            moved = tuple(Token(one.text, one.stem, one.start + start, one.meaningful) for one in words)
-            found.append(Clause(start, end, moved, later, _refers_back(moved, shouted=shouted)))
-            later = False
-        later = later or mark in {"then", "after that"}
-        start = following
-    return tuple(found)
-
-
-def _cuts(goal: str) -> Iterable[tuple[int, int, str]]:
-    """Where a clause ends, where the next one begins, and what stands between them."""
-    for match in _CUT.finditer(goal):
-        yield match.start(), match.end(), match.group().casefold()
-    yield len(goal), len(goal), ""
-
-
-def has_order(goal: str) -> bool:
-    """True where a goal says itself what comes after what."""
-    return any(clause.after for clause in clauses(goal))
-
-
-def refers_back(text: str) -> bool:
-    """True for a text that speaks of something before it."""
-    return _refers_back(tokens(text), shouted=text.isupper())
-
-
-def _refers_back(words: tuple[Token, ...], *, shouted: bool) -> bool:
-    """True where it points back: ``review it``, ``combine the findings``, ``summarise all answers``."""
-    before, gathering = "", False
-    for word in words:
-        text = word.text.casefold()
-        if text in _PRONOUNS and (shouted or word.text != "IT"):
-            return True
-        if word.stem in _OUTCOMES and (before in _BEFORE_OUTCOMES or gathering):
-            return True
-        gathering = gathering or word.stem in _GATHERING
-        before = text
-    return False

@@ -12,8 +12,9 @@ from typing import Final
 
 from actors.tasks.model.executable import Catalogue
 from actors.tasks.model.task import Subtask, by_id
+from actors.tasks.planning.goal_clauses import clauses, has_order, refers_back
 from actors.tasks.planning.goal_matching import CatalogueIndex
-from actors.tasks.planning.goal_text import clauses, has_order, positions, refers_back, stems, tokens
+from actors.tasks.planning.goal_text import positions, stems, tokens
 
 _LINE: Final = 3
 """Length from which subtasks in a row count as a line."""

@@ -1,4 +1,6 @@
-"""The planners that are shipped: words, capabilities, a fixed graph, a model.
+"""The planners that are shipped, a fixed graph and a model, and what any planner may return.
+
+Those for words and for capabilities have files of their own: ``keyword_planner``, ``capability_planner``.
 
 Comes in: a task, the catalogue of those who are there, and what was wrong with the last plan. Goes out: a plan, which
 ``actors.tasks.planning.plan_validation`` compares with the tree. Nothing here keeps anything between two plans. This
@@ -16,11 +18,11 @@ from typing import Any, Final
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.task import Budget, Plan, Subtask, Task
-from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.goal_matching import CatalogueIndex, by_keyword, graph
-from actors.tasks.planning.goal_text import clauses, positions, stems
-from actors.validation.field_types import is_id
-from actors.validation.validation_messages import type_phrase, value_phrase
+from actors.tasks.planning.capability_planner import CapabilityPlanner
+from actors.tasks.planning.keyword_planner import KeywordPlanner
+from actors.validation.validation_messages import type_phrase
+
+__all__ = ["CapabilityPlanner", "InvalidPlanError", "KeywordPlanner", "ModelPlanner", "StaticPlan", "as_plan"]
 
 
 class InvalidPlanError(ConfigError, ValueError):
@@ -28,128 +30,6 @@ class InvalidPlanError(ConfigError, ValueError):
 
     def __str__(self) -> str:
         return "this is no plan:" + "".join(f"\n  {problem}" for problem in self.problems)
-
-
-# -- words to workers --------------------------------------------------------------------------------------------
-
-
-class KeywordPlanner:
-    """Finds words of the goal that stand for workers, and gives each of these its clause of the goal.
-
-    Clauses run in parallel, but for those after ``then`` and those that speak of what came before (``review it``).
-
-    Args:
-        keywords: word or phrase -> id of a worker. None: ids, capabilities and descriptions are the words.
-    """
-
-    def __init__(self, keywords: Mapping[str, str] | None = None) -> None:
-        self.keywords = None if keywords is None else _checked_keywords(keywords)
-
-    def __repr__(self) -> str:
-        return f"KeywordPlanner({'' if self.keywords is None else self.keywords})"
-
-    def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:  # noqa: ARG002 - it cannot learn
-        """One subtask for each worker that a word of the goal stands for.
-
-        Raises ``NoCapableWorkerError`` where there is none.
-        """
-        parts = clauses(task.goal)
-        found = (
-            CatalogueIndex(catalogue).match_clauses(parts)
-            if self.keywords is None
-            else by_keyword(parts, self.keywords)
-        )
-        if not any(found):
-            raise NoCapableWorkerError(task.id or "?", (), _known(catalogue))
-        return Plan(graph(task.goal, parts, found))
-
-
-def _checked_keywords(keywords: Mapping[Any, Any]) -> dict[str, str]:
-    problems = []
-    for n, (phrase, worker) in enumerate(keywords.items()):
-        if not isinstance(phrase, str) or not stems(phrase):
-            what = f"{value_phrase(phrase)} can never match"
-            problems.append(Problem(f"KeywordPlanner.keywords[{n}]", what, "Use a word that means something."))
-        if not is_id(worker):
-            problems.append(
-                Problem(f"KeywordPlanner.keywords[{n}]", f"{value_phrase(worker)} is no id", "Give the id of a worker.")
-            )
-    if problems:
-        raise ConfigError(tuple(problems))
-    return dict(keywords)
-
-
-def _known(catalogue: Catalogue) -> tuple[str, ...]:
-    return tuple(
-        f"{row.id} ({', '.join(sorted(row.capabilities))})" if row.capabilities else row.id for row in catalogue
-    )
-
-
-# -- capabilities to workers -------------------------------------------------------------------------------------
-
-
-class CapabilityPlanner:
-    """Finds who has the capabilities that a task needs: one who has them all, or as few as possible together.
-
-    Args:
-        needs: ``needs(task) -> capabilities``. None: those whose words stand in the goal.
-    """
-
-    def __init__(self, needs: Callable[[Task], Iterable[str]] | None = None) -> None:
-        self.needs = needs
-
-    def __repr__(self) -> str:
-        return f"CapabilityPlanner({'' if self.needs is None else _name(self.needs)})"
-
-    def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:  # noqa: ARG002 - it cannot learn
-        """One subtask for each worker that it takes; raises ``NoCapableWorkerError`` with what nobody can do."""
-        known = sorted({capability for row in catalogue for capability in row.capabilities})
-        if self.needs is None:
-            needed = _mentioned(task.goal, known)
-        else:
-            said = self.needs(task)
-            needed = list(dict.fromkeys([said] if isinstance(said, str) else said))
-        missing = tuple(one for one in needed if one not in known)
-        if missing or not needed:
-            raise NoCapableWorkerError(task.id or "?", missing, tuple(known))
-        return Plan(_parts(task.goal, _cover(needed, catalogue), catalogue))
-
-
-def _mentioned(goal: str, known: list[str]) -> list[str]:
-    """Capabilities that stand in the goal; ``review`` does not, where it does so only as a part of ``review-sql``."""
-    words = [token for clause in clauses(goal) for token in clause.tokens]
-    found: dict[frozenset[int], str] = {}
-    for capability in known:
-        if where := positions(stems(capability), words):
-            found.setdefault(where, capability)
-    whole = [where for where in found if not any(where < other for other in found)]
-    return [found[where] for where in sorted(whole, key=min)]
-
-
-def _cover(needed: list[str], catalogue: Catalogue) -> list[tuple[ExecutableInfo, list[str]]]:
-    """Workers, each with those needs that nobody before it covers: most first, then the least busy, then in order."""
-    left = dict.fromkeys(needed)
-    chosen = []
-    while left:
-        row = min(catalogue, key=lambda row: (-len(left.keys() & row.capabilities), row.load))
-        mine = [one for one in left if one in row.capabilities]
-        chosen.append((row, mine))
-        for one in mine:
-            del left[one]
-    return chosen
-
-
-def _parts(goal: str, chosen: list[tuple[ExecutableInfo, list[str]]], catalogue: Catalogue) -> list[Subtask]:
-    made: dict[str, Subtask] = {}
-    for row, mine in chosen:
-        instruction = goal if len(chosen) == 1 else f"{goal}\nYour part of it: {', '.join(mine)}."
-        shared = len(mine) == 1 and sum(mine[0] in other.capabilities for other in catalogue) > 1
-        name = mine[0] if shared and is_id(mine[0]) else row.id
-        while name in made:
-            name += "-2"
-        worker, capability = (None, mine[0]) if shared else (row.id, None)
-        made[name] = Subtask(name, instruction, worker, capability)
-    return list(made.values())
 
 
 # -- a fixed graph -----------------------------------------------------------------------------------------------
@@ -239,6 +119,9 @@ def _described(row: ExecutableInfo) -> dict[str, Any]:
         "capabilities": sorted(row.capabilities),
         "input_schema": row.input_schema,
         "output_schema": row.output_schema,
+        "consumes": sorted(row.consumes),
+        "produces": sorted(row.produces),
+        "members": [{"id": one.id, "description": one.description} for one in row.members],
     }
     if isinstance(row.estimate, (int, float)) and not isinstance(row.estimate, bool):
         said["estimated_tokens"] = row.estimate

@@ -135,7 +135,8 @@ def _error_facts(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PL
         return Failure(FailureKind.CRASHED, error, counts=True)
     if isinstance(error, NoCapableWorkerError):
         needed, known = (tuple(plain_text(each) for each in names) for names in (error.needed, error.known))
-        error = NoCapableWorkerError(plain_text(error.task), needed, known)
+        hint = plain_text(getattr(error, "hint", ""))
+        error = NoCapableWorkerError(needed, known, task=plain_text(error.task), hint=hint)
     retryable = bool(error.retryable) if isinstance(error, Failed) else True
     return Failure(FailureKind.FAILED, error, retryable=retryable, counts=_says_something_of_the_worker(error))
 

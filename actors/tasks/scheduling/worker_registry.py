@@ -77,7 +77,7 @@ class RegistryEntry:
         states = self.members.values()
         return "running" not in states and "restarting" not in states
 
-    def info(self, now: float) -> ExecutableInfo:
+    def info(self, now: float, *, is_only: bool = False) -> ExecutableInfo:
         """Return its row. A breaker whose cooldown is over waits for a probe: it need not be passed over."""
         executable = self.executable
         breaker = None if self.breaker is None else self.breaker.state
@@ -97,6 +97,11 @@ class RegistryEntry:
             size=self.size if self.is_team else max(1, len(self.members)),
             backup=executable.backup,
             estimate=executable.estimate,
+            consumes=executable.consumes,
+            produces=executable.produces,
+            members=executable.members,
+            is_async=executable.is_async,
+            is_only=is_only,
         )
 
     # -- its members ---------------------------------------------------------------------------------------

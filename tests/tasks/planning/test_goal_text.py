@@ -4,13 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.tasks.planning.goal_clauses import clauses, has_order, refers_back
 from actors.tasks.planning.goal_text import (
     GENERIC_WORDS,
     STOP_WORDS,
-    clauses,
-    has_order,
     matches,
-    refers_back,
     stem,
     stem_set,
     stems,

@@ -1,0 +1,171 @@
+"""The planner for capabilities: workers that together have what a task needs, ordered by what they hand on.
+
+Comes in: a task, and the catalogue of those who are there. Goes out: a plan. A worker that consumes what another one
+produces depends on it. Nothing is kept between two plans. This module must never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from actors.tasks.model.executable import Catalogue, ExecutableInfo
+from actors.tasks.model.task import Plan, Subtask, Task
+from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.planning.goal_clauses import clauses
+from actors.tasks.planning.goal_text import positions, stems
+from actors.validation.field_types import is_id
+from actors.validation.validation_messages import type_phrase
+
+
+class CapabilityPlanner:
+    """Finds who has the capabilities that a task needs: one who has them all, or as few as possible together.
+
+    Of those, whoever consumes what another one produces depends on it (``consumes=`` and ``produces=`` of workers).
+
+    Args:
+        needs: ``needs(task) -> capabilities``, sync or async. None: those whose words stand in the goal.
+    """
+
+    def __init__(
+        self, needs: Callable[[Task], Iterable[str] | str | Awaitable[Iterable[str] | str]] | None = None
+    ) -> None:
+        self.needs = needs
+
+    def __repr__(self) -> str:
+        name = "" if self.needs is None else getattr(self.needs, "__qualname__", type_phrase(self.needs))
+        return f"CapabilityPlanner({name})"
+
+    def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan | Awaitable[Plan]:  # noqa: ARG002
+        """Return one subtask for each worker that it takes; an awaitable of that where ``needs`` gives one.
+
+        Raises:
+            NoCapableWorkerError: names what nobody can do.
+        """
+        if self.needs is None:
+            return _planned(task, _mentioned(task.goal, _known(catalogue)), catalogue)
+        said = self.needs(task)
+        if inspect.isawaitable(said):
+            return _later(said, task, catalogue)
+        return _planned(task, _listed(said), catalogue)
+
+
+async def _later(needs: Awaitable[Any], task: Task, catalogue: Catalogue) -> Plan:
+    return _planned(task, _listed(await needs), catalogue)
+
+
+def _listed(said: Any) -> list[str]:
+    if isinstance(said, str):
+        return [said]
+    if isinstance(said, Iterable):
+        words = list(dict.fromkeys(said))
+        if all(isinstance(word, str) for word in words):
+            return words
+    raise TypeError(f"expected a list of capabilities from needs=, got {type_phrase(said)}")
+
+
+def _known(catalogue: Catalogue) -> list[str]:
+    return sorted({capability for row in catalogue for capability in row.capabilities})
+
+
+def _planned(task: Task, needed: list[str], catalogue: Catalogue) -> Plan:
+    known = _known(catalogue)
+    missing = tuple(one for one in needed if one not in known)
+    if missing or not needed:
+        hint = ""
+        if not needed:
+            hint = (
+                f"It names none of: {', '.join(known[:20]) or 'nothing'}. Give workers capabilities={{...}} that your "
+                "goals name, or say what a task needs: CapabilityPlanner(needs=lambda task: ['...'])"
+            )
+        raise NoCapableWorkerError(missing, tuple(known), task=task.id or "?", hint=hint)
+    parts, warnings = _ordered(_parts(task.goal, _cover(needed, catalogue), catalogue), task)
+    return Plan(parts, warnings)
+
+
+def _mentioned(goal: str, known: list[str]) -> list[str]:
+    """Capabilities that stand in the goal; ``review`` does not, where it does so only as a part of ``review-sql``."""
+    words = [token for clause in clauses(goal) if not clause.negated for token in clause.tokens]
+    found: dict[frozenset[int], str] = {}
+    for capability in known:
+        if where := positions(stems(capability), words):
+            found.setdefault(where, capability)
+    whole = [where for where in found if not any(where < other for other in found)]
+    return [found[where] for where in sorted(whole, key=min)]
+
+
+def _cover(needed: list[str], catalogue: Catalogue) -> list[tuple[ExecutableInfo, list[str]]]:
+    """Workers, each with those needs that nobody before it covers: most first, then the least busy, then in order."""
+    left = dict.fromkeys(needed)
+    chosen = []
+    while left:
+        row = min(catalogue, key=lambda row: (-len(left.keys() & row.capabilities), row.load))
+        mine = [one for one in left if one in row.capabilities]
+        chosen.append((row, mine))
+        for one in mine:
+            del left[one]
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A subtask, and what whoever does it takes and gives."""
+
+    subtask: Subtask
+    consumes: frozenset[str]
+    produces: frozenset[str]
+
+
+def _parts(goal: str, chosen: list[tuple[ExecutableInfo, list[str]]], catalogue: Catalogue) -> list[_Part]:
+    made: dict[str, _Part] = {}
+    for row, mine in chosen:
+        instruction = goal if len(chosen) == 1 else f"{goal}\nYour part of it: {', '.join(mine)}."
+        able = [other for other in catalogue if mine[0] in other.capabilities]
+        shared = len(mine) == 1 and len(able) > 1
+        name = mine[0] if shared and is_id(mine[0]) else row.id
+        while name in made:
+            name += "-2"
+        worker, capability = (None, mine[0]) if shared else (row.id, None)
+        whoever = able if shared else [row]
+        made[name] = _Part(
+            Subtask(name, instruction, worker, capability),
+            frozenset[str]().union(*(one.consumes for one in whoever)),
+            frozenset[str]().union(*(one.produces for one in whoever)),
+        )
+    return list(made.values())
+
+
+def _ordered(parts: list[_Part], task: Task) -> tuple[list[Subtask], list[str]]:
+    """Have whoever consumes a word depend on those who produce it; where that would be a circle, in their order."""
+    warnings: list[str] = []
+    needs: dict[str, list[str]] = {part.subtask.id: [] for part in parts}
+    given = {word for part in parts for word in part.produces} | set(task.inputs)
+    for part in parts:
+        name = part.subtask.id
+        for other in parts:
+            if other is part or not other.produces & part.consumes:
+                continue
+            if _reaches(needs, other.subtask.id, name):
+                said = f"{name} and {other.subtask.id} wait for each other's results by consumes= and produces="
+                warnings.append(f"{said}: {name} goes first, because it comes first.")
+            else:
+                needs[name].append(other.subtask.id)
+        if nobodys := sorted(part.consumes - given):
+            warnings.append(f"{name} consumes {', '.join(nobodys)}, which nobody in this plan produces.")
+    made = [part.subtask.model_copy(update={"depends_on": needs[part.subtask.id]}) for part in parts]
+    return [new if new.depends_on else part.subtask for new, part in zip(made, parts, strict=True)], warnings
+
+
+def _reaches(needs: dict[str, list[str]], start: str, goal: str) -> bool:
+    """True where one depends on the other, whatever is between them."""
+    seen, left = set[str](), [start]
+    while left:
+        name = left.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen.add(name)
+            left += needs[name]
+    return False

@@ -1,0 +1,175 @@
+"""Clauses of a goal, read: the verb that asks for work, and the words for what is to be worked on.
+
+Comes in: clauses, and what is known of verbs. Goes out: for each clause its verb and its other words. Two things are
+said once and hold for several clauses, as in ``write and test the parser`` (one noun, two verbs) and ``write services
+and forms`` (one verb, two nouns): a clause without one of them takes it from its neighbour. This module must never
+import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from actors.tasks.planning.goal_clauses import Clause
+from actors.tasks.planning.goal_text import GENERIC_WORDS, STOP_WORDS, Token, stem, word_set
+from actors.tasks.planning.verb_families import Verb, Verbs, is_plural
+from actors.tasks.planning.worker_words import PREPOSITIONS
+
+_DETERMINERS: Final = word_set("""
+    a an the all any both each every my our your his her its their this that these those some no
+""")
+_LIGHT: Final = frozenset(
+    stem(word) for word in ("want", "need", "like", "try", "ask", "have", "ensure", *GENERIC_WORDS)
+)
+"""Verbs that say nothing of the kind of work; what they are followed by does: ``do a review``."""
+_SUBORDINATE: Final = word_set("""
+    that which who whose if because when while where why how whether unless so to
+""")
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a clause asks for."""
+
+    clause: Clause
+    verb: Verb | None
+    objects: dict[str, int] = field(default_factory=dict)
+    """What is worked on: stems, with the places where they stand."""
+    asides: dict[str, int] = field(default_factory=dict)
+    """Words after ``of``, ``for``, ``with`` and their like only."""
+    is_work: bool = False
+    """True where it asks for something, whether somebody is known who does it or not."""
+    is_nominal: bool = False
+    """True where its verb is a noun: ``a review of the code``."""
+    verb_from: int | None = None
+    """Clause that it has its verb from."""
+    object_from: int | None = None
+    """Clause that it has its object from."""
+
+
+def read_clauses(parts: tuple[Clause, ...], verbs: Verbs, known: frozenset[str]) -> list[Reading]:
+    """Read all clauses.
+
+    Args:
+        parts: the clauses of a goal.
+        verbs: families of verbs.
+        known: stems of the verbs of the workers, and of the words of their names: any of them may be a verb.
+    """
+    found = [_read(part, verbs, known) for part in parts]
+    _share_verbs(found)
+    _share_objects(found)
+    return found
+
+
+def _read(part: Clause, verbs: Verbs, known: frozenset[str]) -> Reading:
+    words = part.tokens
+    head, is_phrase = _head(words)
+    verb, nominal = None, False
+    if head is not None and not is_phrase:
+        verb = _verb_at(words, head, verbs, known)
+    infinitive = None if verb is not None and verb.families else _infinitive(words, verbs, known)
+    if infinitive is not None:
+        verb, is_phrase = infinitive, False
+    if verb is None:
+        verb, nominal = _nominal(words, verbs), True
+    is_work = not is_phrase and verb is not None and not nominal and _asks(part, verb, known)
+    made = Reading(
+        part, verb, is_work=is_work or (nominal and verb is not None), is_nominal=nominal and verb is not None
+    )
+    aside = False
+    for n, word in enumerate(words):
+        if verb is not None and verb.first <= n <= verb.last:
+            aside = False
+            continue
+        aside = aside or word.text.casefold() in PREPOSITIONS or word.text.casefold() in _SUBORDINATE
+        if word.meaningful:
+            (made.asides if aside else made.objects).setdefault(word.stem, word.start)
+    return made
+
+
+def _head(words: tuple[Token, ...]) -> tuple[int | None, bool]:
+    """Return the first word that says what is wanted, and True where it is the beginning of a noun phrase."""
+    phrase = False
+    for n, word in enumerate(words):
+        text = word.text.casefold()
+        if text.isdigit():
+            continue
+        phrase = phrase or text in _DETERMINERS or (text in PREPOSITIONS and text not in {"before", "after", "without"})
+        if text not in STOP_WORDS and word.stem not in _LIGHT:
+            return n, phrase
+    return None, phrase
+
+
+def _verb_at(words: tuple[Token, ...], place: int, verbs: Verbs, known: frozenset[str]) -> Verb | None:
+    """Return the verb at the head of a clause; None: it is a noun."""
+    verb = verbs.word(words, place)
+    if is_plural(words[place].text) and len(words) == place + 1:
+        return None
+    if is_plural(words[place].text) and not verb.families and words[place].stem not in known:
+        return None
+    return verb
+
+
+def _infinitive(words: tuple[Token, ...], verbs: Verbs, known: frozenset[str]) -> Verb | None:
+    """Return the first verb after ``to`` that somebody may be meant by: ``use the docs to write a summary``."""
+    for n in range(1, len(words)):
+        if words[n - 1].text.casefold() == "to":
+            verb = verbs.word(words, n)
+            if verb.families or (words[n].stem in known and words[n].meaningful):
+                return verb
+    return None
+
+
+def _nominal(words: tuple[Token, ...], verbs: Verbs) -> Verb | None:
+    """Return the verb that a noun of the first noun phrase is a form of: ``a review of the code``; the last of it."""
+    found = None
+    for n, word in enumerate(words):
+        text = word.text.casefold()
+        if n and (text in PREPOSITIONS or text in _SUBORDINATE) and found is not None:
+            break
+        if word.meaningful:
+            found = verbs.at(words, n) or found
+    return found
+
+
+def _asks(part: Clause, verb: Verb, known: frozenset[str]) -> bool:
+    """True where the first word is a verb: a known one, or one that is followed by what it is done to."""
+    if verb.families or verb.key[0] in known:
+        return True
+    following = part.tokens[verb.last + 1 :]
+    if not following:
+        return False
+    text = following[0].text.casefold()
+    return not part.joined or text in _DETERMINERS or text in PREPOSITIONS or text in {"it", "them", "me", "us"}
+
+
+# -- what is said once for several -------------------------------------------------------------------------------
+
+
+def _share_verbs(found: list[Reading]) -> None:
+    """A clause of a list without a verb has the one of the clause before it."""
+    for n in range(1, len(found)):
+        one, before = found[n], found[n - 1]
+        has_own = one.verb is not None and (one.is_work and not one.is_nominal)
+        if one.clause.joined and not one.clause.negated and not has_own and before.verb is not None:
+            if before.clause.negated or before.is_nominal:
+                continue
+            if one.verb is not None:
+                word = one.clause.tokens[one.verb.first]
+                one.objects.setdefault(word.stem, word.start)
+            one.verb, one.is_nominal, one.is_work = before.verb, False, before.is_work
+            one.verb_from = n - 1 if before.verb_from is None else before.verb_from
+
+
+def _share_objects(found: list[Reading]) -> None:
+    """A verb without an object has the one of the clause after it."""
+    for n in range(len(found) - 2, -1, -1):
+        one, after = found[n], found[n + 1]
+        bare = one.verb is not None and one.verb_from is None and len(one.clause.tokens) == one.verb.last + 1
+        if not bare or not one.is_work or one.clause.negated or after.clause.negated or not after.clause.joined:
+            continue
+        if after.verb is None or after.verb_from is not None or after.is_nominal or not after.is_work:
+            continue
+        one.object_from = n + 1 if after.object_from is None else after.object_from
+        one.objects, one.asides = dict(after.objects), dict(after.asides)

@@ -1,0 +1,237 @@
+"""The planner for words: it gives each clause of a goal to the worker that its words mean, and says what it doubts.
+
+Comes in: a task, and the catalogue of those who are there. Goes out: a plan with warnings. Nothing is kept between two
+plans. This module must never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from actors.model.errors import ConfigError, Problem
+from actors.tasks.model.executable import Catalogue, ExecutableInfo
+from actors.tasks.model.task import Plan, Subtask, Task
+from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.planning.goal_clauses import Clause, clauses
+from actors.tasks.planning.goal_graph import graph
+from actors.tasks.planning.goal_matching import CatalogueIndex, Found, Match, by_keyword
+from actors.tasks.planning.goal_reading import Reading, read_clauses
+from actors.tasks.planning.goal_text import stems
+from actors.tasks.planning.verb_families import VERB_FAMILIES, VerbFamilies, Verbs, default_verbs
+from actors.validation.field_types import is_id
+from actors.validation.validation_messages import type_phrase, value_phrase
+
+_MOST_WARNINGS: Final = 20
+_MOST_LISTED: Final = 20
+_MOST_CHARS: Final = 80
+_REMEDY: Final = (
+    "Say in the description= or capabilities= of a worker what it does, in the words and the language of your goals; "
+    "or name who gets what matches nobody, Tasks(planner=KeywordPlanner(default='...')); or use another planner, such "
+    "as ModelPlanner(call) or StaticPlan([...])"
+)
+_NOTHING_TO_DO: Final = "The goal says only what is not to be done. Say what is to be done"
+
+
+class KeywordPlanner:
+    """Gives each clause of the goal to the worker that its words mean, and says where it is not sure.
+
+    Clauses run in parallel, but for those after ``then``, those that speak of what came before (``review it``), and
+    those that share their object with the one before (``write and test the parser``). ``do not deploy`` is no work.
+    The warnings of the plan say which clause fits two workers nearly alike, and which one matches nobody.
+
+    Args:
+        keywords: word or phrase -> id of a worker. None: ids, capabilities and descriptions are the words.
+        default: the id of the worker that gets what matches nobody, and what fits several alike. None: such a clause
+            stays with the one before it, and a goal that matches nobody is refused.
+        families: verbs that ask for one kind of work, by its name. None: ``VERB_FAMILIES``.
+    """
+
+    def __init__(
+        self,
+        keywords: Mapping[str, str] | None = None,
+        *,
+        default: str | None = None,
+        families: VerbFamilies | None = None,
+    ) -> None:
+        problems: list[Problem] = []
+        if keywords is not None:
+            problems += _keyword_problems(keywords)
+        if default is not None and not is_id(default):
+            what = f"expected the id of a worker, got {value_phrase(default)}"
+            problems.append(Problem("KeywordPlanner.default", what, "Give the id of a child of the same supervisor."))
+        if families is not None:
+            problems += _family_problems(families)
+        if problems:
+            raise ConfigError(tuple(problems))
+        self.keywords = None if keywords is None else dict(keywords)
+        self.default = default
+        self.families: VerbFamilies = VERB_FAMILIES if families is None else dict(families)
+        self._verbs = default_verbs() if families is None else Verbs(self.families)
+
+    def __repr__(self) -> str:
+        said = [] if self.keywords is None else [str(self.keywords)]
+        if self.default is not None:
+            said.append(f"default={self.default!r}")
+        return f"KeywordPlanner({', '.join(said)})"
+
+    def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:  # noqa: ARG002 - it cannot learn
+        """Return subtasks for the workers that are meant, with warnings.
+
+        Raises:
+            NoCapableWorkerError: nobody is meant, and there is neither a default nor a worker without siblings.
+        """
+        parts = clauses(task.goal)
+        readings, found = self._matched(parts, catalogue)
+        asked = [n for n, part in enumerate(parts) if not part.negated]
+        if parts and not asked:
+            raise NoCapableWorkerError((), known_of(catalogue), task=task.id or "?", hint=_NOTHING_TO_DO)
+        doubts = _Doubts(task.goal, readings)
+        if not any(found) and self.default is None:
+            return _only_one(task, catalogue)
+        self._defaults(readings, found, doubts)
+        for n in asked:
+            doubts.of_match(n, found[n])
+        return Plan(graph(task.goal, readings, found), doubts.said())
+
+    def _matched(self, parts: tuple[Clause, ...], catalogue: Catalogue) -> tuple[list[Reading], Found]:
+        if self.keywords is not None:
+            known = frozenset(word for phrase in self.keywords for word in stems(phrase))
+            return read_clauses(parts, self._verbs, known), by_keyword(parts, self.keywords)
+        index = CatalogueIndex(catalogue, self._verbs)
+        readings = read_clauses(parts, self._verbs, index.verb_stems)
+        found: Found = []
+        for reading in readings:
+            match = None if reading.clause.negated else index.match(reading)
+            if match is not None and reading.verb_from is not None and match.is_by_verb_alone:
+                match = None  # it goes on with what the clause before it says
+            found.append([] if match is None else [match])
+        return readings, found
+
+    def _defaults(self, readings: Sequence[Reading], found: Found, doubts: _Doubts) -> None:
+        """Say which clauses match nobody, and give them to the default, with those that fit several alike."""
+        nobody = not any(found)
+        before = ""
+        for n, reading in enumerate(readings):
+            if found[n]:
+                tie = found[n][0].is_tie and self.default is not None
+                if tie and self.default is not None:
+                    doubts.of_match(n, found[n], self.default)
+                    found[n] = [Match(self.default)]
+                before = found[n][0].worker
+            elif not reading.clause.negated and (
+                (reading.is_work and reading.verb_from is None) or (nobody and not before)
+            ):
+                doubts.of_nobody(n, self.default or before, is_default=self.default is not None)
+                if self.default is not None:
+                    found[n] = [Match(self.default)]
+                    before = self.default
+
+
+class _Doubts:
+    """Warnings of one plan. They show the first words of a clause, up to its verb, and never what is worked on."""
+
+    def __init__(self, goal: str, readings: Sequence[Reading]) -> None:
+        self._goal = goal
+        self._readings = readings
+        self._said: dict[int, str] = {}
+        for n, reading in enumerate(readings):
+            part = reading.clause
+            if part.negated and part.joined == "and" and part.tokens[0].text.casefold() not in {"or", "nor"}:
+                hint = "Write ', but' or ', then' before it where it is to be done"
+                self._said[n] = f"{self._named(n)} is read as not to be done, like what stands before it. {hint}."
+
+    def of_match(self, n: int, matches: list[Match], default: str | None = None) -> None:
+        """Say that others fit nearly as well."""
+        if not matches or not matches[0].rivals:
+            return
+        match = matches[0]
+        who = " and ".join(match.rivals[:3]) + (" and others" if len(match.rivals) > 3 else "")  # noqa: PLR2004
+        has = f"{default}, the default, has it" if default else f"{match.worker} has it"
+        hint = "Name the worker in the goal, or say more in its description="
+        self._said[n] = f"{self._named(n)} fits {match.worker} and {who} nearly alike: {has}. {hint}."
+
+    def of_nobody(self, n: int, worker: str, *, is_default: bool) -> None:
+        """Say that nobody is meant by a clause."""
+        has = f"{worker}, the default, has it" if is_default else f"it stays with {worker or 'the clause after it'}"
+        hint = "" if is_default else " Say in a description= who does that, or give KeywordPlanner(default='...')."
+        self._said[n] = f"{self._named(n)} matches nobody: {has}.{hint}"
+
+    def said(self) -> list[str]:
+        """Return the warnings in the order of the clauses, not too many of them."""
+        said = [text for _, text in sorted(self._said.items())]
+        more = len(said) - _MOST_WARNINGS
+        return said if more <= 0 else [*said[:_MOST_WARNINGS], f"{more} more clauses are as doubtful"]
+
+    def _named(self, n: int) -> str:
+        words = self._readings[n].clause.tokens
+        verb = self._readings[n].verb
+        own = verb is not None and self._readings[n].verb_from is None
+        last = words[verb.last if verb is not None and own else 0]
+        text = self._goal[words[0].start : last.start + len(last.text)]
+        shown = text if len(text) <= _MOST_CHARS else text[: _MOST_CHARS - 4] + " ..."
+        return f"clause {n + 1} ({shown!r} ...)"
+
+
+def _only_one(task: Task, catalogue: Catalogue) -> Plan:
+    """Return the goal for the one worker that there is, whatever it says of itself.
+
+    Raises:
+        NoCapableWorkerError: there are several, and the goal means none of them.
+    """
+    if len(catalogue) == 1 and catalogue[0].is_only:
+        name = catalogue[0].id
+        doubt = f"no word of the goal means {name}: it has the goal, since it is the only worker. {_REMEDY}."
+        return Plan([Subtask(name, task.goal, worker=name)], [doubt])
+    listed = "; ".join(described(row) for row in catalogue[:_MOST_LISTED])
+    more = len(catalogue) - _MOST_LISTED
+    words = f"Its words are compared with those of {listed}{f' and {more} more' if more > 0 else ''}"
+    hint = f"{words}. {_REMEDY}" if catalogue else ""
+    raise NoCapableWorkerError((), known_of(catalogue), task=task.id or "?", hint=hint)
+
+
+def described(row: ExecutableInfo) -> str:
+    """Return what a worker is matched on: its id, its capabilities, and the beginning of its description."""
+    name = f"{row.id} ({', '.join(sorted(row.capabilities))})" if row.capabilities else row.id
+    if not row.description:
+        return f"{name}, without a description" if not row.capabilities else name
+    said = " ".join(row.description.split())
+    return f"{name}: {said if len(said) <= _MOST_CHARS else said[: _MOST_CHARS - 4] + ' ...'!r}"
+
+
+def known_of(catalogue: Catalogue) -> tuple[str, ...]:
+    """Return who is there, with their capabilities."""
+    return tuple(
+        f"{row.id} ({', '.join(sorted(row.capabilities))})" if row.capabilities else row.id for row in catalogue
+    )
+
+
+# -- what a user gives -------------------------------------------------------------------------------------------
+
+
+def _keyword_problems(keywords: object) -> Iterable[Problem]:
+    if not isinstance(keywords, Mapping):
+        what = f"expected a dict of words to ids of workers, got {type_phrase(keywords)}"
+        yield Problem("KeywordPlanner.keywords", what, "Write {'look up': 'search'}.")
+        return
+    for n, (phrase, worker) in enumerate(keywords.items()):
+        at = f"KeywordPlanner.keywords[{n}]"
+        if not isinstance(phrase, str) or not stems(phrase):
+            yield Problem(at, f"{value_phrase(phrase)} can never match", "Use a word that means something.")
+        if not is_id(worker):
+            yield Problem(at, f"expected the id of a worker, got {value_phrase(worker)}", "Give the id of a worker.")
+
+
+def _family_problems(families: Any) -> Iterable[Problem]:
+    hint = (
+        "Write {'make': ['write', 'build'], 'search': ['find', 'look up']}; VERB_FAMILIES is the one that is shipped."
+    )
+    if not isinstance(families, Mapping):
+        what = f"expected a dict of kinds of work to lists of verbs, got {type_phrase(families)}"
+        yield Problem("KeywordPlanner.families", what, hint)
+        return
+    for name, words in families.items():
+        listed = isinstance(words, Iterable) and not isinstance(words, (str, bytes))
+        if not isinstance(name, str) or not listed or not all(isinstance(word, str) for word in words):
+            what = f"expected a name and a list of verbs, got {value_phrase(name)} and {type_phrase(words)}"
+            yield Problem("KeywordPlanner.families", what, hint)

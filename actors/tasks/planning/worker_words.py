@@ -1,0 +1,175 @@
+"""Words that stand for a worker: those of its id and capabilities, and those of its description.
+
+Comes in: a row of the catalogue. Goes out: its ``Profile``. Of a description the verbs count for more than the other
+words: ``Reviews implementations`` says that it reviews, and not that it implements. A verb stands at the head of a
+clause of the description; its form tells it from a noun (``Reviews tests and code`` has one verb, ``Reads and converts
+tables`` has two). A team has its own words and those of all its members. This module must never import threads, a clock
+or Pykka.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.planning.goal_text import GENERIC_WORDS, STOP_WORDS, Token, stem, stems, tokens, word_set
+from actors.tasks.planning.verb_families import Verb, Verbs, is_plural
+
+_SEGMENT: Final = re.compile(r"[,.:;!?\n()]+(?:\s|$)|\b(?:and|or)\b|&|/")
+_LEAD_INS: Final = frozenset(
+    stem(word)
+    for word in (
+        *("able", "capable", "expert", "specialist", "specialises", "specialized", "responsible", "charge", "team"),
+        *("used", "knows", "dedicated", "group", "service", "function", "module", "person", "colleague", "developer"),
+        *GENERIC_WORDS,
+    )
+)
+PREPOSITIONS: Final = word_set("""
+    about across after against among around at before behind between by during for from in inside into near of off
+    on onto over per that through to toward towards under until using via when where which who with within without
+""")
+_NOUN_LIKE: Final = frozenset(
+    stem(word) for word in ("code", "test", "research", "design", "document", "report", "program", "release", "plan")
+)
+"""Verbs of families that stand before another one as its noun: ``code review``, ``test generation``."""
+_NOMINALS: Final = frozenset(
+    stem(word) for word in ("review", "search", "test", "audit", "check", "summary", "fix", "research", "design")
+)
+_MEMBER: Final = 0.8
+"""Weight of a name of a member, against one of its team's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An id or a capability, as it is compared with a goal."""
+
+    stems: tuple[str, ...]
+    capability: str | None
+    """None: it is an id, or a name of a member."""
+    weight: float
+    families: frozenset[str]
+    """Kinds of work that one of its words asks for."""
+
+
+@dataclass(slots=True)
+class Profile:
+    """Words of one worker."""
+
+    names: list[Name] = field(default_factory=list)
+    verbs: set[tuple[str, ...]] = field(default_factory=set)
+    """Verbs of its description."""
+    families: set[str] = field(default_factory=set)
+    """Kinds of work that these ask for."""
+    objects: set[str] = field(default_factory=set)
+    """Other words of its description."""
+    asides: set[str] = field(default_factory=set)
+    """Words that stand there after ``of``, ``for``, ``with`` and their like only."""
+
+    def stems(self) -> set[str]:
+        """Every word by which it may be found."""
+        verbs = {one for verb in self.verbs for one in verb[:1]}
+        return {one for name in self.names for one in name.stems} | verbs | self.objects | self.asides
+
+    def all_families(self) -> set[str]:
+        """Every family by which it may be found."""
+        return self.families.union(*(name.families for name in self.names))
+
+
+def profile_of(row: ExecutableInfo, verbs: Verbs) -> Profile:
+    """Return the words of a worker, or of a team and its members."""
+    found = Profile()
+    _named(found, row.id, None, 1.0, verbs)
+    for capability in sorted(row.capabilities):
+        _named(found, capability, capability, 1.0, verbs)
+    _described(found, row.description, verbs)
+    for member in row.members:
+        for name in (member.id, *sorted(member.capabilities - row.capabilities)):
+            _named(found, name, None, _MEMBER, verbs)
+        _described(found, member.description, verbs)
+    found.asides -= found.objects
+    return found
+
+
+def _named(found: Profile, name: str, capability: str | None, weight: float, verbs: Verbs) -> None:
+    words = stems(name)
+    if words:
+        families = frozenset[str]().union(*(verbs.families_of((one,)) for one in words))
+        found.names.append(Name(words, capability, weight, families))
+
+
+# -- descriptions ------------------------------------------------------------------------------------------------
+
+
+def _described(found: Profile, description: str, verbs: Verbs) -> None:
+    segments = [words for words in map(_content, _segments(description)) if words]
+    heads = [_form(words, verbs) for words in segments]
+    form = next((head for head in heads if head), "")
+    for n, (words, head) in enumerate(zip(segments, heads, strict=True)):
+        lone = len(words) == 1 and n > 0 and not any(len(later) > 1 for later in segments[n + 1 :])
+        verb = None
+        if head and head == form and not (lone and any(len(one) > 1 for one in segments)):
+            verb = verbs.word(words, 0)
+        elif not head and not form:
+            verb = _last_nominal(words, verbs)
+        if verb is not None:
+            found.verbs.add(verb.key)
+            found.families |= verb.families
+        _spread(found, words, verb)
+
+
+def _spread(found: Profile, words: tuple[Token, ...], verb: Verb | None) -> None:
+    """Sort the words that are no verb into objects and asides."""
+    aside = False
+    for n, word in enumerate(words):
+        if verb is not None and verb.first <= n <= verb.last:
+            continue
+        aside = aside or (n > 0 and word.text.casefold() in PREPOSITIONS)
+        if word.meaningful:
+            (found.asides if aside else found.objects).add(word.stem)
+
+
+def _segments(text: str) -> Iterator[tuple[Token, ...]]:
+    for part in _SEGMENT.split(text):
+        if words := tokens(part):
+            yield words
+
+
+def _content(words: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Words from the first on that says what is done: ``an agent that reviews`` begins with ``reviews``."""
+    for n, word in enumerate(words):
+        if word.text.casefold() not in STOP_WORDS and word.stem not in _LEAD_INS:
+            return words[n:]
+    return words if any(word.meaningful for word in words) else ()
+
+
+def _form(words: tuple[Token, ...], verbs: Verbs) -> str:
+    """Return the form of the verb at the head: ``s``, ``ing`` or ``base``; empty: there is no verb."""
+    text = words[0].text.casefold()
+    known = verbs.at(words, 0)
+    following = words[1].text.casefold() if len(words) > 1 else ""
+    if is_plural(text):
+        is_verb = following != "of" if known else bool(following) and following not in PREPOSITIONS
+        return "s" if is_verb else ""
+    if text.endswith("ing"):
+        return "ing" if known or following else ""
+    if known is None or _is_compound(words):
+        return ""
+    return "base"
+
+
+def _is_compound(words: tuple[Token, ...]) -> bool:
+    """True for ``code review`` and ``test generation``: the second word says what is done."""
+    if len(words) < 2 or words[0].stem not in _NOUN_LIKE:  # noqa: PLR2004 - two words
+        return False
+    text = words[1].text.casefold()
+    return words[1].stem in _NOMINALS or text.endswith(("tion", "ment", "ing", "sis", "er"))
+
+
+def _last_nominal(words: tuple[Token, ...], verbs: Verbs) -> Verb | None:
+    """Return the verb that the last word of a noun phrase is a form of: ``code review``, ``bug fixing``."""
+    end = next((n for n, word in enumerate(words) if n and word.text.casefold() in PREPOSITIONS), len(words))
+    verb = verbs.at(words, end - 1)
+    return verb if verb is not None and (end > 1 or not is_plural(words[0].text)) else None
