@@ -15,7 +15,7 @@ from actors.messaging.reply import Reply, require_thread
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
 from actors.model.child_state import ChildCounts, State
 from actors.model.errors import ChildError, UnknownPathError
-from actors.model.spec import ChildSpec
+from actors.model.spec import ChildSpec, SupervisorRecipe
 from actors.runtime.system import System
 from actors.supervision.child import Child, ChildInfo
 from actors.supervision.child_calls import DeleteChild, RestartChild, StartChild, TerminateChild
@@ -34,6 +34,12 @@ def supervisor_of(system: System, path: str) -> Supervisor:
     if supervisor is None:
         raise system.no_supervisor(path)
     return supervisor
+
+
+def recipes_up(system: System, path: str) -> list[SupervisorRecipe]:
+    """Return the recipes of a supervisor and of those above it, the root's first."""
+    ends = [n for n, each in enumerate(path) if each == "/"]
+    return [supervisor_of(system, path[:end]).recipe for end in (*ends, len(path))]
 
 
 def children_of(system: System, path: str) -> list[Child]:

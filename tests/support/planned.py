@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,11 +13,18 @@ from trees import Plan, PlanError, Subtask, SupervisorSpec, Task, Tasks, TaskSta
 GOOD = Plan([Subtask("a", worker="w")])
 
 
-def tree_of(planner: Any, *, worker: Any = None, tasks: dict[str, Any] | None = None, **fields: Any) -> SupervisorSpec:
-    """A tree of one worker ``w`` with capability ``read``."""
+def tree_of(
+    planner: Any,
+    *,
+    worker: Any = None,
+    tasks: dict[str, Any] | None = None,
+    more: Sequence[WorkerSpec] = (),
+    **fields: Any,
+) -> SupervisorSpec:
+    """A tree of one worker ``w`` with capability ``read``, and of others."""
     execute = worker or (lambda task, context: "ok")
     child = WorkerSpec(id="w", execute=execute, capabilities={"read"}, **fields)
-    return SupervisorSpec(id="p", tasks=Tasks(planner=planner, **(tasks or {})), children=[child])
+    return SupervisorSpec(id="p", tasks=Tasks(planner=planner, **(tasks or {})), children=[child, *more])
 
 
 def refused(planner: Any, goal: str | Task = "read it", **options: Any) -> PlanError:

@@ -16,6 +16,7 @@ from actors.model.spec import (
     UNBOUNDED,
     AutoShutdown,
     ChildSpec,
+    DispatcherKind,
     MailboxLimit,
     Overflow,
     RestartLimit,
@@ -108,7 +109,9 @@ class _Builder:
             found = kind.find(value)
             self._schemas[key] = executables.schemas_of(found) if kind.can_execute(found) else None
         schemas = self._schemas[key]
-        return None if schemas is None else executables.of_worker(spec, schemas)
+        if schemas is None:
+            return None
+        return executables.of_worker(spec, schemas, is_async=where(spec) is DispatcherKind.LOOP)
 
     def _worker(self, spec: WorkerSpec) -> WorkerRecipe:
         if spec.args or spec.kwargs:

@@ -13,11 +13,12 @@ from typing import Any
 
 from actors.model.errors import ConfigError, DepthError, Problem
 from actors.validation.validation_messages import type_phrase as type_of
-from trees.declaration import check_tasks
+from trees.declaration import check_steps, check_tasks
 from trees.declaration.check_tasks import NO_SIBLINGS, SiblingInfo, Siblings
 from trees.declaration.kind import Target, WorkKind
 from trees.declaration.kinds import kind_of
 from trees.declaration.lifespans import lifespan_problems
+from trees.declaration.resolve import ResolveError, resolve
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec, check_depth
 
 
@@ -44,10 +45,18 @@ def require_valid(
 
 
 def require_root(spec: object) -> SupervisorSpec:
-    """``require_valid`` for what a tree is started with, whatever it is: a supervisor."""
+    """``require_valid`` for what a tree is started with, whatever it is: a supervisor, or ``"module:attr"`` of one."""
+    if isinstance(spec, str):
+        try:
+            spec = resolve(spec)
+        except ResolveError as error:
+            raise ConfigError((Problem("start(...)", error.what, error.hint),)) from error
     if not isinstance(spec, SupervisorSpec):
-        at = spec.id if isinstance(spec, WorkerSpec) else "start(...)"
-        hint = "The root of a tree is one: write SupervisorSpec(id=..., children=[...])."
+        at, hint = "start(...)", "The root of a tree is one: write SupervisorSpec(id=..., children=[...])."
+        if isinstance(spec, WorkerSpec):
+            at, hint = spec.id, "Put it under one: start(SupervisorSpec(id='app', children=[WorkerSpec(...)]))."
+        elif callable(spec):
+            hint = "Call it, if it makes the root: start(make_tree())."
         raise ConfigError((Problem(at, f"expected a SupervisorSpec, got {type_of(spec)}", hint),))
     require_valid(spec)
     return spec
@@ -58,6 +67,11 @@ def require_spec(spec: object) -> None:
     if not isinstance(spec, Spec):
         hint = "Write WorkerSpec(...) or SupervisorSpec(...)."
         raise ConfigError((Problem("start_child(...)", f"expected a spec, got {type_of(spec)}", hint),))
+
+
+def kin_of(spec: SupervisorSpec) -> dict[str, SiblingInfo]:
+    """Return the children of a supervisor, as their siblings know them."""
+    return _Checker().kin(spec)
 
 
 class _Checker:
@@ -73,22 +87,28 @@ class _Checker:
             yield from _significance(spec, at, auto_shutdown)
         yield from check_tasks.related(spec, at, siblings)
         if isinstance(spec, WorkerSpec):
-            yield from self._worker(spec, at)
+            yield from self._worker(spec, at, above, tasks_above=siblings.tasks_above)
             return
         yield from check_tasks.placed(spec, at, can_execute=spec.tasks is not None)
         yield from check_tasks.rules(spec, at)
         yield from _siblings(spec, at)
-        below = Siblings(lambda: self._kin(spec), has_tasks=spec.tasks is not None)
+        has_tasks = spec.tasks is not None
+        tasks_above = has_tasks or (siblings.tasks_above if above else False)
+        below = Siblings(lambda: self.kin(spec), has_tasks=has_tasks, tasks_above=tasks_above)
+        if spec.tasks is not None:
+            yield from check_steps.steps(spec, at, below.sibling_info)
         for child in spec.children:
             yield from self.of(child, at, spec.auto_shutdown, below)
 
-    def _kin(self, spec: SupervisorSpec) -> dict[str, SiblingInfo]:
-        return {
-            child.id: SiblingInfo(can_execute=self._can_execute(child), backup=child.backup) for child in spec.children
-        }
+    def kin(self, spec: SupervisorSpec) -> dict[str, SiblingInfo]:
+        """Return its children, as their siblings know them."""
+        return {child.id: self._sibling(child) for child in spec.children}
 
-    def _can_execute(self, spec: Spec) -> bool:
-        return spec.tasks is not None if isinstance(spec, SupervisorSpec) else self._target(*kind_of(spec)).can_execute
+    def _sibling(self, spec: Spec) -> SiblingInfo:
+        if isinstance(spec, SupervisorSpec):
+            return SiblingInfo(can_execute=spec.tasks is not None, backup=spec.backup)
+        target = self._target(*kind_of(spec))
+        return SiblingInfo(target.can_execute, spec.backup, bool(target.coroutines))
 
     def _target(self, kind: WorkKind, value: Any) -> Target:
         # By identity, since callables need not be hashable; the spec keeps them alive.
@@ -98,7 +118,7 @@ class _Checker:
             target = self._targets[key] = kind.look(value)
         return target
 
-    def _worker(self, spec: WorkerSpec, at: str) -> Iterator[Problem]:
+    def _worker(self, spec: WorkerSpec, at: str, above: str, *, tasks_above: bool | None) -> Iterator[Problem]:
         kind, value = kind_of(spec)
         target = self._target(kind, value)
         yield from check_tasks.rules(spec, at)
@@ -108,6 +128,8 @@ class _Checker:
                 yield Problem(f"{at}.{kind.field}", what, hint)
             return
         yield from check_tasks.placed(spec, at, can_execute=target.can_execute)
+        if kind.field == "execute" and tasks_above is False:
+            yield check_tasks.without_orchestrator(at, above)
         yield from kind.problems(spec, at, target)
 
 

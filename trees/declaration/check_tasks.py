@@ -17,12 +17,12 @@ from pydantic import TypeAdapter
 
 from actors.model.errors import Problem
 from actors.model.spec import ChildSpec
-from actors.tasks.execution.adapters import entry_of, is_unbound
+from actors.tasks.execution.adapters import entry_of, is_context, is_unbound, takes_prompt
 from actors.validation.introspection import binds, signature_of
 from actors.validation.validation_messages import listed, nearest, type_phrase
 from trees.declaration.resolve import ResolveError, resolve
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec
-from trees.declaration.work_fields import TASK_FIELDS, TEAM_FIELDS
+from trees.declaration.work_fields import SET_FIELDS, TASK_FIELDS, TEAM_FIELDS
 
 ORCHESTRATOR = "orchestrator"
 """The id of the first child of every supervisor with ``tasks``."""
@@ -37,19 +37,28 @@ class SiblingInfo:
 
     can_execute: bool = False
     backup: str | None = None
+    is_async: bool = False
+    """True where it waits without a thread."""
 
 
 class Siblings:
     """Siblings of a spec, looked at only when it names one."""
 
     def __init__(
-        self, look: Callable[[], Mapping[str, SiblingInfo]], *, has_tasks: bool = False, run: bool = False
+        self,
+        look: Callable[[], Mapping[str, SiblingInfo]],
+        *,
+        has_tasks: bool = False,
+        run: bool = False,
+        tasks_above: bool | None = None,
     ) -> None:
         self._look = look
         self.has_tasks = has_tasks
         """True if one of them is an orchestrator."""
         self.run = run
         """True if they run already, so that only the spec itself is checked."""
+        self.tasks_above = tasks_above
+        """True if a supervisor above has an orchestrator; None where that is not known."""
 
     @functools.cached_property
     def sibling_info(self) -> Mapping[str, SiblingInfo]:
@@ -60,13 +69,15 @@ class Siblings:
 NO_SIBLINGS = Siblings(dict)
 
 
-def running(children: Callable[[], Iterable[ChildSpec]], *, has_tasks: bool) -> Siblings:
+def running(
+    children: Callable[[], Iterable[ChildSpec]], *, has_tasks: bool, tasks_above: bool | None = None
+) -> Siblings:
     """The children of a supervisor that runs; members of a pool share a spec."""
 
     def look() -> dict[str, SiblingInfo]:
         return {child.id: _sibling_info(child) for child in children()}
 
-    return Siblings(look, has_tasks=has_tasks, run=True)
+    return Siblings(look, has_tasks=has_tasks, run=True, tasks_above=tasks_above)
 
 
 def _sibling_info(child: ChildSpec) -> SiblingInfo:
@@ -87,14 +98,21 @@ def placed(spec: Spec, at: str, *, can_execute: bool) -> Iterator[Problem]:
     vain = [
         name
         for name in (TEAM_FIELDS if team else TASK_FIELDS)
-        # Identity, since an output may be anything; only an empty set of capabilities is never the same one.
-        if getattr(spec, name) is not fields[name].default and (name != "capabilities" or spec.capabilities)
+        # Identity, since an output may be anything; only an empty set is never the same one.
+        if getattr(spec, name) is not fields[name].default and (name not in SET_FIELDS or getattr(spec, name))
     ]
     if vain:
         are = "is" if len(vain) == 1 else "are"
         whom = "a supervisor with tasks=" if team else "a worker that can be given work"
         hint = "Add tasks=Tasks()" if team else "Use execute=, or an actor class with a method execute"
         yield Problem(f"{at}.{vain[0]}", f"{listed(vain, last='and')} {are} for {whom}", f"{hint}, or leave it out.")
+
+
+def without_orchestrator(at: str, above: str) -> Problem:
+    """Say that nobody can give it work."""
+    supervisor = above.rpartition("/")[2]
+    hint = f"Give it one, SupervisorSpec(id={supervisor!r}, tasks=Tasks(), ...), or use handle= for messages."
+    return Problem(f"{at}.execute", f"nobody gives it work: {above!r} has no orchestrator", hint)
 
 
 def related(spec: Spec, at: str, siblings: Siblings) -> Iterator[Problem]:
@@ -162,7 +180,7 @@ def takes_work(
         args, kwargs = (), {}
     wanted = ((_SOME, _SOME),) if which == "actor" else ((_SOME, _SOME), (_SOME,))
     if any(binds(signature, *own, *some, *args, **kwargs) for some in wanted):
-        return None
+        return None if entry.method else _second(entry.code, name, signature, len(own), args, kwargs, which)
     if entry.method:
         return f"{name} cannot be called with a prompt, args and kwargs", f"It takes {names_of(signature)}."
     besides = ", args and kwargs" if args or kwargs else ""
@@ -170,6 +188,32 @@ def takes_work(
     if which == "actor":
         what = f"{name} cannot be called with (task, context)"
     return what, f"It takes {names_of(signature)}."
+
+
+def _second(
+    code: Callable[..., Any],
+    name: str,
+    signature: inspect.Signature,
+    own: int,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    which: str,
+) -> tuple[str, str] | None:
+    """Refuse a second parameter that would get the context by accident: ``def search(query, limit)``."""
+    if not own and takes_prompt(code, args, kwargs):
+        return None
+    positional = [each for each in signature.parameters.values() if each.kind < each.VAR_POSITIONAL][own:]
+    if len(positional) < 2 or positional[1].default is not inspect.Parameter.empty or is_context(positional[1]):  # noqa: PLR2004
+        return None
+    second = positional[1].name
+    what = f"{name} would get the context of the attempt as its parameter {second!r}"
+    forms = f"Call it 'context' (or annotate it as Context): {name}(task, context)"
+    if which == "actor":
+        return what, f"{forms}."
+    return (
+        what,
+        f"{forms}; or take the instruction alone: {name}({positional[0].name}), with {second}= a default or in kwargs=",
+    )
 
 
 def names_of(signature: inspect.Signature) -> str:

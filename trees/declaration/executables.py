@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from actors.model.spec import ChildSpec
 from actors.tasks.execution.adapters import entry_of, is_unbound
-from actors.tasks.model.executable import Executable
+from actors.tasks.model.executable import Executable, MemberInfo
 from actors.tasks.model.outcome import Done
 from actors.tasks.model.task import Subtask, Task
 from actors.validation.introspection import signature_of
@@ -32,7 +32,7 @@ Schemas: TypeAlias = tuple[Schema | None, Schema | None]
 _TELLS_NOTHING = (Done, Subtask, Task, str, Any, object, None, type(None), inspect.Parameter.empty)
 
 
-def of_worker(spec: WorkerSpec, schemas: Schemas) -> Executable:
+def of_worker(spec: WorkerSpec, schemas: Schemas, *, is_async: bool = False) -> Executable:
     """Describe an executable worker; ``schemas`` are those of its code."""
     takes, gives = schemas
     return Executable(
@@ -42,6 +42,9 @@ def of_worker(spec: WorkerSpec, schemas: Schemas) -> Executable:
         output_schema=gives if spec.output is None else schema_of(spec.output),
         description=spec.description,
         capabilities=frozenset(spec.capabilities),
+        consumes=frozenset(spec.consumes),
+        produces=frozenset(spec.produces),
+        is_async=is_async,
         expected=tuple(spec.expected),
         **_rules(spec),
     )
@@ -49,13 +52,16 @@ def of_worker(spec: WorkerSpec, schemas: Schemas) -> Executable:
 
 def of_team(spec: SupervisorSpec, members: tuple[ChildSpec, ...]) -> Executable:
     """Describe a nested supervisor with an orchestrator; without capabilities it has its members'."""
-    able = [member for member in members if member.registration is not None]
-    all_of_them = frozenset[str]().union(*(m.registration.capabilities for m in able if m.registration is not None))
-    names = ", ".join(member.id for member in able)
+    able = [(member.id, member.registration) for member in members if member.registration is not None]
+    produced = frozenset[str]().union(*(each.produces for _, each in able))
+    consumed = frozenset[str]().union(*(each.consumes for _, each in able)) - produced
     return Executable(
         type="team",
-        description=spec.description or names,
-        capabilities=frozenset(spec.capabilities) or all_of_them,
+        description=spec.description or ", ".join(name for name, _ in able),
+        capabilities=frozenset(spec.capabilities) or frozenset[str]().union(*(each.capabilities for _, each in able)),
+        consumes=frozenset(spec.consumes) or consumed,
+        produces=frozenset(spec.produces) or produced,
+        members=tuple(MemberInfo(name, each.description, each.capabilities) for name, each in able),
         **_rules(spec),
     )
 

@@ -127,6 +127,10 @@ class WorkerSpec(SpecModel, frozen=True):
     """The kind of work, for planners. ``"skill"`` is another word for ``"workflow"``."""
     capabilities: work_fields.Capabilities = frozenset()
     """Words for its abilities that a plan may ask for."""
+    consumes: work_fields.Capabilities = frozenset()
+    """Words for what it needs of others. ``CapabilityPlanner`` has it wait for those who produce one of them."""
+    produces: work_fields.Capabilities = frozenset()
+    """Words for what its results are."""
     output: work_fields.Output = None
     """The type of its results: a pydantic model, or any type that pydantic has a schema for. ``None``: anything."""
     timeout_s: field_types.StartTimeout = None
@@ -228,6 +232,10 @@ class SupervisorSpec(SpecModel, frozen=True):
     follows makes it, as a team, one that its parent's orchestrator can give work to."""
     capabilities: work_fields.Capabilities = frozenset()
     """The abilities of the team. Not given: all that its members have."""
+    consumes: work_fields.Capabilities = frozenset()
+    """Words for what the team needs of others. Not given: what its members consume and none of them produces."""
+    produces: work_fields.Capabilities = frozenset()
+    """Words for what its results are. Not given: all that its members produce."""
     timeout_s: field_types.StartTimeout = None
     """Seconds that one attempt of the team may run. ``None``: no limit."""
     idle_timeout_s: field_types.StartTimeout = None

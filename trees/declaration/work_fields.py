@@ -21,8 +21,22 @@ from actors.tasks.model.task import Budget
 from actors.validation import field_types
 from actors.validation.validation_messages import type_phrase, validation_error, validation_errors, value_phrase
 
-TEAM_FIELDS = ("capabilities", "timeout_s", "idle_timeout_s", "on_failure", "breaker", "backup", "undo", "estimate")
+TEAM_FIELDS = (
+    "capabilities",
+    "consumes",
+    "produces",
+    "timeout_s",
+    "idle_timeout_s",
+    "on_failure",
+    "breaker",
+    "backup",
+    "undo",
+    "estimate",
+)
 """Fields that only have a meaning for a supervisor with an orchestrator."""
+
+SET_FIELDS = ("capabilities", "consumes", "produces")
+"""Fields with sets of words."""
 
 TASK_FIELDS = ("type", "output", *TEAM_FIELDS)
 """Fields that only have a meaning for a worker that can be given work."""

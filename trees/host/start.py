@@ -38,7 +38,7 @@ DURABILITIES: Final[tuple[Durability, ...]] = get_args(Durability)
 
 
 def start(
-    spec: SupervisorSpec,
+    spec: SupervisorSpec | str,
     *,
     clock: Clock | None = None,
     seed: int | None = None,
@@ -54,7 +54,7 @@ def start(
     """Start a tree; returns when all of it is up.
 
     Args:
-        spec: the root.
+        spec: the root, or ``"module:attr"`` of one.
         clock: the source of time; a ``ManualClock`` in tests. ``None``: the system's.
         seed: seed of everything that is random (jitter). ``None``: a new one.
         max_threads: threads of the pool for sync handlers, at most.
@@ -82,7 +82,7 @@ def start(
 
 
 def start_async(
-    spec: SupervisorSpec,
+    spec: SupervisorSpec | str,
     *,
     clock: Clock | None = None,
     seed: int | None = None,
@@ -126,8 +126,8 @@ class _Launch:
     begin: Callable[[], Reply]
     """Starts the tree, or its keeper; completed when it is up, or is a standby. Failed when nothing is left of it."""
 
-    def __init__(self, spec: SupervisorSpec, options: Options) -> None:
-        spec = require_root(spec)
+    def __init__(self, declared: SupervisorSpec | str, options: Options) -> None:
+        spec = require_root(declared)
         if options.ha is not None:
             require_shared(spec, options.ha, options.store)
         self._spec = spec
@@ -220,7 +220,7 @@ class _Launch:
 class Starting:
     """A tree that is being started: await it for the ``Tree``, or enter it with ``async with``."""
 
-    def __init__(self, spec: SupervisorSpec, options: Options) -> None:
+    def __init__(self, spec: SupervisorSpec | str, options: Options) -> None:
         self._spec = spec
         self._options = options
         self._tree: Tree | None = None

@@ -71,7 +71,8 @@ class TreeChildren:
         system = self._leadership.running
         recipe = child_admin.supervisor_of(system, path).recipe
         has_tasks = recipe.settings is not None
-        siblings = running(lambda: child_admin.specs_of(system, path), has_tasks=has_tasks)
+        above = any(one.settings is not None for one in child_admin.recipes_up(system, path))
+        siblings = running(lambda: child_admin.specs_of(system, path), has_tasks=has_tasks, tasks_above=above)
         require_valid(spec, path, path.count("/") + 2, str(recipe.auto_shutdown), siblings)
         return child_admin.start_child(system, path, build(spec, under_tasks=has_tasks))
 

@@ -21,7 +21,7 @@ from actors.validation.validation_messages import type_phrase
 AGENT_METHODS = ("ainvoke", "invoke", "arun", "run")
 """Methods by which agent objects of frameworks are called, the first that there is; each takes a prompt."""
 
-_CONTEXT_NAMES = ("context", "_context", "ctx", "_ctx", "_")
+_CONTEXT_NAMES = frozenset({"", "c", "cx", "ctx"})
 _SOME = object()
 """Stands for an argument when signatures are tried."""
 
@@ -91,7 +91,16 @@ def takes_prompt(code: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: M
     if not binds(signature, _SOME, _SOME, *args, **more):
         return True
     positional = [each for each in signature.parameters.values() if each.kind < each.VAR_POSITIONAL]
-    return len(positional) > 1 and positional[1].name not in _CONTEXT_NAMES
+    return len(positional) > 1 and not is_context(positional[1])
+
+
+def is_context(parameter: inspect.Parameter) -> bool:
+    """True for a parameter that is called like a context (``context``, ``ctx``, ``_``), or annotated as one."""
+    name = parameter.name.casefold().strip("_0123456789")
+    if name in _CONTEXT_NAMES or "context" in name or name.endswith(("_ctx", "_cx")):
+        return True
+    said = parameter.annotation
+    return "Context" in (said if isinstance(said, str) else getattr(said, "__name__", None) or str(said))
 
 
 def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> AdaptedCall:

@@ -19,7 +19,7 @@ BreakerWord: TypeAlias = Literal["closed", "open", "half_open"]
 
 @dataclass(frozen=True, slots=True)
 class MemberInfo:
-    """What a member of a team says of itself: its words stand for the team as well."""
+    """Words of a member of a team about itself, which stand for the team as well."""
 
     id: str
     description: str = ""
@@ -56,7 +56,7 @@ class Executable:
     produces: frozenset[str] = frozenset()
     """Words for what its results are."""
     members: tuple[MemberInfo, ...] = ()
-    """Of a team."""
+    """Words of the members of a team about themselves."""
     is_async: bool = False
     """True where it waits without a thread: more of it could overlap."""
 
@@ -86,7 +86,7 @@ class ExecutableInfo:
     """Words for what it needs of others: a planner for capabilities has it wait for those who produce them."""
     produces: frozenset[str] = frozenset()
     members: tuple[MemberInfo, ...] = ()
-    """Of a team: what its members say of themselves."""
+    """Words of the members of a team about themselves."""
     is_async: bool = False
     """True where it waits without a thread: more of it could overlap."""
     is_only: bool = False

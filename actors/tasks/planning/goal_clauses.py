@@ -29,10 +29,12 @@ class Clause:
     """True where it speaks of what comes before it."""
     negated: bool = False
     """True where it says what is not to be done."""
+    is_carried: bool = False
+    """True where it is negated only because the clause before it is."""
     joined: str = ""
     """``list`` where a comma or ``and`` ties it to the clause before it; ``and`` where nothing but an ``and`` does."""
     stage: int = 0
-    """What has a higher one is done later."""
+    """Place in time: a clause with a higher one is done later."""
 
     @property
     def has_content(self) -> bool:
@@ -68,7 +70,7 @@ def clauses(goal: str) -> tuple[Clause, ...]:
         if len(words) > 1 or any(word.text.casefold() not in _LATER for word in words):
             moved = tuple(Token(one.text, one.stem, one.start + start, one.meaningful) for one in words)
             back, negated = _refers_back(moved, shouted=shouted), _is_negated(words)
-            found.append(Clause(start, end, moved, later, back, negated, _joined(marks)))
+            found.append(Clause(start, end, moved, later, back, negated, joined=_joined(marks)))
             later = False
             marks = []
         later = later or mark in _SEQUENCE
@@ -151,6 +153,7 @@ _LEADING: Final = word_set("""
     shall should so still then they to under want we would you
 """)
 """Words that may stand before the negation of a request: ``please do not``, ``you must never``."""
+_OR: Final = frozenset({"or", "nor"})
 _SUBJECTS: Final = word_set("""
     the a an this that these those it they there all any our your my its
 """)
@@ -187,10 +190,10 @@ def _negation_carried(parts: list[Clause]) -> list[Clause]:
         end = n
         while end < len(parts) and parts[end].joined and not parts[end].negated and not _opposes(parts[end]):
             end += 1
-        ors = [m for m in range(n, end) if parts[m].tokens[0].text.casefold() in {"or", "nor"}]
+        ors = [m for m in range(n, end) if _OR & {token.text.casefold() for token in parts[m].tokens[:2]}]
         last = ors[-1] if ors else n if done[n].joined == "and" and n < end else n - 1
         for m in range(n, last + 1):
-            done[m] = replace(done[m], negated=True)
+            done[m] = replace(done[m], negated=True, is_carried=True)
         carried = end - 1
     return done
 

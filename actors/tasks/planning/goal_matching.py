@@ -47,7 +47,7 @@ _NOUN_OF_VERB: Final = 1.5
 """The verb of the goal as a noun of a description: ``Reviews implementations`` for ``implement``."""
 _NOUN: Final = 5.0
 _OTHER_NOUN: Final = 3.0
-"""Of a worker that does another kind of work."""
+"""Evidence of a noun, for a worker that does another kind of work."""
 _MORE: Final = 0.1
 """Share of each further noun; ten of them at most."""
 _ASIDE: Final = 0.5
@@ -72,6 +72,8 @@ class Match:
     """True where one of the rivals fits as well as it."""
     is_by_verb_alone: bool = False
     """True where nothing but the verb of the clause speaks for it."""
+    is_by_noun_alone: bool = False
+    """True where its description says that it does another kind of work."""
 
 
 Found = list[list[Match]]
@@ -96,16 +98,17 @@ def by_keyword(parts: tuple[Clause, ...], keywords: Mapping[str, str]) -> Found:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """What speaks for one worker."""
+    """Evidence for one worker."""
 
     score: float
     name: float
-    """What of it speaks for one of its names."""
+    """Part of the score that one of its names has."""
     by_verb: float
     by_noun: float
     capability: str | None
     position: int
     is_by_verb_alone: bool
+    is_by_noun_alone: bool
 
 
 class CatalogueIndex:
@@ -120,9 +123,9 @@ class CatalogueIndex:
         self._by_stem: dict[str, list[int]] = {}
         self._by_family: dict[str, list[int]] = {}
         for n, profile in enumerate(self._profiles):
-            for one in profile.stems():
+            for one in profile.all_stems:
                 self._by_stem.setdefault(one, []).append(n)
-            for family in profile.all_families():
+            for family in profile.all_families:
                 self._by_family.setdefault(family, []).append(n)
         self._known: dict[tuple[object, ...], Match | None] = {}
 
@@ -130,7 +133,7 @@ class CatalogueIndex:
     def verb_stems(self) -> frozenset[str]:
         """Stems of the verbs of all workers and of the words of their names."""
         verbs = {verb[0] for profile in self._profiles for verb in profile.verbs}
-        return frozenset(verbs.union(*(name.stems for profile in self._profiles for name in profile.names)))
+        return frozenset(verbs.union(*(profile.of_names for profile in self._profiles)))
 
     def match_names(self, goal: str) -> list[Match]:
         """Return the workers whose id or capability stands in a clause of the goal with all its words; each once."""
@@ -173,6 +176,7 @@ class CatalogueIndex:
             tuple(other.id for _, other in rivals),
             any(each.score >= best.score for each, _ in rivals),
             best.is_by_verb_alone,
+            best.is_by_noun_alone,
         )
 
     def _near(self, reading: Reading) -> set[int]:
@@ -209,12 +213,10 @@ def _evidence(profile: Profile, reading: Reading, verbs: Verbs) -> _Evidence:
     by_verb = _of_verb(profile, reading)
     by_noun = _of_nouns(profile, reading)
     start = reading.clause.start
-    alone = not by_noun and not any(word in reading.objects or word in reading.asides for word in _words_of(profile))
-    return _Evidence(name + by_verb + by_noun, name, by_verb, by_noun, capability, start, alone)
-
-
-def _words_of(profile: Profile) -> set[str]:
-    return {word for name in profile.names for word in name.stems}
+    alone = not by_noun and not any(word in reading.objects or word in reading.asides for word in profile.of_names)
+    verb = reading.verb
+    other = verb is not None and bool(verb.families) and bool(profile.verbs) and not (name or by_verb)
+    return _Evidence(name + by_verb + by_noun, name, by_verb, by_noun, capability, start, alone, other)
 
 
 def _of_name(name: Name, reading: Reading, verbs: Verbs) -> float:
@@ -240,16 +242,14 @@ def _of_verb(profile: Profile, reading: Reading) -> float:
         return 0.0
     if verb.key in profile.verbs:
         return _VERB
-    if verb.is_like(frozenset(profile.families)):
+    if verb.is_like(profile.families):
         return _FAMILY
     return _NOUN_OF_VERB if verb.key[0] in profile.objects else 0.0
 
 
 def _of_nouns(profile: Profile, reading: Reading) -> float:
     verb = reading.verb
-    other = bool(profile.verbs) and not (
-        verb is None or verb.key in profile.verbs or verb.is_like(frozenset(profile.families))
-    )
+    other = bool(profile.verbs) and not (verb is None or verb.key in profile.verbs or verb.is_like(profile.families))
     worth = _OTHER_NOUN if other else _NOUN
     found = []
     for words, share in ((reading.objects, 1.0), (reading.asides, _ASIDE)):

@@ -30,12 +30,12 @@ _SUBORDINATE: Final = word_set("""
 
 @dataclass(slots=True)
 class Reading:
-    """What a clause asks for."""
+    """Meaning of a clause: the work that it asks for."""
 
     clause: Clause
     verb: Verb | None
     objects: dict[str, int] = field(default_factory=dict)
-    """What is worked on: stems, with the places where they stand."""
+    """Stems of the words for what is worked on, with the places where they stand."""
     asides: dict[str, int] = field(default_factory=dict)
     """Words after ``of``, ``for``, ``with`` and their like only."""
     is_work: bool = False

@@ -137,15 +137,18 @@ class _Doubts:
         self._said: dict[int, str] = {}
         for n, reading in enumerate(readings):
             part = reading.clause
-            if part.negated and part.joined == "and" and part.tokens[0].text.casefold() not in {"or", "nor"}:
+            if part.is_carried and part.joined == "and":
                 hint = "Write ', but' or ', then' before it where it is to be done"
                 self._said[n] = f"{self._named(n)} is read as not to be done, like what stands before it. {hint}."
 
     def of_match(self, n: int, matches: list[Match], default: str | None = None) -> None:
         """Say that others fit nearly as well."""
-        if not matches or not matches[0].rivals:
+        match = matches[0] if matches else None
+        if match is not None and match.is_by_noun_alone and not match.rivals:
+            said = f"{self._named(n)}: nobody says that it does this, {match.worker} has it for what it is done to"
+            self._said[n] = f"{said}. Say in a description= who does it."
+        if match is None or not match.rivals:
             return
-        match = matches[0]
         who = " and ".join(match.rivals[:3]) + (" and others" if len(match.rivals) > 3 else "")  # noqa: PLR2004
         has = f"{default}, the default, has it" if default else f"{match.worker} has it"
         hint = "Name the worker in the goal, or say more in its description="

@@ -19,9 +19,10 @@ from actors.tasks.model.task import Budget, Plan, Subtask
 from actors.tasks.planning.estimates import EstimateError, EstimateTotal, estimate_of, exceedances
 from actors.tasks.planning.plan_warnings import plan_warnings
 from actors.validation.field_types import MAX_SECONDS
+from actors.validation.introspection import binds, signature_of
 from actors.validation.validation_messages import nearest, type_phrase, value_phrase
 
-__all__ = ["Candidates", "check_plan", "estimate_of", "resolved", "resolved_plan", "total_estimate"]
+__all__ = ["Candidates", "check_plan", "estimate_of", "plan_problems", "resolved", "resolved_plan", "total_estimate"]
 
 _MOST_LISTED: Final = 20
 _MOST_QUICK: Final = 500
@@ -120,7 +121,18 @@ def check_plan(
     """
     index = Candidates(rows)
     subtasks = [index.resolved(subtask) for subtask in plan.subtasks]
-    check = _PlanCheck(f"task {task_id}", index, subtasks, ancestry)
+    problems = _problems(_PlanCheck(f"task {task_id}", index, subtasks, ancestry), subtasks, max_subtasks, budget)
+    return problems, plan_warnings(subtasks, rows, goal)
+
+
+def plan_problems(plan: Plan, rows: Catalogue, *, at: str, max_subtasks: int, budget: Budget | None) -> list[Problem]:
+    """Everything that is wrong with a plan before there is a task; ``at`` begins the paths of the problems."""
+    index = Candidates(rows)
+    subtasks = [index.resolved(subtask) for subtask in plan.subtasks]
+    return _problems(_PlanCheck(at, index, subtasks, ()), subtasks, max_subtasks, budget)
+
+
+def _problems(check: _PlanCheck, subtasks: list[Subtask], max_subtasks: int, budget: Budget | None) -> list[Problem]:
     check.size(max_subtasks)
     check.names()
     for subtask in subtasks:
@@ -131,7 +143,7 @@ def check_plan(
         check.undo(subtask)
     check.cycles()
     check.cost(budget)
-    return check.problems, plan_warnings(subtasks, rows, goal)
+    return check.problems
 
 
 def is_quick(plan: Plan, rows: Catalogue) -> bool:
@@ -325,9 +337,10 @@ def _import_problem(target: str) -> tuple[str, str] | None:
             f"{value_phrase(target)} cannot be imported ({type(error).__name__})",
             "Correct it: 'module:attr', or a worker.",
         )
-    if callable(found):
-        return None
-    return (
-        f"{value_phrase(target)} is {type_phrase(found)}, which cannot be called",
-        "Name a function of (task, result, context).",
-    )
+    hint = "Name a function of (task, result, context)."
+    if not callable(found):
+        return f"{value_phrase(target)} is {type_phrase(found)}, which cannot be called", hint
+    signature = signature_of(found)
+    if signature is not None and not binds(signature, None, None, None):
+        return f"{value_phrase(target)} cannot be called with (task, result, context)", hint
+    return None

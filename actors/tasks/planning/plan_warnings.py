@@ -27,10 +27,31 @@ _LONGEST: Final = 2_000
 
 def plan_warnings(subtasks: list[Subtask], rows: Catalogue, goal: str) -> list[str]:
     """Warnings about a plan."""
-    found = [] if has_order(goal) else _needless_lines(subtasks)
+    found = _needless_lines(subtasks)
+    if found and has_order(goal):
+        found = []
     if len(subtasks) == 1 and goal:
         found += _all_in_one(subtasks[0], rows, goal)
+    only = {row.id for row in rows if row.is_only}
+    for worker, count in waiting_in_line(subtasks, rows) if only else ():
+        found.append(
+            f"{count} subtasks that do not need each other wait in line for {worker}, which takes one at a time. "
+            f"It is async: with pool={count} they overlap"
+        )
     return found
+
+
+def waiting_in_line(subtasks: list[Subtask], rows: Catalogue) -> list[tuple[str, int]]:
+    """Return async workers that have several subtasks at the same time and take one, with how many."""
+    alone = {row.id for row in rows if row.is_async and row.size == 1}
+    having = Counter(capability for row in rows for capability in row.capabilities)
+    of = {capability: row.id for row in rows for capability in row.capabilities if having[capability] == 1}
+    at_once = Counter[str]()
+    for one in subtasks:
+        worker = one.worker or of.get(one.capability or "", "")
+        if worker in alone and not one.depends_on:
+            at_once[worker] += 1
+    return [(worker, count) for worker, count in at_once.items() if count > 1]
 
 
 def _all_in_one(only: Subtask, rows: Catalogue, goal: str) -> list[str]:

@@ -159,7 +159,8 @@ def as_plan(value: object) -> Plan:
             raise InvalidPlanError((Problem("plan.subtasks", f"{type_phrase(value)} is no list", _HINT),))
     if not isinstance(value, (list, tuple)):
         raise TypeError(
-            f"a planner returned {type_phrase(value)}. Return a Plan, a list of Subtask, or the JSON of a plan."
+            f"a planner returned {type_phrase(value)}. Return a Plan, a list of Subtask, or the JSON of a plan: "
+            "return Plan([Subtask('first', 'what is to be done', worker='the id of a worker')])."
         )
     return _checked(value)
 
@@ -224,7 +225,7 @@ def _subtask(entry: Mapping[Any, Any]) -> Subtask:
 SHIPPED: Final[frozenset[type]] = frozenset({KeywordPlanner, CapabilityPlanner, StaticPlan})
 
 
-_MOST_INLINE: Final = 100_000
+_MOST_INLINE: Final = 50_000
 """Characters of the goal times workers: a few hundredths of a second."""
 
 

@@ -8,6 +8,7 @@ somebody who ``reviews implementations``. This module must never import threads,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -55,13 +56,13 @@ class Verb:
     """A verb where it stands in a text."""
 
     key: tuple[str, ...]
-    """Its stem; two of them where it takes two words."""
+    """Stem of the verb; two of them where it takes two words."""
     families: frozenset[str]
     first: int
-    """Its first token, of those of its clause."""
+    """Place of its first token among those of its clause."""
     last: int
 
-    def is_like(self, families: frozenset[str]) -> bool:
+    def is_like(self, families: AbstractSet[str]) -> bool:
         """True where it asks for one of these kinds of work."""
         return not self.families.isdisjoint(families)
 

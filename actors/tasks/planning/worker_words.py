@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
-from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.model.executable import ExecutableInfo, MemberInfo
 from actors.tasks.planning.goal_text import GENERIC_WORDS, STOP_WORDS, Token, stem, stems, tokens, word_set
 from actors.tasks.planning.verb_families import Verb, Verbs, is_plural
 
@@ -38,6 +39,8 @@ _NOUN_LIKE: Final = frozenset(
 _NOMINALS: Final = frozenset(
     stem(word) for word in ("review", "search", "test", "audit", "check", "summary", "fix", "research", "design")
 )
+_MAKES: Final = "make"
+"""Family of those who make what they name: see ``_made``."""
 _MEMBER: Final = 0.8
 """Weight of a name of a member, against one of its team's own."""
 
@@ -68,28 +71,37 @@ class Profile:
     asides: set[str] = field(default_factory=set)
     """Words that stand there after ``of``, ``for``, ``with`` and their like only."""
 
-    def stems(self) -> set[str]:
-        """Every word by which it may be found."""
-        verbs = {one for verb in self.verbs for one in verb[:1]}
-        return {one for name in self.names for one in name.stems} | verbs | self.objects | self.asides
-
-    def all_families(self) -> set[str]:
-        """Every family by which it may be found."""
-        return self.families.union(*(name.families for name in self.names))
+    of_names: frozenset[str] = frozenset()
+    """Words of its names."""
+    all_stems: frozenset[str] = frozenset()
+    """Every word by which it may be found."""
+    all_families: frozenset[str] = frozenset()
+    """Every family by which it may be found."""
 
 
 def profile_of(row: ExecutableInfo, verbs: Verbs) -> Profile:
-    """Return the words of a worker, or of a team and its members."""
+    """Return the words of a worker, or of a team and its members. Nobody may change it: it is made once."""
+    return _profile(row.id, row.capabilities, row.description, row.members, verbs)
+
+
+@lru_cache(maxsize=4096)
+def _profile(
+    id_: str, capabilities: frozenset[str], description: str, members: tuple[MemberInfo, ...], verbs: Verbs
+) -> Profile:
     found = Profile()
-    _named(found, row.id, None, 1.0, verbs)
-    for capability in sorted(row.capabilities):
+    _named(found, id_, None, 1.0, verbs)
+    for capability in sorted(capabilities):
         _named(found, capability, capability, 1.0, verbs)
-    _described(found, row.description, verbs)
-    for member in row.members:
-        for name in (member.id, *sorted(member.capabilities - row.capabilities)):
+    _described(found, description, verbs)
+    for member in members:
+        for name in (member.id, *sorted(member.capabilities - capabilities)):
             _named(found, name, None, _MEMBER, verbs)
         _described(found, member.description, verbs)
     found.asides -= found.objects
+    found.of_names = frozenset(one for name in found.names for one in name.stems)
+    heads = {verb[0] for verb in found.verbs}
+    found.all_stems = found.of_names.union(heads, found.objects, found.asides)
+    found.all_families = frozenset(found.families).union(*(name.families for name in found.names))
     return found
 
 
@@ -117,7 +129,20 @@ def _described(found: Profile, description: str, verbs: Verbs) -> None:
         if verb is not None:
             found.verbs.add(verb.key)
             found.families |= verb.families
+            if _MAKES in verb.families:
+                _made(found, words[verb.last + 1 :], verbs)
         _spread(found, words, verb)
+
+
+def _made(found: Profile, words: tuple[Token, ...], verbs: Verbs) -> None:
+    """Add verbs that stand as nouns: who ``writes documentation`` documents. Who ``writes tests`` only writes."""
+    for word in words:
+        if word.text.casefold() in PREPOSITIONS:
+            return
+        families = verbs.families_of((word.stem,))
+        if families and word.stem not in {word.text.casefold(), word.text.casefold().removesuffix("s")}:
+            found.verbs.add((word.stem,))
+            found.families |= families
 
 
 def _spread(found: Profile, words: tuple[Token, ...], verb: Verb | None) -> None:

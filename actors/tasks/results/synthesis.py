@@ -38,10 +38,10 @@ class ModelSynthesizer:
     """Has a model write the output: ``call(prompt)`` is any callable, sync or async, that returns it."""
 
     def __init__(self, call: Callable[[str], Any]) -> None:
-        self._call = call
+        self.call = call
 
     def __repr__(self) -> str:
-        return f"ModelSynthesizer({getattr(self._call, '__qualname__', type(self._call).__qualname__)})"
+        return f"ModelSynthesizer({getattr(self.call, '__qualname__', type(self.call).__qualname__)})"
 
     async def combine(self, task: Task, results: dict[str, Any]) -> Any:
         """Return what the model made of the results."""
@@ -50,7 +50,7 @@ class ModelSynthesizer:
 
     def ask(self, task: Task, results: dict[str, Any]) -> Any:
         """The first half of ``combine``: the model's answer, or an awaitable of that."""
-        return self._call(self.prompt(task, results))
+        return self.call(self.prompt(task, results))
 
     @staticmethod
     def read(answer: Any) -> Any:

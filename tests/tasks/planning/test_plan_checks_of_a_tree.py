@@ -109,7 +109,7 @@ def test_plan_errors_are_failures_of_the_task() -> None:
     "planner", [None, CapabilityPlanner(lambda task: {"fly", "read"})], ids=["words", "capabilities"]
 )
 def test_a_goal_that_nobody_can_serve_is_refused_at_once_with_what_is_known(planner: Any) -> None:
-    caught = refused(planner or Tasks().planner, "bake a cake")
+    caught = refused(planner or Tasks().planner, "bake a cake", more=[WorkerSpec(id="other", execute=print)])
 
     assert isinstance(caught, NoCapableWorkerError)
     assert "w (read)" in str(caught) or "read" in str(caught)

@@ -142,7 +142,7 @@ def test_the_description_that_shares_most_words_wins() -> None:
 def test_one_clause_calls_one_worker_by_description_at_most() -> None:
     rows = (row("x", description="Reads tables"), row("y", description="Paints walls"))
 
-    assert [one.worker for one in by_words("paint tables", *rows)] == ["x"]
+    assert [one.worker for one in by_words("paint tables", *rows)] == ["y"]
 
 
 def test_a_backup_comes_after_the_one_that_it_backs_up() -> None:

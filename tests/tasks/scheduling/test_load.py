@@ -165,7 +165,7 @@ def test_a_younger_task_that_is_more_urgent_still_goes_first() -> None:
 
 
 @pytest.mark.parametrize("round_", range(10))
-def test_a_task_that_is_submitted_at_once_is_shared_out_evenly(round_: int) -> None:
+def test_two_pools_of_four_with_one_capability_get_two_each_of_four_ready_subtasks(round_: int) -> None:
     """Each pool could take all of it: the first one that is heard of must not."""
     used: Counter[str] = Counter()
 
@@ -190,7 +190,7 @@ def test_a_task_that_is_submitted_at_once_is_shared_out_evenly(round_: int) -> N
     assert used == {"x": 2, "y": 2}, round_
 
 
-def test_attempts_of_other_lanes_and_tasks_count_when_the_next_one_is_given() -> None:
+def test_selection_counts_attempts_from_the_moment_they_are_given_over_all_lanes_and_tasks() -> None:
     used: Counter[str] = Counter()
 
     with Hang() as hang:

@@ -253,7 +253,7 @@ def test_task_fields_of_a_worker_that_cannot_be_given_work_are_told_together() -
 
 
 def test_task_fields_of_a_supervisor_without_tasks_are_told() -> None:
-    assert told(check(shop(worker(), tasks=None, timeout_s=3))) == [
+    assert told(check(shop(plain("w"), tasks=None, timeout_s=3))) == [
         ("shop.timeout_s", "'timeout_s' is for a supervisor with tasks=")
     ]
 
@@ -303,7 +303,7 @@ def test_a_root_has_nobody_to_name() -> None:
 
 def test_the_id_of_the_orchestrator_is_taken() -> None:
     assert told(check(shop(worker("orchestrator")))) == [("shop/orchestrator", "the id 'orchestrator' is taken")]
-    assert check(shop(worker("orchestrator"), tasks=None)) == []
+    assert check(shop(plain("orchestrator"), tasks=None)) == []
 
 
 def test_the_orchestrator_counts_as_a_child() -> None:
@@ -387,10 +387,10 @@ def test_a_team_is_not_added_on_level_three() -> None:
 
 
 def test_a_tree_that_runs_checks_a_new_child_against_its_siblings() -> None:
-    with start(shop(worker("a", backup="b"), worker("b"), tasks=None)) as tree:
+    with start(shop(worker("a", backup="b"), worker("b"))) as tree:
         with pytest.raises(ConfigError) as caught:
             tree.start_child("shop", worker(backup="x"))
         tree.start_child("shop", worker(backup="a"))
 
         assert told(list(caught.value.problems)) == [("shop/w.backup", "expected the id of a sibling, got 'x'")]
-        assert [child.id for child in tree.which_children("shop")] == ["a", "b", "w"]
+        assert [child.id for child in tree.which_children("shop")] == ["orchestrator", "a", "b", "w"]

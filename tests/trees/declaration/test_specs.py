@@ -47,6 +47,8 @@ def problem_of(make: Callable[[], object]) -> Problem:
 
 ON_TASKS = {
     "capabilities": frozenset(),
+    "consumes": frozenset(),
+    "produces": frozenset(),
     "timeout_s": None,
     "idle_timeout_s": None,
     "on_failure": None,

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from actors.model.errors import ConfigError, DepthError, Problem
 from actors.model.spec import ChildSpec, DispatcherKind, SupervisorRecipe, WorkerRecipe
-from actors.tasks.model.executable import Executable
+from actors.tasks.model.executable import Executable, MemberInfo
 from actors.tasks.model.policy import Breaker, Escalate, Failover, Retry
 from actors.tasks.model.task import Budget, Subtask
 from actors.tasks.planning.task_settings import Tasks
@@ -350,10 +350,13 @@ def test_a_team_without_capabilities_of_its_own_has_all_those_of_its_members() -
     members = [worker("a", capabilities=["x"]), worker("b", capabilities=["x", "y"]), WorkerSpec(id="c", handle=work)]
 
     assert executable_of(SupervisorSpec(id="t", tasks=Tasks(), children=members)) == Executable(
-        type="team", description="a, b", capabilities=frozenset({"x", "y"})
+        type="team",
+        description="a, b",
+        capabilities=frozenset({"x", "y"}),
+        members=(MemberInfo("a", "", frozenset({"x"})), MemberInfo("b", "", frozenset({"x", "y"}))),
     )
     own = SupervisorSpec(id="t", tasks=Tasks(), children=members, capabilities=["z"], description="Codes", timeout_s=9)
-    assert executable_of(own) == Executable(
+    assert replace(executable_of(own), members=()) == Executable(
         type="team", description="Codes", capabilities=frozenset({"z"}), timeout_s=9.0
     )
 

@@ -245,7 +245,8 @@ def test_a_task_that_ends_while_something_runs_says_so() -> None:
 
 
 def test_a_plan_that_was_refused_is_told_problem_by_problem() -> None:
-    with running(team(Subtask("a", worker="nobody"), Subtask("b", worker="noone"), workers={"w": done})) as tree:
+    plan = [Subtask("a", worker="nobody"), Subtask("b", worker="noone")]
+    with running(team(workers={"w": done}, planner=lambda *_: plan)) as tree:
         task = submitted(tree)
         with pytest.raises(PlanError):
             task.result(LONG_S)

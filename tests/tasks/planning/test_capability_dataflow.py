@@ -1,0 +1,156 @@
+"""CapabilityPlanner: async ``needs``, and dependencies from what workers consume and produce (rule S16)."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from typing import Any
+
+import pytest
+
+from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.model.task import Plan, Task
+from actors.tasks.planning.capability_planner import CapabilityPlanner
+from tests.support.planned import refused
+from tests.tasks.planning.test_planners import row
+from trees import NoCapableWorkerError, SupervisorSpec, Tasks, WorkerSpec, start
+
+
+def flow(name: str, *, takes: str = "", gives: str = "", **words: Any) -> ExecutableInfo:
+    return row(
+        name,
+        *words.pop("can", [f"can-{name}"]),
+        consumes=frozenset(takes.split()),
+        produces=frozenset(gives.split()),
+        **words,
+    )
+
+
+def planned(*rows: ExecutableInfo, needs: list[str] | None = None, inputs: dict[str, Any] | None = None) -> Plan:
+    planner = CapabilityPlanner(lambda task: needs or [f"can-{one.id}" for one in rows])
+    plan = planner.plan(Task("do it", inputs=inputs or {}), rows, "")
+    assert isinstance(plan, Plan)
+    return plan
+
+
+def waits(plan: Plan) -> dict[str, list[str]]:
+    return {one.id: one.depends_on for one in plan.subtasks}
+
+
+def test_dependencies_come_from_the_declared_words_of_workers() -> None:
+    plan = planned(
+        flow("report", takes="figures pages"),
+        flow("count", takes="pages", gives="figures"),
+        flow("read", gives="pages"),
+    )
+
+    assert waits(plan) == {"report": ["count", "read"], "count": ["read"], "read": []}
+    assert plan.warnings == []
+
+
+def test_workers_without_such_words_depend_on_nobody() -> None:
+    assert waits(planned(flow("a"), flow("b"))) == {"a": [], "b": []}
+
+
+def test_a_word_that_the_task_gives_is_no_dependency_and_one_that_nobody_gives_is_told() -> None:
+    plan = planned(flow("a", takes="text"), inputs={"text": "x"})
+    assert (waits(plan), plan.warnings) == ({"a": []}, [])
+
+    plan = planned(flow("a", takes="text"))
+    assert plan.warnings == ["a consumes text, which nobody in this plan produces."]
+
+
+def test_workers_that_wait_for_each_other_go_in_the_order_of_the_needs_and_the_plan_says_so() -> None:
+    plan = planned(flow("a", takes="y", gives="x"), flow("b", takes="x", gives="y"))
+
+    assert waits(plan) == {"a": ["b"], "b": []}
+    assert "wait for each other's results" in plan.warnings[0]
+
+
+def test_of_several_with_one_capability_the_words_of_all_of_them_count() -> None:
+    plan = planned(
+        flow("s1", can=["read"], gives="pages"),
+        flow("s2", can=["read"], gives="words"),
+        flow("c", takes="words"),
+        needs=["read", "can-c"],
+    )
+
+    assert waits(plan) == {"read": [], "c": ["read"]}
+
+
+def test_an_async_needs_is_awaited() -> None:
+    async def needs(task: Task) -> list[str]:
+        await asyncio.sleep(0)
+        return ["read"]
+
+    workers = [WorkerSpec(id=name, execute=lambda task, context: "ok", capabilities={name}) for name in ("read", "run")]
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=CapabilityPlanner(needs)), children=workers)
+    with start(spec) as tree:
+        report = tree.run("read it", timeout=10)
+
+    assert report.results == {"read": "ok"}
+
+
+def test_declared_words_order_the_work_of_a_tree() -> None:
+    def collect(task: Any, context: Any) -> str:
+        return "pages"
+
+    def count(task: Any, context: Any) -> dict[str, Any]:
+        return dict(context.results)
+
+    members = [WorkerSpec(id="collect", execute=collect, capabilities={"collect"}, produces={"pages"})]
+    team = SupervisorSpec(id="readers", tasks=Tasks(), children=members)
+    counts = WorkerSpec(id="count", execute=count, capabilities={"count"}, consumes={"pages"})
+    planner = CapabilityPlanner(lambda task: ["count", "collect"])
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=planner), children=[counts, team])
+    with start(spec) as tree:
+        report = tree.run("collect and count", timeout=10)
+
+    assert report.results["count"] == {"readers": {"collect": "pages"}}
+
+
+@pytest.mark.parametrize("value", [7, [7], None])
+def test_needs_that_are_no_words_are_refused_with_what_was_expected(value: Any) -> None:
+    caught = refused(CapabilityPlanner(lambda task: value))
+
+    assert "expected a list of capabilities from needs=, got" in str(caught)
+
+
+# -- the error ---------------------------------------------------------------------------------------------------
+
+
+def raises(task: Any, catalogue: Any, feedback: str) -> Plan:
+    raise NoCapableWorkerError("sql")
+
+
+async def raises_async(task: Any, catalogue: Any, feedback: str) -> Plan:
+    raise NoCapableWorkerError("sql")
+
+
+@pytest.mark.parametrize("planner", [raises, raises_async])
+def test_a_users_planner_may_raise_the_error_with_a_capability_only(planner: Any) -> None:
+    caught = refused(planner)
+
+    assert isinstance(caught, NoCapableWorkerError)
+    assert (caught.needed, caught.known) == (("sql",), ("w (read)",))
+    assert f"task {caught.task}: no worker can do 'sql'. Known: w (read)." in str(caught)
+
+
+@pytest.mark.parametrize(
+    ("error", "task", "needed", "known"),
+    [
+        (NoCapableWorkerError("sql"), "", ("sql",), ()),
+        (NoCapableWorkerError(["sql", "csv"]), "", ("sql", "csv"), ()),
+        (NoCapableWorkerError("sql", known=["w"]), "", ("sql",), ("w",)),
+        (NoCapableWorkerError("sql", task="t"), "t", ("sql",), ()),
+        (NoCapableWorkerError("t", ("sql",), ("w",)), "t", ("sql",), ("w",)),
+        (NoCapableWorkerError(), "", (), ()),
+    ],
+)
+def test_the_error_takes_what_is_known_and_survives_pickling(
+    error: NoCapableWorkerError, task: str, needed: tuple[str, ...], known: tuple[str, ...]
+) -> None:
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+
+    assert (error.task, error.needed, error.known) == (task, needed, known)
+    assert (str(again), again.needed, again.known) == (str(error), needed, known)
