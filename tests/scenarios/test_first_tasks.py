@@ -122,8 +122,8 @@ def accident(query: str, limit: int) -> None: ...
         (nothing, "nothing can be called neither with (task, context) nor with (instruction). It takes ()."),
         (three, "It takes (task, context, more)."),
         (accident, "Call it 'context' (or annotate it as Context): accident(task, context)"),
-        (echo("x", None), "can neither be called nor has it a method execute, invoke or run"),
-        ("echo", "Write 'package.module:attribute'."),
+        (echo("x", None), "or give the object itself"),
+        ("echo", "Write 'package.module:attribute', or give the object itself."),
     ],
 )
 def test_a_function_with_the_wrong_parameters_says_what_it_should_take(execute: Any, says: str) -> None:

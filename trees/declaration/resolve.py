@@ -52,7 +52,7 @@ def resolve(target: object) -> Any:
 def _right_form(target: str) -> str:
     package, _, attribute = target.rpartition(".")
     guess = f"{package}:{attribute}" if ":" not in target and package and attribute else "package.module:attribute"
-    return f"Write {guess!r}."
+    return f"Write {guess!r}, or give the object itself."
 
 
 def _module(name: str) -> ModuleType:

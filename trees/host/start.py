@@ -135,6 +135,11 @@ class _Launch:
         self._store: Store | None = None
         self._console = Console(spec.id) if options.console else None
 
+    @property
+    def root_id(self) -> str:
+        """Id of the root."""
+        return self._spec.id
+
     def run(self) -> Tree:
         """Start it, and wait until it is up."""
         tree = self.tree(self.open())
@@ -248,7 +253,7 @@ class Starting:
 
     async def _start(self) -> Tree:
         launch = _Launch(self._spec, self._options)
-        store = await _elsewhere(f"{self._spec.id}-store", launch) if launch.waits else launch.open()
+        store = await _elsewhere(f"{launch.root_id}-store", launch) if launch.waits else launch.open()
         tree = launch.tree(store)
         with launch.undone_by(system_of(tree).stop):  # on an event loop nobody waits for the end
             await launch.begin()

@@ -31,7 +31,7 @@ def _read(value: object) -> Ladder | None:
     if value is None:
         return None
     if not isinstance(value, (list, tuple)):
-        raise validation_error(f"{type_phrase(value)} is no list of rungs", _HINT)
+        raise validation_error(f"expected a list of rungs, got {type_phrase(value)}", _HINT)
     return tuple(_rung(each, f"[{at}]") for at, each in enumerate(value))
 
 

@@ -59,7 +59,7 @@ def _as_budget(said: object, worker: str) -> Budget | None:
         if amount is None:
             continue
         if isinstance(amount, bool) or not isinstance(amount, (int, float)):
-            raise EstimateError(f"the estimate of {worker!r} is {type_phrase(amount)}, which is no number of {unit}")
+            raise EstimateError(f"the estimate of {worker!r}: expected a number of {unit}, got {type_phrase(amount)}")
         if not 0 <= amount <= _MOST[unit]:
             raise EstimateError(f"the estimate of {worker!r} is {value_phrase(amount)} {unit}, which is out of range")
         fit[unit] = math.ceil(amount) if unit == "tokens" else amount

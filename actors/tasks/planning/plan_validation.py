@@ -251,7 +251,7 @@ class _PlanCheck:
             fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= MAX_SECONDS
             if value is not None and not fits:
                 hint = f"Use more than 0 and at most {MAX_SECONDS:,.0f}, or leave it out."
-                self._problem(subtask, part, f"{value_phrase(value)} is no number of seconds", hint)
+                self._problem(subtask, part, f"expected a number of seconds, got {value_phrase(value)}", hint)
 
     def undo(self, subtask: Subtask) -> None:
         """Check that what undoes it is there."""

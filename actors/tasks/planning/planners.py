@@ -29,7 +29,7 @@ class InvalidPlanError(ConfigError, ValueError):
     """The answer of a model is no plan; ``problems`` and the text say why, in words that a model can be told."""
 
     def __str__(self) -> str:
-        return "this is no plan:" + "".join(f"\n  {problem}" for problem in self.problems)
+        return "expected a plan:" + "".join(f"\n  {problem}" for problem in self.problems)
 
 
 # -- a fixed graph -----------------------------------------------------------------------------------------------
@@ -156,7 +156,9 @@ def as_plan(value: object) -> Plan:
             raise InvalidPlanError((Problem("plan", what, _HINT),))
         value = value["subtasks"]
         if not isinstance(value, (list, tuple)):
-            raise InvalidPlanError((Problem("plan.subtasks", f"{type_phrase(value)} is no list", _HINT),))
+            raise InvalidPlanError(
+                (Problem("plan.subtasks", f"expected a list of subtasks, got {type_phrase(value)}", _HINT),)
+            )
     if not isinstance(value, (list, tuple)):
         raise TypeError(
             f"a planner returned {type_phrase(value)}. Return a Plan, a list of Subtask, or the JSON of a plan: "
@@ -191,7 +193,7 @@ def _checked(entries: list[Any] | tuple[Any, ...]) -> Plan:
             except ConfigError as error:
                 problems += [Problem(f"subtasks[{n}] {one.path}", one.what, one.hint) for one in error.problems]
         else:
-            problems.append(Problem(f"subtasks[{n}]", f"{type_phrase(entry)} is no subtask", _HINT))
+            problems.append(Problem(f"subtasks[{n}]", f"expected a subtask, got {type_phrase(entry)}", _HINT))
     if problems:
         raise InvalidPlanError(tuple(problems))
     return Plan(made)

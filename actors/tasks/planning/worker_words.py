@@ -118,6 +118,8 @@ def _named(found: Profile, name: str, capability: str | None, weight: float, ver
 def _described(found: Profile, description: str, verbs: Verbs) -> None:
     segments = [words for words in map(_content, _segments(description)) if words]
     heads = [_form(words, verbs) for words in segments]
+    if len(segments) == 1 and len(segments[0]) == 1 and is_plural(segments[0][0].text):
+        heads = ["s"]  # ``Bakes`` is all that it says
     form = next((head for head in heads if head), "")
     for n, (words, head) in enumerate(zip(segments, heads, strict=True)):
         lone = len(words) == 1 and n > 0 and not any(len(later) > 1 for later in segments[n + 1 :])

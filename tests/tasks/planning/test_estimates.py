@@ -37,8 +37,8 @@ def test_what_a_subtask_says_goes_before_what_its_worker_says() -> None:
     ("said", "text"),
     [
         (boom, "raised RuntimeError"),
-        ("much", "a str, which is no number of tokens"),
-        (True, "a bool, which is no number of tokens"),
+        ("much", "expected a number of tokens, got a str"),
+        (True, "expected a number of tokens, got a bool"),
         (-1, "-1 tokens, which is out of range"),
         (math.nan, "nan tokens, which is out of range"),
         (math.inf, "inf tokens, which is out of range"),
@@ -46,7 +46,7 @@ def test_what_a_subtask_says_goes_before_what_its_worker_says() -> None:
         ({"euros": 1}, "has 'euros'; its units are 'tokens', 'cost' and 'seconds'"),
         ({"cost": 1e12}, "out of range"),
         (lambda: 1, "raised TypeError"),
-        (lambda subtask: "x", "a str, which is no number of tokens"),
+        (lambda subtask: "x", "expected a number of tokens, got a str"),
     ],
 )
 def test_an_estimate_that_is_none_is_a_problem_and_shows_nothing_of_the_subtask(said: object, text: str) -> None:

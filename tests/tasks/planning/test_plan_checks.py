@@ -123,7 +123,8 @@ def test_a_plan_that_fits_has_no_problems_and_no_warnings() -> None:
         (
             [Subtask.model_construct(id="a", instruction="x", worker="search", depends_on=[], inputs={}, timeout_s=-1)],
             (
-                "task 7f3a/a.timeout_s: -1 is no number of seconds. Use more than 0 and at most 1,000,000,000, "
+                "task 7f3a/a.timeout_s: expected a number of seconds, got -1. Use more than 0 and at most "
+                "1,000,000,000, "
                 "or leave it out."
             ),
         ),
