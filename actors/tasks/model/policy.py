@@ -193,10 +193,14 @@ Ladder: TypeAlias = tuple[Rung, ...]
 
 def _a_ladder(value: object) -> Ladder:
     if not isinstance(value, (list, tuple)):
-        raise validation_error(f"expected a list of rungs, got {type_phrase(value)}", "Write [Retry(), Failover(), Escalate()].")
+        raise validation_error(
+            f"expected a list of rungs, got {type_phrase(value)}", "Write [Retry(), Failover(), Escalate()]."
+        )
     wrong = next((rung for rung in value if not isinstance(rung, Rung)), None)
     if wrong is not None:
-        raise validation_error(f"expected a rung, got {type_phrase(wrong)}", "Use Retry(...), Failover() and Escalate(...).")
+        raise validation_error(
+            f"expected a rung, got {type_phrase(wrong)}", "Use Retry(...), Failover() and Escalate(...)."
+        )
     return tuple(value)
 
 
