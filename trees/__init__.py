@@ -74,6 +74,7 @@ from actors.tasks.model.task_events import (
 )
 from actors.tasks.planning.planners import CapabilityPlanner, KeywordPlanner, ModelPlanner, StaticPlan
 from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.planning.verb_families import VERB_FAMILIES
 from actors.tasks.results.synthesis import Last, ModelSynthesizer, Verbatim
 from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
 from trees.ha.ha_settings import HA
@@ -86,6 +87,7 @@ from trees.store import Keep
 
 __all__ = [
     "HA",
+    "VERB_FAMILIES",
     "Approve",
     "AttemptTimeoutError",
     "Backoff",

@@ -90,6 +90,8 @@ class KeywordPlanner:
         if not any(found) and self.default is None:
             return _only_one(task, catalogue)
         self._defaults(readings, found, doubts)
+        if not any(found) and self.default is not None:
+            return Plan([Subtask(self.default, task.goal, worker=self.default)])
         for n in asked:
             doubts.of_match(n, found[n])
         return Plan(graph(task.goal, readings, found), doubts.said())

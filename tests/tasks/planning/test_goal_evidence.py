@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.model.errors import ConfigError
 from actors.tasks.model.executable import ExecutableInfo, MemberInfo
 from actors.tasks.model.task import Plan, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.planning.keyword_planner import KeywordPlanner
+from actors.tasks.planning.plan_validation import check_plan
 from actors.tasks.planning.verb_families import VERB_FAMILIES
 from tests.tasks.planning.test_planners import row
 from trees import SupervisorSpec, Tasks, WorkerSpec, start
@@ -368,6 +372,23 @@ def test_a_goal_that_matches_nobody_is_refused_with_what_workers_are_matched_on_
     text = str(caught.value)
     for word in ("w: 'Writes code'", "q (quote)", "description=", "capabilities=", "ModelPlanner(call)", "default="):
         assert word in text
+
+
+WORDS = ["write", "review", "deploy", "test", "bake", "it", "them", "the", "a", "cake", "parser", "code", "then", "and", ",", ".", ";", "not", "don't", "never", "or", "but", "without", "instead", "of", "rather", "than", "before", "after", "testing", "reviewing", "to", "Write", "Tests", "reviews", "1.", "-", "->", "followed", "by", "if", "that", "neither", "nor", "?", "I", "you", "please", "results"]
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=30), st.sampled_from([None, "w"]))
+def test_whatever_is_asked_for_makes_a_plan_that_fits_and_loses_no_work(words: list[str], default: str | None) -> None:
+    goal = " ".join(words)
+    staff = rows(STAFF)
+    try:
+        plan = KeywordPlanner(default=default).plan(Task(goal or "?"), staff, "")
+    except NoCapableWorkerError:
+        return
+
+    assert check_plan(plan, staff, task_id="t", max_subtasks=1_000, budget=None, goal=goal)[0] == []
+    said = " ".join(one.instruction for one in plan.subtasks)
+    assert {word for word in ("bake", "parser", "cake", "code") if word in words} <= set(re.findall(r"\w+", said))
 
 
 # -- cost --------------------------------------------------------------------------------------------------------
