@@ -246,13 +246,13 @@ def test_where_nothing_could_overlap_there_is_no_hint(spec: SupervisorSpec) -> N
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        (None, "expected a SupervisorSpec as the root, got None. The root of a tree is one: write SupervisorSpec"),
-        (WorkerSpec(id="w", run=work), "w: expected a SupervisorSpec as the root, got a WorkerSpec. Put it under one"),
+        (None, "expected a SupervisorSpec, got None. The root of a tree is one: write SupervisorSpec"),
+        (WorkerSpec(id="w", run=work), "w: expected a SupervisorSpec, got a WorkerSpec. Put it under one"),
         (lambda: TREE, "Call it, if it makes the root: start(make_tree())"),
         ("nonsense", "'nonsense'"),
         ("no.such:TREE", "module 'no' not found"),
         (f"{HERE}:TREEE", "Did you mean 'TREE'"),
-        (f"{HERE}:work", "expected a SupervisorSpec as the root"),
+        (f"{HERE}:work", "expected a SupervisorSpec"),
     ],
 )
 def test_what_is_no_root_is_refused_with_what_to_write(given: Any, text: str) -> None:

@@ -59,17 +59,37 @@ def test_an_import_string_gives_the_object_and_anything_else_is_given_back() -> 
         ("json:dumpss", "attribute 'dumpss' of 'json:dumpss' is missing", "Did you mean 'dumps'?"),
         ("json:zzzzzzzzz", "attribute 'zzzzzzzzz' of 'json:zzzzzzzzz' is missing", "Correct the name after the colon."),
         ("json:dumps.x", "attribute 'x' of 'json:dumps.x' is missing", "Correct the name after the colon."),
-        ("shop.mail.Mailer", "expected an import string, got 'shop.mail.Mailer'", "Write 'shop.mail:Mailer'."),
-        ("mailer", "expected an import string, got 'mailer'", "Write 'package.module:attribute'."),
-        ("", "expected an import string, got ''", "Write 'package.module:attribute'."),
+        (
+            "shop.mail.Mailer",
+            "expected an import string, got 'shop.mail.Mailer'",
+            "Write 'shop.mail:Mailer', or give the object itself.",
+        ),
+        (
+            "mailer",
+            "expected an import string, got 'mailer'",
+            "Write 'package.module:attribute', or give the object itself.",
+        ),
+        ("", "expected an import string, got ''", "Write 'package.module:attribute', or give the object itself."),
         (
             "shop/a.py:Mailer",
             "expected an import string, got 'shop/a.py:Mailer'",
-            "Write 'package.module:attribute'.",
+            "Write 'package.module:attribute', or give the object itself.",
         ),
-        ("a:b:c", "expected an import string, got 'a:b:c'", "Write 'package.module:attribute'."),
-        ("shop:", "expected an import string, got 'shop:'", "Write 'package.module:attribute'."),
-        (".mail:Mailer", "expected an import string, got '.mail:Mailer'", "Write 'package.module:attribute'."),
+        (
+            "a:b:c",
+            "expected an import string, got 'a:b:c'",
+            "Write 'package.module:attribute', or give the object itself.",
+        ),
+        (
+            "shop:",
+            "expected an import string, got 'shop:'",
+            "Write 'package.module:attribute', or give the object itself.",
+        ),
+        (
+            ".mail:Mailer",
+            "expected an import string, got '.mail:Mailer'",
+            "Write 'package.module:attribute', or give the object itself.",
+        ),
     ],
 )
 def test_an_import_string_that_leads_nowhere_tells_which_part_failed(target: str, what: str, hint: str) -> None:
