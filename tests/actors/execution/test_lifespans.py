@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import importlib.util
 import math
+import random
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -600,3 +601,33 @@ def test_a_thousand_restarts_leave_nothing_open(place: str) -> None:
         assert books.lines.count("entered") == times + 1
         assert books.lines.count("left with ValueError") == times
         eventually(lambda: threading.active_count() <= threads + 8, "the end of their threads")
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("seed", range(3))
+def test_in_a_storm_of_crashes_kills_and_stops_it_is_open_once_at_a_time_and_left_as_often_as_entered(
+    place: str, seed: int
+) -> None:
+    books, chance = Books(), random.Random(seed)  # noqa: S311 - for the order of a test
+    # A thread that is killed in the middle of something is abandoned, and may overlap with its successor.
+    brutal = seed % 2 == 1 and place in ON_A_LOOP
+    with tree_of(owner(place, books, shutdown="brutal_kill" if brutal else LONG_S)) as tree:
+        ref = tree.ref("t/w")
+        for _ in range(150):
+            match chance.randrange(5):
+                case 0:
+                    ref.tell(crash)
+                    with suppress(ValueError, actors.ActorsError):
+                        ref.ask(crash)
+                case 1:
+                    ref.stop(block=False)
+                case 2:
+                    with suppress(actors.ActorsError):
+                        tree.terminate_child("t/w")
+                        tree.restart_child("t/w")
+                case _:
+                    ref.tell(here)
+        assert eventually(lambda: ref.is_alive() and ref.ask(actors.resource, timeout=LONG_S)) == "the resource"
+    steps = ["in" if line == "entered" else "out" for line in books.lines]
+    assert steps == ["in", "out"] * (len(steps) // 2)
+    assert len(steps) > 60, "it was a storm"
