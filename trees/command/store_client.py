@@ -60,7 +60,7 @@ class StoreClient:
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    def tasks(self, finished: int | None, metadata: Mapping[str, Any]) -> TaskListing:
+    def tasks(self, finished: int | None, metadata: Mapping[str, Any] | None = None) -> TaskListing:
         """All that is not finished, and of the rest the newest so many; None: all.
 
         With ``metadata`` only those that have it, which a damaged one has not.

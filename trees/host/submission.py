@@ -1,16 +1,22 @@
-"""The way of a task into the journal: create, wait until it is kept, and only then say so.
+"""The way of tasks into the journal: create, wait until they are kept, and only then say so.
 
-Comes in: a task that is right, and the orchestrator it is for. Goes out: whether it is new, once the store has it; or a
-``StoreError`` that says whether it may have been taken all the same. What is refused is taken back, so that it never
-runs; what may be kept will run. Whoever submits an id that somebody else is just submitting waits for what becomes of
-that: ``Ground.submitting`` has a Reply for each of those.
+Comes in: tasks that are right, and the orchestrator they are for. Goes out: which of them are new, once the store has
+them; or a ``StoreError`` that says whether they may have been taken all the same. What is refused is taken back, so
+that it never runs; what may be kept will run. Many tasks at once are kept all together, or none of them.
+
+Whoever submits an id that somebody else is just submitting waits for what becomes of that:
+``TaskRuntime.submitting`` has a Reply for each of those. Many ids are taken in their order by name, so two who submit
+the same ones never wait for each other.
 
 ``run`` waits in the caller's thread, ``arun`` on an event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import asyncio
+from collections import deque
+from collections.abc import Generator, Sequence
+from typing import Final
 
 from actors.messaging.caller_variables import caller_variables
 from actors.messaging.envelope import CURRENT
@@ -24,130 +30,176 @@ from actors.tasks.orchestration.task_runtime import OrchestratorPort
 
 STORE_WAIT_S = 10.0
 """How long a submission waits for the store."""
+_AT_ONCE: Final = 256
+"""Tasks that are begun before an event loop may do something else."""
 
 
 class Submission:
-    """One task on its way into the journal."""
+    """Tasks on their way into the journal: all of them are kept, or none."""
 
-    def __init__(self, desk: OrchestratorPort, event: TaskSubmitted) -> None:
+    def __init__(self, desk: OrchestratorPort, events: Sequence[TaskSubmitted]) -> None:
         self._desk = desk
         self._store = desk.ground.store
-        self._event = event
+        self._events = {event.task: event for event in events}
         self._variables = caller_variables(CURRENT)
         self._mine = Reply()
-        """Completed when the task is kept, failed where it was not taken."""
+        """Completed when the tasks are kept, failed where they were not taken."""
         self._until = monotonic() + STORE_WAIT_S
 
-    def run(self) -> bool:
-        """Wait in this thread; True where the task is new, False where its id was known.
+    def run(self) -> set[str]:
+        """Wait in this thread; the ids that are new. All others were known.
 
         Raises:
-            StoreError: it could not be written; ``may_be_taken`` says whether it may be kept all the same.
+            StoreError: they could not be written; ``may_be_taken`` says whether they may be kept all the same.
         """
         steps = self._steps()
         try:
             reply = next(steps)
             while True:
-                require_thread(self._desk.path, "await tree.asubmit(...)")
-                reply = steps.send(reply.wait(self._left()))
+                if reply is not None:
+                    require_thread(self._desk.path, "await tree.asubmit(...)")
+                reply = steps.send(reply is None or reply.wait(self._left()))
         except StopIteration as end:
-            return bool(end.value)
+            return set(end.value)
         finally:
             steps.close()
 
-    async def arun(self) -> bool:
+    async def arun(self) -> set[str]:
         """Do this on an event loop, without holding it up. Cancelled, it gives up like one that took too long."""
         steps = self._steps()
         try:
             reply = next(steps)
             while True:
-                reply = steps.send(await came(reply, self._left()))
+                if reply is None:
+                    await asyncio.sleep(0)
+                reply = steps.send(reply is None or await came(reply, self._left()))
         except StopIteration as end:
-            return bool(end.value)
+            return set(end.value)
         finally:
             steps.close()
 
     def _left(self) -> float:
         return max(0.0, self._until - monotonic())
 
-    def _steps(self) -> Generator[Reply, bool, bool]:
-        """Yields what to wait for, is sent whether that came in time, and returns whether the task is new."""
-        id_, submitting = self._event.task, self._desk.ground.submitting
+    def _steps(self) -> Generator[Reply | None, bool, list[str]]:
+        """Yields what to wait for, is sent whether that came in time, and returns the ids that are new.
+
+        None is a moment for others.
+        """
+        mine = list[str]()
+        try:
+            for id_ in sorted(self._events):
+                if (yield from self._take(id_)):
+                    mine.append(id_)
+            wanted = [id_ for id_ in self._events if id_ in set(mine)] if len(mine) > 1 else mine
+            new = self._create(wanted)
+        except BaseException:
+            self._settle(mine, StoreError(self._desk.ground.store_name, f"{self._named(mine)} not taken"))
+            raise
+        self._settle([id_ for id_ in mine if id_ not in new] if len(new) < len(mine) else [])
+        try:
+            kept = self._flush(new)
+            in_time = kept is None or (yield kept)
+        except BaseException:  # Ctrl-C, or cancelled: nobody hears of it any more
+            self._take_back(new)
+            raise
+        if not in_time:
+            raise self._refusal(new, f"not written after {STORE_WAIT_S:g} s", maybe=not self._take_back(new))
+        if kept is not None and not kept.succeeded:
+            self._settle(new, self._refusal(new, "refused by the store", maybe=True))
+            self._raise(new, kept)
+        yield from self._begin_in_turn(new)
+        return new
+
+    def _take(self, id_: str) -> Generator[Reply, bool, bool]:
+        """Be the one who submits an id; False where somebody else has."""
+        submitting = self._desk.ground.submitting
         # One step of C: of those who come at once with one id, one writes, and the others wait for it.
         while (other := submitting.setdefault(id_, self._mine)) is not self._mine:
             if not (yield other):
-                raise self._refusal(f"somebody else has been submitting it for {STORE_WAIT_S:g} s", maybe=True)
+                what = f"being submitted by somebody else for {STORE_WAIT_S:g} s"
+                raise self._refusal([id_], what, maybe=True)
             if other.succeeded:
                 return False
-        try:
-            new = self._store.create(id_, self._desk.path, self._event)
-        except BaseException:
-            self._settle(StoreError(self._desk.ground.store_name, f"task {id_} was refused"))
-            raise
-        if not new:
-            self._settle()
-            return False
-        for desk in self._desk.ground.all_desks():
-            desk.reports.forget(id_)  # of a task of this id that the store has forgotten: this one is a new one
-        try:
-            kept = self._desk.ground.flush(id_)
-            in_time = kept is None or (yield kept)
-        except BaseException:  # Ctrl-C, or cancelled: nobody hears of it any more
-            self._take_back()
-            raise
-        if not in_time:
-            raise self._refusal(f"is not written after {STORE_WAIT_S:g} s", maybe=not self._take_back())
-        if kept is not None and not kept.succeeded:
-            self._settle(self._refusal("was refused by the store", maybe=True))
-            self._raise(kept)
-        self._begin()
         return True
 
-    def _begin(self) -> None:
-        """Note that the task is kept: from now on it is the orchestrator's."""
-        self._desk.ground.numbers.begun(self._event.task)
-        self._settle()
-        self._desk.ground.carry(self._event.task, self._variables)
-        self._desk.system.publish(self._event)
-        self._desk.tell(TaskArrived(self._event.task))
+    def _create(self, ids: list[str]) -> list[str]:
+        path = self._desk.path
+        new = self._store.create_all([(id_, path, self._events[id_]) for id_ in ids])
+        for desk in self._desk.ground.all_desks():
+            for id_ in new:
+                desk.reports.forget(id_)  # of a task of this id that the store has forgotten: this one is a new one
+        return new
 
-    def _take_back(self) -> bool:
-        """Forget a task that no one waits for any more; where it is being written, have it begun when that is done."""
-        if self._store.withdraw(self._event.task):
-            self._settle(self._refusal("was withdrawn", maybe=False))
+    def _flush(self, ids: list[str]) -> Reply | None:
+        return self._desk.ground.flush(*ids) if ids else None
+
+    def _begin_in_turn(self, ids: list[str]) -> Generator[None, bool, None]:
+        """Begin all of them, whatever becomes of the caller meanwhile."""
+        left = deque(ids)
+        try:
+            while len(left) > _AT_ONCE:
+                self._begin([left.popleft() for _ in range(_AT_ONCE)])
+                yield None
+        finally:
+            self._begin(left)
+
+    def _begin(self, ids: Sequence[str]) -> None:
+        """Note that tasks are kept: from now on they are the orchestrator's."""
+        ground = self._desk.ground
+        for id_ in ids:
+            ground.numbers.begun(id_)
+            ground.carry(id_, self._variables)
+        self._settle(ids)
+        for id_ in ids:
+            self._desk.system.publish(self._events[id_])
+        self._desk.tell(*[TaskArrived(id_) for id_ in ids])
+
+    def _take_back(self, ids: list[str]) -> bool:
+        """Forget tasks that no one waits for any more; where they are being written, begin them when that is done."""
+        if not ids:
+            return False
+        if self._store.withdraw_all(ids):
+            self._settle(ids, self._refusal(ids, "withdrawn", maybe=False))
             return True
-        kept = self._desk.ground.flush(self._event.task)
+        kept = self._flush(ids)
         if kept is None:
-            self._begin()
+            self._begin(ids)
         else:
-            lost = self._refusal("was refused by the store", maybe=True)
-            kept.when_done(lambda: self._begin() if kept.succeeded else self._settle(lost))
+            lost = self._refusal(ids, "refused by the store", maybe=True)
+            kept.when_done(lambda: self._begin(ids) if kept.succeeded else self._settle(ids, lost))
         return False
 
-    def _settle(self, error: StoreError | None = None) -> None:
-        """Note that it is not under way any more; those who wait for it look again."""
-        submitting, id_ = self._desk.ground.submitting, self._event.task
-        if submitting.get(id_) is self._mine:
-            del submitting[id_]
-        if error is None:
-            self._mine.complete()
-        else:
+    def _settle(self, ids: Sequence[str], error: StoreError | None = None) -> None:
+        """Note that these are not under way any more; those who wait for them look again."""
+        submitting = self._desk.ground.submitting
+        for id_ in ids:
+            if submitting.get(id_) is self._mine:
+                del submitting[id_]
+        if error is not None:
             self._mine.fail(error)
+        elif not any(submitting.get(id_) is self._mine for id_ in self._events):
+            self._mine.complete()
 
-    def _raise(self, kept: Reply) -> None:
+    def _raise(self, ids: list[str], kept: Reply) -> None:
         try:
             kept.get()
         except StoreError as error:
-            raise self._refusal(f"was refused by the store ({error})", maybe=True) from error
+            raise self._refusal(ids, f"refused by the store ({error})", maybe=True) from error
 
-    def _refusal(self, what: str, *, maybe: bool) -> StoreError:
-        id_ = self._event.task
+    def _named(self, ids: Sequence[str]) -> str:
+        return f"task {ids[0]} was" if len(ids) == 1 else f"{len(ids):,} tasks were"
+
+    def _refusal(self, ids: Sequence[str], what: str, *, maybe: bool) -> StoreError:
+        one, again = len(ids) == 1, repr(ids[0]) if len(ids) == 1 else "the same ids"
         then = (
-            f"It may have been taken: submit it again as {id_!r}, which starts nothing twice"
+            f"{'It' if one else 'They'} may have been taken: submit {'it' if one else 'them'} again as {again}, which "
+            "starts nothing twice"
             if maybe
-            else "It was not taken and will not run: submit it again when the store can be written"
+            else f"{'It was' if one else 'They were'} not taken and will not run: submit {'it' if one else 'them'} "
+            "again when the store can be written"
         )
-        error = StoreError(self._desk.ground.store_name, f"task {id_} {what}. {then}")
+        error = StoreError(self._desk.ground.store_name, f"{self._named(ids)} {what}. {then}")
         error.may_be_taken = maybe
         return error
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from actors.messaging.reply import Reply, require_thread
 from actors.runtime.system import System
@@ -21,9 +20,13 @@ from actors.tasks.orchestration.event_numbers import FIRST
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from actors.validation.validation_messages import listed, require_seconds, type_phrase, value_phrase
 from trees.ha.roles import Leadership
+from trees.host.bulk import checked_tasks, checked_tasks_async, with_id
 from trees.host.submission import STORE_WAIT_S, Submission, came
 from trees.host.task_handle import TaskHandle, respond, waiting_chain
 from trees.host.task_removal import remove
+
+_Origin: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], None, int, int]
+"""Who waits for a task, and what they were told; no parent; how many hops led to it; the rule of its parts' ids."""
 
 
 class TaskApi:
@@ -34,25 +37,39 @@ class TaskApi:
 
     def submit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Give a task to a supervisor; returns when it is in the journal, and kept."""
-        submission, handle = self.submission(task, path, joined=False)
-        return handle(new=submission.run())
+        submission, id_ = self.submission(task, path, joined=False)
+        return self._handle(id_, path, submission.run())
 
     async def asubmit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Do this on an event loop, without holding it up."""
-        submission, handle = self.submission(task, path, joined=False)
-        return handle(new=await submission.arun())
+        submission, id_ = self.submission(task, path, joined=False)
+        return self._handle(id_, path, await submission.arun())
+
+    def submit_many(self, tasks: Iterable[Task | str], path: str | None) -> list[TaskHandle]:
+        """Give many tasks to a supervisor, in one commit."""
+        given = checked_tasks(tasks)
+        submission = self._submission_of(given, path)
+        new = submission.run()
+        return [self._handle(task.id or "", path, new) for task in given]
+
+    async def asubmit_many(self, tasks: Iterable[Task | str], path: str | None) -> list[TaskHandle]:
+        """Do this on an event loop, without holding it up."""
+        given = await checked_tasks_async(tasks)
+        submission = self._submission_of(given, path)
+        new = await submission.arun()
+        return [self._handle(task.id or "", path, new) for task in given]
 
     def run(self, task: Task | str, timeout: float | None, path: str | None) -> Report:
         """Submit a task and wait for its report."""
         require_thread(path or self._system.root_path, "await tree.arun(...)")
         require_seconds("run", timeout)  # before anything of it is begun
-        submission, handle = self.submission(task, path, joined=True)
-        return handle(new=submission.run()).result(timeout)
+        submission, id_ = self.submission(task, path, joined=True)
+        return self._handle(id_, path, submission.run()).result(timeout)
 
     async def arun(self, task: Task | str, path: str | None) -> Report:
         """Do this on an event loop, without holding it up."""
-        submission, handle = self.submission(task, path, joined=True)
-        return await handle(new=await submission.arun())
+        submission, id_ = self.submission(task, path, joined=True)
+        return await self._handle(id_, path, await submission.arun())
 
     def task(self, id: str) -> TaskHandle:
         """Return the handle of a task that was submitted before."""
@@ -129,30 +146,25 @@ class TaskApi:
             raise system.no_supervisor(at)
         raise NoOrchestratorError(at)
 
-    def submission(
-        self, task: Task | str, path: str | None, *, joined: bool
-    ) -> tuple[Submission, Callable[..., TaskHandle]]:
-        """Return what brings a task into the journal, and what makes its handle then."""
+    def submission(self, task: Task | str, path: str | None, *, joined: bool) -> tuple[Submission, str]:
+        """Return what brings a task into the journal, and the id of the task."""
         if not isinstance(task, Task):
             task = Task(goal=task)  # whatever else it is, this says what is wrong with it
         require_own(task.id)
+        task = with_id(task)
+        return self._submission_of([task], path, joined=joined), task.id or ""
+
+    def _submission_of(self, tasks: Sequence[Task], path: str | None, *, joined: bool = False) -> Submission:
         desk, system = self.desk(path), self._system
         if system.is_down:
             raise system.down_error(desk.path)
         chain, lineage = waiting_chain(desk) if joined else ((), ())
-        id_ = task.id or uuid.uuid4().hex[:12]
-        if task.id is None:
-            task = task.model_copy(update={"id": id_})
-        now = desk.time()
-        deadline = None if task.deadline_s is None else now + task.deadline_s
-        hops = system.hops_of_here()
-        origin = (chain, lineage, None, hops, NEW_IDS)
-        event = TaskSubmitted(desk.path, id_, now, task, deadline, *origin, seq=FIRST, metadata=task.metadata)
+        now, origin = desk.time(), (chain, lineage, None, system.hops_of_here(), NEW_IDS)
+        return Submission(desk, [_first_record(desk.path, now, task, origin) for task in tasks])
 
-        def handle(*, new: bool) -> TaskHandle:
-            return TaskHandle(desk, id_) if new else self.task(id_)  # it may be a task of another supervisor
-
-        return Submission(desk, event), handle
+    def _handle(self, id_: str, path: str | None, new: Collection[str]) -> TaskHandle:
+        """The handle of a task that was submitted; one that was known may be of another supervisor."""
+        return TaskHandle(self.desk(path), id_) if id_ in new else self.task(id_)
 
     # -- within --------------------------------------------------------------------------------------------
 
@@ -166,6 +178,11 @@ class TaskApi:
             raise StoreError(task_runtime_of(self._system).store_name, what)
         if kept is not None:
             kept.get()
+
+
+def _first_record(path: str, now: float, task: Task, origin: _Origin) -> TaskSubmitted:
+    deadline = None if task.deadline_s is None else now + task.deadline_s
+    return TaskSubmitted(path, task.id or "", now, task, deadline, *origin, seq=FIRST, metadata=task.metadata)
 
 
 def _status(word: TaskStatus | str) -> TaskStatus:

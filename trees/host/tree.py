@@ -98,6 +98,22 @@ class Tree(TreeChildren):
         """Do this on an event loop, without holding it up."""
         return await self._tasks.asubmit(task, path)
 
+    def submit_many(self, tasks: Iterable[Task | str], path: str | None = None) -> list[TaskHandle]:
+        """Give many tasks to a supervisor in one commit: all of them are kept, or none; their handles, in order.
+
+        An id that is known gives its handle, and starts nothing; so does a task that stands in the list twice.
+        Otherwise as ``submit``.
+
+        Raises:
+            ConfigError: some are wrong, and named by their place: ``tasks[3]: Task.priority: ...``. None was submitted.
+            StoreError: the store could not keep them. None was taken or ever runs, unless ``may_be_taken`` is True.
+        """
+        return self._tasks.submit_many(tasks, path)
+
+    async def asubmit_many(self, tasks: Iterable[Task | str], path: str | None = None) -> list[TaskHandle]:
+        """Do this on an event loop, without holding it up."""
+        return await self._tasks.asubmit_many(tasks, path)
+
     def run(self, task: Task | str, timeout: float | None = None, path: str | None = None) -> Report:
         """Submit a task and wait for its report; raises what ``TaskHandle.result`` raises.
 

@@ -12,7 +12,7 @@ its lane, until its pieces are written (``trees.store.large_values``). Nobody re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
@@ -65,7 +65,8 @@ class Change:
     """One change of a store that is to be written."""
 
     __slots__ = (
-        "at", "lane", "number", "owner", "place", "record", "stream", "text", "tries", "value", "waits", "what", "whole"
+        "at", "follows", "lane", "number", "owner", "place", "record", "stream", "text", "tries", "value", "waits",
+        "what", "whole",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +85,8 @@ class Change:
         self.stream = stream
         self.lane = lane
         """Changes of one lane are written in their order (``trees.store.lanes``)."""
+        self.follows = False
+        """True where it is written in one transaction with the change before it."""
         self.place = 0
         """Number of it among all changes."""
         self.waits: list[Wait] = []
@@ -173,6 +176,12 @@ class Change:
             self.text = value.kind, value.body, LargePart(value.digest(), "", len(value.pieces))
 
 
+def boundary(changes: Sequence[Change]) -> int:
+    """Place near the middle of these at which they may be written in two transactions; 0: they belong together."""
+    places = [at for at, change in enumerate(changes) if at and not change.follows]
+    return min(places, key=lambda at: abs(2 * at - len(changes)), default=0)
+
+
 class Wait:
     """A caller's wait for changes of one lane, or of several."""
 
@@ -223,6 +232,8 @@ class Batch:
             StoreError: there is no memory for them.
         """
         for change in changes:
+            if self.characters > BATCH_CHARACTERS and not change.follows:
+                break
             self.size += 1
             if self._must_wait(change):
                 self.put_off.append(change)
@@ -246,8 +257,6 @@ class Batch:
                 continue
             self.characters += length
             self._add(change)
-            if self.characters > BATCH_CHARACTERS:
-                break
 
     def _must_wait(self, change: Change) -> bool:
         """Return True where an earlier change is put off that it must not overtake; without a lane there is none."""

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 
 from actors.messaging.reply import Reply
@@ -84,6 +84,10 @@ class Lanes:
         """The next ones to be written; ``again``: those that were taken before, where there are any."""
         if not (self.taken and again):
             self.taken = min(len(self._queue), most)
+            for change in islice(self._queue, self.taken, None):
+                if not change.follows:
+                    break
+                self.taken += 1
         return list(islice(self._queue, self.taken))
 
     def held(self) -> dict[str, int]:
@@ -104,15 +108,19 @@ class Lanes:
                 del self._newest[change.lane]
         self.taken = max(0, self.taken - size)
 
-    def withdraw(self, stream: str) -> bool:
-        """Take back a stream that was created; False where it is being written, or may be."""
+    def withdraw(self, streams: Collection[str]) -> bool:
+        """Take back streams that were created; False, and none is, where one is being written, or may be."""
         behind = (change for changes in self._behind.values() for change in changes)
-        for changes in (islice(self._queue, self.taken, None), behind):
-            for change in changes:
-                if change.what is ChangeKind.CREATED and change.stream == stream and change is not self.at_work:
-                    change.what, change.record, change.value = ChangeKind.NOTHING, None, None
-                    return True
-        return False
+        found = {
+            change.stream: change
+            for change in chain(islice(self._queue, self.taken, None), behind)
+            if change.what is ChangeKind.CREATED and change.stream in streams and change is not self.at_work
+        }
+        if len(found) < len(streams):
+            return False
+        for change in found.values():
+            change.what, change.record, change.value = ChangeKind.NOTHING, None, None
+        return True
 
     def clear(self) -> list[Reply]:
         """Forget all of them. Returns those who wait."""

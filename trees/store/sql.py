@@ -2,12 +2,8 @@
 
 Unfinished tasks are held in memory (``journal_index``), so that a caller on an event loop waits for nothing. Each
 change is made there, and queued for the one thread that writes (``writer``) through the one connection that may
-<<<<<<< HEAD
-(``fenced_connection``). Finished tasks, and large values that are kept, are in the database only (``reading_side``).
-=======
 (``fenced_connection``). Finished tasks, and large values that are kept, are in the database only: ``read`` waits there,
 ``fetch`` reads in a thread of its own (``value_reader``).
->>>>>>> 43079d8 (Format)
 
 Events for its tree, and commands of other processes, are the business of ``store_listener``.
 
@@ -181,26 +177,40 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
 
     def create(self, stream: str, owner: str, record: Event) -> bool:
         """Begin a stream; False where it exists already."""
-        require_journalled(record)
-        writer = self._writes()
+        return bool(self.create_all([(stream, owner, record)]))
+
+    def create_all(self, firsts: Iterable[tuple[str, str, Event]]) -> list[str]:
+        """Begin many streams, in one transaction; returns those that did not exist."""
+        writer, changes = self._writes(), list[Change]()
         with self._lock:
-            if self._mirror.knows(stream):
-                return False
-            self._numbers += 1
-            whole = whole_of(stream, getattr(record, "parent", None), self._mirror.knows)
-            self._mirror.create(stream, owner, [record], whole)
-            change = Change(ChangeKind.CREATED, stream, number=self._numbers, owner=owner, whole=whole, record=record)
-            change.lane = self._mirror.lane(stream)
-            writer.put(change)
-        return True
+            for stream, owner, record in firsts:
+                require_journalled(record)
+                if not self._mirror.knows(stream):
+                    changes.append(self._created(stream, owner, record, follows=bool(changes)))
+            writer.put(*changes)
+        return [change.stream for change in changes]
+
+    def _created(self, stream: str, owner: str, record: Event, *, follows: bool) -> Change:
+        self._numbers += 1
+        whole = whole_of(stream, getattr(record, "parent", None), self._mirror.knows)
+        self._mirror.create(stream, owner, [record], whole)
+        change = Change(ChangeKind.CREATED, stream, number=self._numbers, owner=owner, whole=whole, record=record)
+        change.lane, change.follows = self._mirror.lane(stream), follows
+        return change
 
     def withdraw(self, stream: str) -> bool:
         """Take back a stream of one record that is not being written yet."""
-        writer = self._writes()
+        return self.withdraw_all((stream,))
+
+    def withdraw_all(self, streams: Iterable[str]) -> bool:
+        """Take back streams of one record that are not being written yet: all of them, or none."""
+        writer, names = self._writes(), set(streams)
         with self._lock:
-            if len(self._mirror.journals.get(stream, ())) != 1 or not writer.withdraw(stream):
+            are_new = all(len(self._mirror.journals.get(stream, ())) == 1 for stream in names)
+            if not are_new or not writer.withdraw(*names):
                 return False
-            self._mirror.withdraw(stream)
+            for stream in names:
+                self._mirror.withdraw(stream)
         return True
 
     def append(self, stream: str, record: Event) -> None:

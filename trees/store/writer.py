@@ -35,7 +35,7 @@ from actors.model.clock import monotonic
 from actors.model.events import Event, InternalError
 from actors.tasks.model.store_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import LeaseLostError, StoreError
-from trees.store.batches import Batch, Change, ChangeKind
+from trees.store.batches import Batch, Change, ChangeKind, boundary
 from trees.store.database import UnwritableError
 from trees.store.fenced_connection import FencedConnection
 from trees.store.lanes import Lanes
@@ -108,10 +108,10 @@ class Writer:
         """
         self._thread.start()
 
-    def put(self, change: Change) -> None:
+    def put(self, *changes: Change) -> None:
         """Have something written, soon."""
         with self._changed:
-            if self._refusal is None:
+            for change in changes if self._refusal is None else ():
                 self._lanes.put(change)
 
     def flush(self, lanes: Collection[str] | None = None) -> Reply | None:
@@ -133,10 +133,10 @@ class Writer:
             self._wanted = True
             self._changed.notify()
 
-    def withdraw(self, stream: str) -> bool:
-        """Take back a stream that was created; False where it is being written, or may be."""
+    def withdraw(self, *streams: str) -> bool:
+        """Take back streams that were created; False, and none is, where one is being written, or may be."""
         with self._changed:
-            return self._lanes.withdraw(stream)
+            return self._lanes.withdraw(set(streams))
 
     def close(self, within_s: float = CLOSE_S) -> None:
         """Write what is there, if that can be done at once, and end. Waits for it, but not in its own thread.
@@ -213,12 +213,14 @@ class Writer:
             if not batch.is_empty:
                 self._session.write(batch)
         except UnwritableError as error:
-            if batch.size > 1:
-                self._write(changes[: batch.size // 2])
-                self._write(changes[batch.size // 2 : batch.size])
+            together = changes[: batch.size]
+            middle = boundary(together)
+            if middle:
+                self._write(together[:middle])
+                self._write(together[middle:])
                 return
             batch = Batch(self._root, self._broken)
-            batch.size, batch.refused = 1, [(changes[0], error)]
+            batch.size, batch.refused = len(together), [(change, error) for change in together]
         except StoreError:
             if not self._session.in_doubt:
                 with self._changed:

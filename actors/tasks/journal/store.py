@@ -45,6 +45,17 @@ class Store(Protocol):
     def create(self, stream: str, owner: str, record: Event) -> bool:
         """Begin a stream with its first record; False, and nothing is changed, where it exists already."""
 
+    def create_all(self, firsts: Iterable[tuple[str, str, Event]]) -> list[str]:
+        """Begin many streams, each given with its owner and its first record; returns those that did not exist.
+
+        A store that outlives its process keeps all of them or none: it overrides this.
+        """
+        return [stream for stream, owner, record in firsts if self.create(stream, owner, record)]
+
+    def withdraw_all(self, streams: Iterable[str]) -> bool:
+        """Take back streams that were created together; False where they may be kept already: then none is."""
+        return all(self.withdraw(stream) for stream in streams)
+
     @abstractmethod
     def withdraw(self, stream: str) -> bool:
         """Take back a stream that was created and has one record; False where that may be kept already."""

@@ -163,9 +163,9 @@ class OrchestratorPort:
 
     # -- reaching it ---------------------------------------------------------------------------------------
 
-    def tell(self, order: Any) -> bool:
+    def tell(self, *orders: Any) -> bool:
         """Have the orchestrator do something, now or when it is up again; False where it is down now."""
-        self.orders.append(order)
+        self.orders.extend(orders)
         return self.post(_COMMANDS)
 
     def post(self, message: Any) -> bool:

@@ -95,11 +95,10 @@ class TaskRuntime:
         """Completed when what other processes had wanted by now was heard; None: no other process can want anything."""
         return self.durable.heard_orders() if self.durable is not None else None
 
-    def flush(self, task: str | None = None) -> Reply | None:
-        """None: all that is recorded is kept, of this task where one is named. Else: completed when it is."""
-        if task is None or self.durable is None:
-            return self.store.flush()
-        return self.durable.flush_streams((task,))
+    def flush(self, *tasks: str | None) -> Reply | None:
+        """None: all that is recorded is kept, of these tasks where they are named. Else: completed when it is."""
+        named = [task for task in tasks if task is not None]
+        return self.store.flush() if not named or self.durable is None else self.durable.flush_streams(named)
 
     def outline(self, task: str, start: int = 0) -> Sequence[Event]:
         """The records of a task, at hand; what is large in them may have been left in a durable store."""

@@ -105,7 +105,7 @@ def test_what_is_not_being_written_in_time_is_taken_back_and_never_runs() -> Non
 
         assert not error.may_be_taken
         assert str(error) == (
-            "store late: task t is not written after 0.05 s. "
+            "store late: task t was not written after 0.05 s. "
             "It was not taken and will not run: submit it again when the store can be written"
         )
         assert (len(script.calls), tree.tasks()) == (0, [])
