@@ -6,7 +6,6 @@ places. Nothing is submitted here.
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Iterable
 from typing import Final
@@ -17,6 +16,7 @@ from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_ids import require_own
 from actors.validation.validation_messages import type_phrase
+from trees.host.submission import let_others_run
 
 MOST_CHARACTERS: Final = 1_000_000
 """Limit of one of many tasks, in characters of JSON: all of them are written in one transaction."""
@@ -49,7 +49,7 @@ async def checked_tasks_async(tasks: Iterable[Task | str]) -> list[Task]:
     for number, each in enumerate(tasks):
         checking.add(each)
         if number % AT_ONCE == AT_ONCE - 1:
-            await asyncio.sleep(0)
+            await let_others_run()
     return checking.all_right()
 
 

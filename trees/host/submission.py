@@ -13,7 +13,6 @@ the same ones never wait for each other.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Generator, Sequence
 from typing import Final
@@ -71,7 +70,7 @@ class Submission:
             reply = next(steps)
             while True:
                 if reply is None:
-                    await asyncio.sleep(0)
+                    await let_others_run()
                 reply = steps.send(reply is None or await came(reply, self._left()))
         except StopIteration as end:
             return set(end.value)
@@ -202,6 +201,11 @@ class Submission:
         error = StoreError(self._desk.ground.store_name, f"{self._named(ids)} {what}. {then}")
         error.may_be_taken = maybe
         return error
+
+
+async def let_others_run() -> None:
+    """Give an event loop a moment for everything else."""
+    await came(Reply(), 0.0)
 
 
 async def came(reply: Reply, wait_s: float | None) -> bool:

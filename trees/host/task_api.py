@@ -26,7 +26,7 @@ from trees.host.task_handle import TaskHandle, respond, waiting_chain
 from trees.host.task_removal import remove
 
 _Origin: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], None, int, int]
-"""Who waits for a task, and what they were told; no parent; how many hops led to it; the rule of its parts' ids."""
+"""Chain and lineage of those who wait for a task, its parent, its hops, and the rule of its parts' ids."""
 
 
 class TaskApi:
