@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -22,7 +22,14 @@ VERSION: Final = 1
 ErrorTexts: TypeAlias = Literal["text", "type"]
 TOLD: Final = "in dicts"
 """Key of the metadata of a field that is told though no repr shows it, because it is no content."""
+KEPT: Final = "in journals"
+"""Key of the metadata of a field that says whether a journal keeps it; by default it does."""
 _MOST_DEPTH: Final = 100
+
+
+def kept_fields(kind: type[Any]) -> list[Field[Any]]:
+    """Fields of an event that a journal keeps."""
+    return [each for each in fields(kind) if each.metadata.get(KEPT, True)]
 
 
 def to_dict(event: Event, is_error: Iterable[str], *, content: bool, errors: ErrorTexts) -> dict[str, Any]:

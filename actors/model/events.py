@@ -11,7 +11,7 @@ class is what a journal writes: two journalled kinds of one name are refused whe
 from __future__ import annotations
 
 import re
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
@@ -43,19 +43,12 @@ SECONDS: Final = {MEASURED: "s"}
 """Metadata of a duration that is a measurement."""
 NO_CONTENT: Final = {TOLD: True, SHOWN: "never"}
 """Metadata of a field that ``as_dict`` has though neither a repr nor a log line shows it."""
-KEPT: Final = "in journals"
-"""Name, in the metadata of a field, of whether a journal keeps it; by default it does."""
 
 
 _KINDS: Final[dict[tuple[str, str], type[Event]]] = {}
 """Classes of events by module and qualified name. A dataclass with slots is made twice: the second one counts."""
 _JOURNALLED: Final[dict[str, type[Event]]] = {}
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-
-
-def kept_fields(kind: type[Any]) -> list[Field[Any]]:
-    """Fields of a dataclass that a journal keeps."""
-    return [each for each in fields(kind) if each.metadata.get(KEPT, True)]
 
 
 def _register(cls: type[Event]) -> None:

@@ -101,12 +101,8 @@ class Tree(TreeChildren):
     def submit_many(self, tasks: Iterable[Task | str], path: str | None = None) -> list[TaskHandle]:
         """Give many tasks to a supervisor in one commit: all of them are kept, or none; their handles, in order.
 
-        An id that is known gives its handle, and starts nothing; so does a task that stands in the list twice.
-        Otherwise as ``submit``.
-
-        Raises:
-            ConfigError: some are wrong, and named by their place: ``tasks[3]: Task.priority: ...``. None was submitted.
-            StoreError: the store could not keep them. None was taken or ever runs, unless ``may_be_taken`` is True.
+        Otherwise as ``submit``. Wrong ones are named by their place: ``tasks[3]: Task.priority: ...``. An id that is
+        known gives its handle, and starts nothing; so does a task that stands in the list twice.
         """
         return self._tasks.submit_many(tasks, path)
 

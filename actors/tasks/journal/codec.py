@@ -27,7 +27,8 @@ from typing import Any, Final, TypeAlias, Union, get_args, get_origin, get_type_
 from pydantic import BaseModel
 
 from actors.model.errors import ConfigError
-from actors.model.events import Event, journalled_kind, kept_fields, require_journalled
+from actors.model.event_dict import kept_fields
+from actors.model.events import Event, journalled_kind, require_journalled
 from actors.tasks.journal.dropped import Dropped
 from actors.tasks.model import task_events as _kinds  # noqa: F401 - the kinds that a journal holds are known once this is loaded
 from actors.tasks.model.shared_values import SMALL_CHARS, is_small

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Concatenate, Final, NamedTuple, ParamSpec
 
-from actors.model.events import KEPT, NO_CONTENT, UNLOGGED, Event
+from actors.model.event_dict import KEPT
+from actors.model.events import NO_CONTENT, UNLOGGED, Event
 
 
 class _NoMetadata(dict[str, Any]):

@@ -14,7 +14,8 @@ from dataclasses import is_dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from actors.model.events import Event, kept_fields, require_journalled
+from actors.model.event_dict import kept_fields
+from actors.model.events import Event, require_journalled
 
 E = TypeVar("E", bound=Event)
 MOST_CHARACTERS: Final = 128 * 1024 * 1024

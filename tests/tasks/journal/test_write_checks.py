@@ -7,7 +7,8 @@ from typing import Any, get_type_hints
 import pytest
 from hypothesis import given, settings
 
-from actors.model.events import Event, kept_fields, kinds
+from actors.model.event_dict import kept_fields
+from actors.model.events import Event, kinds
 from actors.tasks.journal.codec import decode, encode
 from actors.tasks.model import task_events, write_checks
 from actors.tasks.model.task import Task, TaskStatus, Usage

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
 from actors.model.errors import Problem
-from actors.model.events import Event, kept_fields, kinds
+from actors.model.event_dict import kept_fields
+from actors.model.events import Event, kinds
 from actors.tasks.journal import codec
 from actors.tasks.journal.codec import decode, encode, encode_apart, joined, to_json
 from actors.tasks.model import shared_values, task_events
