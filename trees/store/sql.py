@@ -14,7 +14,7 @@ only the writer's own lock is taken, in ``Writer.put`` and ``withdraw``; nothing
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from sqlalchemy import Connection
