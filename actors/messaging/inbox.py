@@ -91,7 +91,8 @@ class Inbox:
     @property
     def waiters(self) -> tuple[Room, ...]:
         """Senders that wait for room, the first one first. Without the lock: a reading, as ``depth``."""
-        return () if self.places is None else tuple(self.places.line)
+        line = () if self.places is None else tuple(self.places.line)
+        return tuple(room for each in line if (room := each()) is not None)
 
     def rouse(self) -> None:
         """See to it that somebody looks at what waits."""

@@ -17,6 +17,10 @@ freed and gets it, or the sender stood in line before the worker looked, and is 
 it may find that another one was faster, and stands in line again. One that leaves the line after it was told, without
 having used that, tells the next one.
 
+*A sender is cut short before it can leave the line*: a signal handler may raise anywhere, also between two
+instructions. So the line holds nobody: who is in it is known by a weak reference, which is passed over once its sender
+is gone. No code runs when a sender goes (``__del__``): what a signal handler raises in that is lost.
+
 *An inbox is closed while a sender begins to wait*: whoever closes frees the places of all that waited before he tells
 those in line, so the sender is told, or its second try succeeds. Then it finds out that the inbox is closed.
 
@@ -31,6 +35,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import chain, compress, repeat
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from actors.messaging.reply import Reply
 
@@ -48,7 +53,7 @@ class Room(Reply):
     def leave(self, *, used: bool) -> None:
         """No longer wait. Room that was offered and is not ``used`` is offered to the next one."""
         try:
-            self._places.line.remove(self)
+            self._places.line.remove(ref(self))
         except ValueError:  # it was told
             if not used:
                 self._places.tell_next()
@@ -66,8 +71,8 @@ class Places:
         """Each item is a place that is claimed; IndexError where none is free."""
         self.beyond = bytearray()
         """One item for each message that waits without a place."""
-        self.line: deque[Room] = deque()
-        """Senders that wait for room, the first one first."""
+        self.line: deque[ref[Room]] = deque()
+        """Senders that wait for room, the first one first; those that have gone are passed over."""
 
     def put(self, queue: Any, envelope: Envelope) -> bool:
         """Claim a place and append the message, in one step; False where no place is free."""
@@ -81,7 +86,7 @@ class Places:
         """Stand in line, and try once more; None where the message was appended after all."""
         room, waits = Room(self), False
         try:
-            self.line.append(room)
+            self.line.append(ref(room))
             waits = not self.put(queue, envelope)
         finally:  # also where a signal handler has raised
             if not waits:
@@ -119,10 +124,13 @@ class Places:
 
     def first_in_line(self) -> Room | None:
         """The sender that waits the longest, who waits no longer; None where nobody waits."""
-        try:
-            return self.line.popleft()
-        except IndexError:
-            return None
+        while True:
+            try:
+                room = self.line.popleft()()
+            except IndexError:
+                return None
+            if room is not None:
+                return room
 
     def tell_next(self) -> None:
         """Offer room to the sender that waits the longest."""

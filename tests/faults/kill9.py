@@ -38,6 +38,8 @@ from trees.store import SqlStore
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
+TOLD = 10
+"""After so many rounds it says how far it is: one that is broken off has shown something, too."""
 
 
 class Wrong(AssertionError):  # noqa: N818 - a finding
@@ -238,6 +240,8 @@ def kill9(which: str, rounds: int, kills: int, seed: int, say: Callable[[str], o
             except Wrong as error:
                 raise Wrong(f"{which}, round {number}, seed {seed}: {error}") from error
             deaths, again = deaths + died, again + repeated
+            if (number + 1) % TOLD == 0:
+                say(f"{which}: {number + 1} rounds so far, {deaths} deaths; {monotonic() - began:.0f} s")
     say(
         f"{which}: {rounds} rounds, {deaths} deaths, {again} pieces of work in flight were done again, "
         f"nothing else was, nothing was lost; {monotonic() - began:.0f} s"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import dis
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from time import monotonic
 from types import SimpleNamespace
 from typing import Any
@@ -236,3 +236,44 @@ def test_a_sender_that_is_cut_short_after_it_was_told_of_room_tells_the_next_one
             WAITS[wait](target, envelope, room)
         assert following.done or len(box.queue) == 2, number
     assert number > 15
+
+
+SENDS: dict[str, Callable[[Ref], object]] = {
+    "tell": lambda target: target.tell("message"),
+    "ask": lambda target: target.ask("message", timeout=0.01),
+}
+EVERYWHERE = PUT_ONLY | {f"{OURS}/messaging/{name}.py" for name in ("places", "ref")}
+
+
+@pytest.mark.parametrize("send", SENDS)
+def test_a_sender_that_is_cut_short_at_any_step_has_gone_from_the_line(send: str) -> None:
+    """Another one that waits is told of the next place, whatever became of those before it."""
+    number, seen, cut = 0, [1], 0
+    while seen[0] >= number:
+        number += 1
+        box = opened("mailbox", Overflow.BLOCK, 2)
+        target = Ref(SimpleNamespace(now=monotonic, max_hops=64, letters=Refused(), boxes={}), box)
+        with at_step(number, alarm, EVERYWHERE) as seen, suppress(AlarmError, ActorsError), short_waits():
+            SENDS[send](target)
+            cut -= 1
+        cut += 1
+        following = box.put(("following", None, None))
+        assert list(box.waiters) == [following], number
+        box.places.begun(box.queue.pop(0))
+        assert following.done, number
+    assert cut > 20
+
+
+class Refused:
+    """Dead letters that nobody reads."""
+
+    def refused(self, *_: Any) -> None:
+        return
+
+
+@contextmanager
+def short_waits() -> Iterator[None]:
+    """A tell gives up at once where there is no room."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("actors.messaging.ref.FULL_WAIT_S", 0.001)
+        yield

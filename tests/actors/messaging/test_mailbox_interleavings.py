@@ -561,7 +561,7 @@ FAULTS: dict[str, Fault] = {
     "keeps senders that have gone in the line": (
         Room,
         "leave",
-        "self._places.line.remove(self)",
+        "self._places.line.remove(ref(self))",
         "pass",
         gives_up_waiting,
     ),
