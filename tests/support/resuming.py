@@ -322,9 +322,12 @@ def _begun(state: TaskState, node: SubtaskState) -> set[tuple[Any, ...]]:
 def _steps(state: TaskState) -> set[tuple[Any, ...]]:
     if state.ending is not None:
         return set()
-    if state.phase in {"new", "planning"}:
+    if state.phase in {"new", "planning", "replanning"}:
         return {("plan", state.id)}
-    return {("review", state.id, state.iterations + 1), ("combine", state.id)} if not state.open else set()
+    found: set[tuple[Any, ...]] = {("review", state.id)} if state.review.waiting else set()
+    if not state.open:
+        found |= {("review", state.id, state.iterations + 1), ("combine", state.id)}
+    return found
 
 
 def people(tree: Tree, answer: Callable[[Any], Any]) -> None:

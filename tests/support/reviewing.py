@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.testing import ScriptedExecutable
-from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec
+from trees import Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec
 
 CHAIN = StaticPlan(
     [
@@ -19,6 +19,8 @@ CHAIN = StaticPlan(
 """Two chains: a > b > c, and x > y."""
 
 
+AS_THEY_ARE: dict[str, Any] = {"step_retry": Retry(max_attempts=1), "on_step_failure": "best_effort"}
+"""Settings: a step is called once, and where it fails the results are taken as they are."""
 RESULTS = {"a": "do a", "b": "use a", "c": "use b", "x": "do x", "y": "use x"}
 
 

@@ -40,6 +40,7 @@ def _of(orchestrator: Any, state: TaskState) -> Iterator[str]:
 def _goes_on(orchestrator: Any, state: TaskState) -> bool:
     runs = any(attempt.task == state.id for attempt in orchestrator.ground.attempts.values())
     calls_again = state.undoing is not None  # its worker was stopped: a timer has it called once more
+    calls_again |= state.stage.due is not None  # a step has failed, and a timer has it called once more
     return runs or calls_again or bool(state.escalations) or any(node.due is not None for node in state.nodes.values())
 
 
@@ -52,7 +53,7 @@ def _why(orchestrator: Any, state: TaskState, node: SubtaskState) -> str:  # noq
     match node.status:
         case SubtaskStatus.PENDING:
             needed = [state.nodes[each] for each in node.spec.depends_on]
-            return "" if any(not each.is_done for each in needed) else "and nothing is missing"
+            return "" if any(not state.is_settled(each) for each in needed) else "and nothing is missing"
         case SubtaskStatus.QUEUED:
             waits = getattr(node.ticket, "item", None) is not None or orchestrator.dispatcher.is_put_off(node)
             return "" if waits or state.paused or (may_be_asked and not asked) else "and in no queue"

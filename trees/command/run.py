@@ -8,9 +8,9 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TextIO
+from typing import Any, TextIO
 
 from actors.concurrency.thread_state import in_background
 from actors.messaging.reply import Reply
@@ -32,6 +32,9 @@ from actors.tasks.model.task_events import (
     BreakerOpened,
     EscalationRaised,
     Planned,
+    Replanning,
+    StepEscalated,
+    StepRetrying,
     SubtaskFailed,
     SubtaskRetrying,
     TaskEvent,
@@ -194,18 +197,26 @@ def _tell(event: Event) -> None:
 
 def _said_of_task(event: TaskEvent) -> str:
     """Text of a line on it; none where no one need know. Ids only: the rest may be private."""
-    if isinstance(event, Planned):
-        return f": planned, subtasks {len(event.plan.subtasks)}"
-    if isinstance(event, SubtaskRetrying):
-        wait_s = max(0.0, event.due - event.at)
-        return f", subtask {event.subtask}: attempt {event.attempt}: {event.kind}, next in {wait_s:.1f} s"
-    if isinstance(event, SubtaskFailed):
-        return f", subtask {event.subtask}: failed ({event.kind})"
-    if isinstance(event, EscalationRaised):
-        return f", subtask {event.subtask}: asks a person, escalation {event.escalation}"
-    if isinstance(event, TaskFinished):
-        return f": {event.status}" + (", best effort" if event.best_effort else "")
-    return ""
+    said = _SAID.get(type(event))
+    return said(event) if said is not None else ""
+
+
+def _wait_of(event: Any) -> str:
+    return f"next in {max(0.0, event.due - event.at):.1f} s"
+
+
+_SAID: dict[type[TaskEvent], Callable[[Any], str]] = {
+    Planned: lambda event: f": planned, subtasks {len(event.plan.subtasks)}",
+    Replanning: lambda event: f": plans again, failed: {', '.join(event.failed)}",
+    SubtaskRetrying: lambda event: (
+        f", subtask {event.subtask}: attempt {event.attempt}: {event.kind}, {_wait_of(event)}"
+    ),
+    SubtaskFailed: lambda event: f", subtask {event.subtask}: failed ({event.kind})",
+    StepRetrying: lambda event: f", {event.step}: failed {event.number} times, {_wait_of(event)}",
+    StepEscalated: lambda event: f", {event.step}: asks a person, escalation {event.escalation}",
+    EscalationRaised: lambda event: f", subtask {event.subtask}: asks a person, escalation {event.escalation}",
+    TaskFinished: lambda event: f": {event.status}" + (", best effort" if event.best_effort else ""),
+}
 
 
 _WORDS: dict[type[Event], str] = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from actors.messaging.envelope import CURRENT
 from actors.messaging.reply import Reply, require_thread
-from actors.model.errors import RecursionDetectedError
+from actors.model.errors import ConfigError, RecursionDetectedError
 from actors.tasks.journal.dropped import lacking
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.person_waits import status_of
@@ -26,6 +26,7 @@ from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetPriority, WaiterJoined
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
+from actors.tasks.results.review import as_verdict
 from actors.tasks.results.synthesis import json_form
 from actors.validation.missing_names import missing_name
 from actors.validation.validation_messages import require_seconds, value_phrase
@@ -297,6 +298,12 @@ def respond(desk: OrchestratorPort, id_: str, answer: Answer, given: float | Non
         desk.answered.pop(id_, None)
         what = f"a {type(value).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
         raise EscalationError(id_, what) from None
+    if word == "edit" and found.step == "review":
+        try:
+            as_verdict(value, found.subtasks)
+        except ConfigError as error:
+            desk.answered.pop(id_, None)
+            raise EscalationError(id_, f"an Edit of a review takes a verdict: {error}") from None
     desk.tell(EscalationResponse(found.task, id_, word, value, given))
 
 

@@ -44,15 +44,23 @@ def phase_of(state: TaskState, *, reviews: bool) -> TaskPhase | None:
     """Return the phase of an unfinished task beside its subtasks; ``reviews`` where it has a reviewer."""
     if state.final is not None:
         return None
-    if state.phase == "undoing":
+    if state.phase == "undoing" or state.undoing is not None:
         return "undoing"
     if state.ending is not None:
         return "ending"
     if state.paused:
         return "paused"
-    if state.phase == "running" and not state.open:
-        return "reviewing" if reviews and not state.reviewed else "combining"
-    return None
+    if state.phase == "replanning":
+        return "replanning"
+    return _step_of(state, reviews=reviews) if state.phase == "running" else None
+
+
+def _step_of(state: TaskState, *, reviews: bool) -> TaskPhase | None:
+    """Return what is done with results: they are reviewed or combined; with ``review="each"`` also while others run."""
+    is_reviewed = not state.review.waiting if state.review.each else state.reviewed or not reviews
+    if state.open:
+        return "reviewing" if state.review.waiting else None
+    return "combining" if is_reviewed else "reviewing"
 
 
 def _reason(
@@ -78,6 +86,8 @@ def _task(
         id=state.id,
         status=status_of(state, desk.ground.part_of),
         phase=phase_of(state, reviews=reviews),
+        escalations=tuple(each.id for each in list(state.escalations.values()) if each.step),
+        best_effort=state.best_effort,
         age_s=max(0.0, now - state.submitted_at),
         counts=Counter(status for _, status in nodes),
         subtasks=tuple(

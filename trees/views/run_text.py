@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from actors.tasks.journal.person_waits import PartOf, no_part
 from actors.tasks.journal.report import Report, SubtaskReport
+from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage
 from trees.views.run_view import RunView, view_of
@@ -85,6 +86,8 @@ def _of_task(view: RunView) -> Iterator[str]:
         yield view.phase
     if view.iterations:
         yield f"reviews {view.iterations}"
+    if view.replans:
+        yield f"replans {view.replans}"
     if view.best_effort:
         yield "best effort"
     used = _used(view.usage)
@@ -180,12 +183,18 @@ def _below(view: RunView) -> Iterator[str]:
 def _questions(view: RunView, team: str) -> Iterator[str]:
     """Questions that are open, those of its teams too: about ``team/subtask``."""
     for asked in view.escalations:
-        about = "the undo of " if asked.undoing else ""
-        yield f"asks {asked.id}, about {about}{team}{asked.subtask}: {one_line(asked.question, _NOTE_CHARS)}"
+        yield f"asks {asked.id}, about {_about(asked, team)}: {one_line(asked.question, _NOTE_CHARS)}"
         if asked.error and asked.error != asked.question:
             yield f"  because: {one_line(asked.error, _NOTE_CHARS)}"
     for id_, part in view.parts.items():
         yield from _questions(part, f"{team}{id_}/")
+
+
+def _about(asked: Escalation, team: str) -> str:
+    if asked.step:
+        step = "the review" if asked.step == "review" else "the synthesis"
+        return f"{step} of {team}{asked.subtask}".removesuffix(" of ").rstrip("/")
+    return f"the undo of {team}{asked.subtask}" if asked.undoing else f"{team}{asked.subtask}"
 
 
 # -- mermaid -----------------------------------------------------------------------------------------------

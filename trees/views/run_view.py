@@ -7,7 +7,7 @@ so that no picture contradicts itself. This module must never import threads or 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ class RunView:
     elapsed_s: float
     usage: Usage
     iterations: int
+    replans: int
     best_effort: bool
     subtasks: tuple[SubtaskReport, ...]
     notes: tuple[str, ...]
@@ -79,6 +80,7 @@ class RunView:
             "elapsed_s": self.elapsed_s,
             "usage": self.usage.model_dump(),
             "iterations": self.iterations,
+            "replans": self.replans,
             "best_effort": self.best_effort,
             "subtasks": [self._everything_of(each) for each in self.subtasks],
             "escalations": [
@@ -133,6 +135,7 @@ def _of_report(report: Report) -> RunView:
         elapsed_s=report.timings["total"],
         usage=report.usage,
         iterations=report.iterations,
+        replans=report.replans,
         best_effort=report.best_effort,
         subtasks=report.graph,
         notes=report.notes,
@@ -163,9 +166,10 @@ def _of_state(
         elapsed_s=max(0.0, (state.finished_at if state.final is not None else now) - state.submitted_at),
         usage=state.usage,
         iterations=state.iterations,
+        replans=state.replans,
         best_effort=state.best_effort,
         subtasks=subtasks,
-        notes=(*state.notes, *state.warnings, *(f"plan refused: {text}" for text in refused)),
+        notes=(*state.notes, *state.warnings, *(f"plan refused: {text}" for text in refused), *_failing(state, now)),
         undo_errors=dict(state.undo_errors),
         compensated=list(state.compensated),
         results={
@@ -182,6 +186,13 @@ def _of_state(
         retry_in_s={id_: max(0.0, due - now) for id_, due in dues.items() if due is not None},
         waits=waits,
     )
+
+
+def _failing(state: TaskState, now: float) -> Iterator[str]:
+    """Say which step has failed, and when it is called again."""
+    stage, due = state.stage, state.stage.due
+    if due is not None:
+        yield f"{stage.step} failed {stage.tries} times, next in {max(0.0, due - now):.1f} s: {stage.error}"
 
 
 def _until(each: SubtaskReport, node: SubtaskState, now: float) -> SubtaskReport:

@@ -17,8 +17,9 @@ from actors.tasks.model.task import SubtaskStatus, TaskStatus
 RestartWord: TypeAlias = Literal["permanent", "transient", "temporary"]
 Doing: TypeAlias = Literal["starting", "stopping", "backoff", "waiting"]
 """Activity of a child: backoff waits for its due time, waiting for its turn in a group."""
-TaskPhase: TypeAlias = Literal["paused", "reviewing", "combining", "ending", "undoing"]
-"""Phase of a task beside its subtasks: ending waits for those that run, undoing for what is undone."""
+TaskPhase: TypeAlias = Literal["paused", "reviewing", "combining", "replanning", "ending", "undoing"]
+"""Phase of a task beside its subtasks: ending waits for those that run, undoing for what is undone: because the task
+ends, or before what was sent back runs again."""
 SHOWN_TASKS = 5
 """Tasks of one supervisor that a text shows."""
 Only: TypeAlias = Literal["troubled"]
@@ -165,6 +166,10 @@ class TaskSnapshot(_Record):
     status: TaskStatus
     phase: TaskPhase | None
     """None: its subtasks, or it is being planned."""
+    escalations: tuple[str, ...]
+    """Ids of open questions about its reviewer or synthesizer."""
+    best_effort: bool
+    """True where it is not all that was wanted, so far."""
     age_s: float
     """Seconds since it was submitted."""
     counts: dict[SubtaskStatus, int]

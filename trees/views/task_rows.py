@@ -40,6 +40,9 @@ def task_rows(node: SupervisorSnapshot, prefix: str, *, verbose: bool) -> Iterat
         facts = [counted(task.counts)] if task.counts else []
         if task.phase is not None:
             facts.append(task.phase)
+        facts += [f"asks {id_}" for id_ in task.escalations]
+        if task.best_effort:
+            facts.append("best effort")
         if verbose:
             facts.append(f"for {task.age_s:.1f} s")
         yield TableRow(f"{prefix}{_MARK}task {task.id}", "", task.status, facts)

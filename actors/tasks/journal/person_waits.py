@@ -38,7 +38,7 @@ def status_of(state: TaskState, part_of: PartOf = no_part) -> TaskStatus:
         return state.final
     if state.phase == "new":
         return TaskStatus.PENDING
-    if state.phase == "planning":
+    if state.phase == "planning" or (state.phase == "replanning" and not state.escalations):
         return TaskStatus.PLANNING
     return TaskStatus.WAITING if _asks(state, part_of) and _stands(state, part_of, ()) else TaskStatus.RUNNING
 

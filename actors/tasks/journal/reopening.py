@@ -5,7 +5,8 @@ journal goes on with a ``TaskReopened``. Subtasks that are done are not done aga
 did not run are tried anew under their old keys. What was undone meanwhile is a new act, with a new key; not so where
 its undo was given up, because what it did, or may have done, stands.
 
-So it is where a reviewer sends subtasks back; only that each of these is a new act, because its result was wrong.
+So it is where a reviewer sends subtasks back; only that each of these is a new act, because its result was wrong. And
+where another plan is made: what is done stays done, and what runs again in the same words keeps its key.
 
 Part of the fold (``actors.tasks.journal.task_state``). Pure.
 """
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.tasks.journal.subtask_state import with_dependants
+from actors.tasks.journal.stage_state import StageState
+from actors.tasks.journal.subtask_state import SubtaskState, with_dependants
 from actors.tasks.model import task_events
 from actors.tasks.model.task import NO_USAGE, SubtaskStatus
 
@@ -31,7 +33,9 @@ def reopen(state: TaskState, event: task_events.TaskReopened) -> None:
     state.final = state.ending = state.refusal = state.output = None
     state.step, state.step_losses = "", 0
     state.paused = state.reviewed = state.combined = state.uncombined = state.best_effort = False
-    state.refusals = state.iterations = 0
+    state.refusals = state.iterations = state.replans = 0
+    state.review.begins_anew()
+    state.stage, state.rework = StageState(state.stage.calls), None
     state.submitted_at, state.finished_at = event.at, 0.0
     state.usage, state.running_s = NO_USAGE, 0.0  # the ladder above has counted what was used up before
     state.notes, state.compensated, state.undo_errors, state.escalations = [], [], {}, {}
@@ -40,12 +44,47 @@ def reopen(state: TaskState, event: task_events.TaskReopened) -> None:
     for node in state.nodes.values():
         node.counted = None
     for node in planned:
-        if node.status is not SubtaskStatus.SUCCEEDED or node.was_undone:
+        node.reviews = 0
+        if (node.status is not SubtaskStatus.SUCCEEDED or node.was_undone) and not node.dropped:
             node.begins_anew()
+            state.review.waiting.pop(node.id, None)
     for act in [act for node in state.nodes.values() for act in node.acts or ()]:
         act.stands = False  # should it end badly once more, its undo is called once more
+    _count(state)
+
+
+def replan(state: TaskState, event: task_events.Planned) -> None:
+    """Go on with another plan: what is done is kept; what it names anew runs, what it does not name is left out.
+
+    A subtask that the new plan has in the same words is the same act, under its old key, unless it was undone.
+    """
+    old, kept = state.nodes, frozenset(event.kept)
+    specs = {spec.id: spec for spec in event.plan.subtasks}
+    for node in old.values():
+        if node.parent is None and node.id not in specs:
+            node.dropped, node.dependants = True, ()
+    for id_, spec in specs.items():
+        known = old.get(id_)
+        node = old[id_] = known or SubtaskState(spec)
+        if known is not None and id_ not in kept:
+            before, act = node.spec, node.act
+            node.begins_anew()
+            node.act += node.act == act and bool(node.acts) and spec != before
+            node.spec, node.dropped = spec, False
+    _count(state)
+
+
+def _count(state: TaskState) -> None:
+    """Find anew what waits for what."""
+    planned = [node for node in state.nodes.values() if node.parent is None and not node.dropped]
+    dependants: dict[str, list[SubtaskState]] = {node.id: [] for node in planned}
     for node in planned:
-        node.missing = sum(not state.nodes[needed].is_done for needed in node.spec.depends_on)
+        for needed in node.spec.depends_on:
+            if needed in dependants:
+                dependants[needed].append(node)
+        node.missing = sum(not state.is_settled(state.nodes[needed]) for needed in node.spec.depends_on)
+    for node in planned:
+        node.dependants = dependants[node.id]
         node.wanted = sum(not dependant.is_done for dependant in node.dependants)
     state.open = sum(not node.is_done for node in state.nodes.values())
     state.ready = [node for node in planned if not node.is_done and not node.missing]
@@ -55,9 +94,12 @@ def revise(state: TaskState, rerun: dict[str, str]) -> None:
     """Run these again with their feedback, and then all that had used their results."""
     again = {node.id: node for node in with_dependants(state.nodes[id_] for id_ in rerun)}
     for node in again.values():
+        state.review.forget(node.id)
         if node.is_done:
             state.open += 1
             for needed in node.spec.depends_on:
                 state.nodes[needed].wanted += 1
-        node.runs_again(rerun.get(node.id, ""), sum(needed in again for needed in node.spec.depends_on))
+            node.runs_again(rerun.get(node.id, ""))
+    for node in again.values():
+        node.missing = sum(not state.is_settled(state.nodes[needed]) for needed in node.spec.depends_on)
     state.ready += [node for node in again.values() if not node.missing]

@@ -70,7 +70,7 @@ class Report:
     undo_errors: dict[str, str]
     """Subtasks that could not be undone, and why."""
     iterations: int
-    """Reviews."""
+    """Reviews; with ``review="each"`` the most that one result had."""
     best_effort: bool
     """True where it is not all that was wanted: a review did not pass, a reviewer or synthesizer failed."""
     usage: Usage
@@ -84,6 +84,8 @@ class Report:
     """Path of the supervisor that had it."""
     metadata: dict[str, Any] = field(default_factory=dict, repr=False)
     """Metadata of the task."""
+    replans: int = 0
+    """Further plans, made after a required subtask had failed."""
     error: TaskError | None = field(default=None, compare=False)
     """Error that ``handle.result()`` raises; None where it has succeeded."""
 
@@ -145,6 +147,7 @@ def report_with(state: TaskState, results: dict[str, Any], output: dict[str, Any
         graph=graph_of(state),
         notes=(*state.notes, *_over_budget(state), *state.warnings),
         path=state.path,
+        replans=state.replans,
         error=error_of(state),
     )
     if report.error is not None:

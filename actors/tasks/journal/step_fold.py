@@ -1,7 +1,10 @@
 """The part of the fold that has to do with steps: planning, reviewing, combining, and undoing.
 
-A task has at most one of these under way. It was begun where its start is recorded and its end is not; a process that
-ends then has perhaps died of it, so such ends are counted, up to the next end of the step that is its own.
+A task has at most one of these under way. A reviewer's verdict makes results void, and a failed subtask makes what it
+may have done void: what is void is undone first (``rework``), and runs again once ``ReworkBegun`` says that it is.
+
+A step was begun where its start is recorded and its end is not; a process that ends then has perhaps died of it, so
+such ends are counted, up to the next end of the step that is its own.
 
 Part of the fold (``actors.tasks.journal.task_state``). Pure.
 """
@@ -12,7 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks.journal.reopening import revise
-from actors.tasks.journal.subtask_state import LOST, act_of
+from actors.tasks.journal.stage_state import Rework, StageState
+from actors.tasks.journal.subtask_state import LOST, Escalation, act_of
 from actors.tasks.model import task_events
 from actors.tasks.model.task import SubtaskStatus
 
@@ -34,21 +38,83 @@ def _put_back(state: TaskState, event: task_events.StepPutBack) -> None:
     state.step_losses += event.reason == LOST
 
 
+def end_steps(state: TaskState) -> None:
+    """The task is ending: it wants no step any longer, and no answer about one. An undo that is under way goes on."""
+    if state.step != "undo":
+        step_over(state)
+    state.rework = state.stage.answered = None
+    for id_ in [escalation.id for escalation in state.escalations.values() if escalation.step]:
+        del state.escalations[id_]
+
+
+def _retrying(state: TaskState, event: task_events.StepRetrying) -> None:
+    step_over(state)
+    state.usage += event.usage
+    state.stage.fails(event.step, event.error, event.number, event.due)
+
+
+def _failed(state: TaskState, event: task_events.StepFailed) -> None:
+    step_over(state)
+    state.usage += event.usage
+    state.stage.fails(event.step, event.error, event.number, None)
+
+
+def _review_refused(state: TaskState, event: task_events.ReviewRefused) -> None:
+    step_over(state)
+    state.usage += event.usage
+    state.stage.is_refused("\n".join(map(str, event.problems)))
+
+
 def _reviewed(state: TaskState, event: task_events.Reviewed) -> None:
     step_over(state)
-    state.iterations = event.iteration
+    state.stage.ends()
+    state.iterations = max(state.iterations, event.iteration)
     state.best_effort |= event.best_effort
     state.usage += event.usage
     if event.error:
         state.notes.append(f"reviewer: {event.error}")
-    state.reviewed = not event.rerun
-    if event.rerun:
+    if event.checks and event.best_effort:
+        state.notes.append(f"review: not passed: {event.checks}")
+    open_ = {} if event.best_effort else dict.fromkeys(event.rejected)
+    if state.review.each:
+        _reviewed_each(state, event, open_)
+    else:
+        state.review.rejected, state.reviewed = open_, not event.rerun and not open_
+    state.review.checks = event.checks if state.review.rejected else ""
+    if event.rerun and event.undo_first:
+        state.rework = Rework("revision", dict(event.rerun))
+    elif event.rerun:
         revise(state, event.rerun)
     state.phase = "running"
 
 
+def _reviewed_each(state: TaskState, event: task_events.Reviewed, rejected: dict[str, None]) -> None:
+    for id_ in event.subtasks:
+        node = state.nodes[id_]
+        node.reviews += 1
+        state.review.forget(id_)
+        if id_ in rejected:
+            state.review.rejected[id_] = None
+        elif id_ not in event.rerun:
+            state.passes(node)
+
+
+def _rework_begun(state: TaskState, _: task_events.ReworkBegun) -> None:
+    rework, state.rework = state.rework, None
+    if rework is not None and rework.kind == "revision":
+        revise(state, rework.rerun)
+
+
+def _replanning(state: TaskState, event: task_events.Replanning) -> None:
+    state.replans, state.phase = event.number, "replanning"
+    state.refusals, state.refusal = 0, None
+    state.stage = StageState(state.stage.calls)
+    state.rework = Rework("replan", {})
+
+
 def _synthesized(state: TaskState, event: task_events.Synthesized) -> None:
     step_over(state)
+    state.stage.ends()
     state.output, state.combined, state.uncombined = event.output, True, bool(event.error)
     state.usage += event.usage
     if event.error:
@@ -56,9 +122,29 @@ def _synthesized(state: TaskState, event: task_events.Synthesized) -> None:
         state.best_effort = True
 
 
+def _escalated(state: TaskState, event: task_events.StepEscalated) -> None:
+    state.raised += 1
+    state.escalations[event.escalation] = Escalation(event)
+
+
+def _answered(state: TaskState, event: task_events.StepAnswered) -> None:
+    stage, question = state.stage, state.escalations.pop(event.escalation)
+    stage.asked = question.subtasks
+    if not question.subtasks and event.answer in {"approve", "respond"}:
+        stage.failed, stage.vouched = "", event.answer == "approve"
+        stage.feedback = "" if stage.vouched else str(event.value)
+    else:
+        stage.answered = event
+
+
+def _unanswered(state: TaskState, event: task_events.StepUnanswered) -> None:
+    state.stage.asked = state.escalations.pop(event.escalation).subtasks
+    state.stage.answered = event
+
+
 def _compensating(state: TaskState, event: task_events.Compensating) -> None:
     node = state.nodes[event.subtask]
-    state.phase, state.step = "undoing", "undo"
+    state.step = "undo"
     node.undo_attempt, node.due, node.answered = event.attempt, None, None
     node.compensating = act_of(node, event.worker, event.act)
     state.undoing = node.id
@@ -91,7 +177,15 @@ def _compensated(state: TaskState, event: task_events.Compensated) -> None:
 APPLY_STEPS: Final[dict[type[task_events.TaskEvent], Callable[[TaskState, Any], None]]] = {
     task_events.StepStarted: _started,
     task_events.StepPutBack: _put_back,
+    task_events.StepRetrying: _retrying,
+    task_events.StepFailed: _failed,
+    task_events.StepEscalated: _escalated,
+    task_events.StepAnswered: _answered,
+    task_events.StepUnanswered: _unanswered,
+    task_events.ReviewRefused: _review_refused,
     task_events.Reviewed: _reviewed,
+    task_events.ReworkBegun: _rework_begun,
+    task_events.Replanning: _replanning,
     task_events.Synthesized: _synthesized,
     task_events.Compensating: _compensating,
     task_events.CompensationRetrying: _undo_retrying,

@@ -100,7 +100,20 @@ class EffectRecord:
 class Escalation:
     """An open question to a person."""
 
-    __slots__ = ("answers", "due", "error", "id", "question", "raised_at", "standing", "subtask", "task", "undoing")
+    __slots__ = (
+        "answers",
+        "due",
+        "error",
+        "id",
+        "question",
+        "raised_at",
+        "standing",
+        "step",
+        "subtask",
+        "subtasks",
+        "task",
+        "undoing",
+    )
 
     def __init__(self, event: task_events.EscalationRaised) -> None:
         self.id = event.escalation
@@ -114,6 +127,12 @@ class Escalation:
         self.standing = event.standing
         self.undoing = event.undoing
         """True where it is about an undo that failed."""
+        self.step = ""
+        """Step that it is about, review or combine; empty: a subtask."""
+        self.subtasks: tuple[str, ...] = (event.subtask,)
+        """Subtasks that it is about."""
+        if isinstance(event, task_events.StepEscalated):
+            self.step, self.subtasks = event.step, event.subtasks
         self.answers = ("approve", "edit", "respond", "reject")
 
     def __repr__(self) -> str:
@@ -137,6 +156,7 @@ class SubtaskState:
         "compensating",
         "counted",
         "dependants",
+        "dropped",
         "due",
         "ended_at",
         "error",
@@ -152,6 +172,7 @@ class SubtaskState:
         "preemptions",
         "queued_at",
         "queued_s",
+        "reviews",
         "revisions",
         "run",
         "running_s",
@@ -191,8 +212,9 @@ class SubtaskState:
         self.standing = FRESH
         self.due: float | None = None
         """When the next attempt may start."""
-        self.preemptions = self.losses = 0
-        """Losses: processes that have ended one after the other with an attempt at it."""
+        self.dropped = False  # True where it had failed, or did not run, and another plan does without it
+        self.preemptions = self.losses = self.reviews = 0
+        """Losses: processes that have ended one after the other with an attempt at it. Reviews: of its results."""
         self.queued_at = self.started_at = self.ended_at = 0.0
         self.queued_s = self.running_s = 0.0
         self.usage = NO_USAGE
@@ -209,8 +231,7 @@ class SubtaskState:
         self.undo_error = ""
         """Why the undo that a person is asked about has failed."""
         self.compensating: EffectRecord | None = None
-        self.run = 0
-        """Which start of the whole task its last one was."""
+        self.run = 0  # which start of the whole task its last one was
         self.counted: tuple[str, float] | None = None
         """The last failure that was one for a breaker: whose, and when."""
         self.asked: dict[str, list[str]] | None = None
@@ -251,12 +272,12 @@ class SubtaskState:
         act.open, act.attempt, act.undoable = True, event.attempt, event.undoable
         act.part = event.part
 
-    def runs_again(self, feedback: str, missing: int) -> None:
+    def runs_again(self, feedback: str) -> None:
         """Begin a new act: it was sent back, or needs what was, whatever it did before."""
         self.status, self.standing, self.due = SubtaskStatus.PENDING, FRESH, None
         self.act += 1
         self.made = 0
-        self.missing, self.revisions = missing, self.revisions.sent_back(feedback)
+        self.revisions = self.revisions.sent_back(feedback)
 
     def is_told(self, answer: task_events.EscalationAnswered, *, undoing: bool) -> None:
         """A person has answered the question about it, or about its undo."""

@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from actors.tasks.journal.person_waits import status_of
-from actors.tasks.journal.reopening import reopen
-from actors.tasks.journal.step_fold import APPLY_STEPS, step_over
+from actors.tasks.journal.reopening import reopen, replan
+from actors.tasks.journal.stage_state import ReviewState, Rework, StageState
+from actors.tasks.journal.step_fold import APPLY_STEPS, end_steps, step_over
 from actors.tasks.journal.subtask_state import LOST, UNBEGUN, Escalation, SubtaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import UNKNOWN, FailureKind
@@ -46,21 +47,19 @@ class TaskState:
         self.path = ""  # of the supervisor whose orchestrator has it
         self.task = _NO_TASK
         self.phase = "new"
-        """new, planning, running, reviewing, combining, undoing, finished: whose turn it is."""
+        """new, planning, running, replanning, undoing, finished: whose turn it is."""
         self.final: TaskStatus | None = None
         self.ending: task_events.TaskEnding | None = None
         """Why it cannot succeed any more."""
         self.paused = self.has_metadata = False  # has: the task, or a subtask
         self.plan: Plan | None = None
         self.warnings: tuple[str, ...] = ()
-        self.refusals = 0  # plans that were refused
         self.refusal: task_events.PlanRefused | None = None
         self.nodes: dict[str, SubtaskState] = {}
         self.open = 0  # nodes that are not done
         self.ready: list[SubtaskState] = []
         """Nodes whose last dependency is done since somebody looked; emptied by who looks."""
-        self.events = 0  # so far
-        self.last_at = 0.0  # when the last one was
+        self.events, self.last_at = 0, 0.0  # so far, and when the last one was
         self.starts = 0
         self.submitted_at = self.planned_at = self.finished_at = 0.0
         self.deadline: float | None = None
@@ -69,9 +68,12 @@ class TaskState:
         self.parent: str | None = None
         self.hops = 0
         self.ids = OLD_IDS
-        self.iterations = 0
+        self.iterations = self.replans = self.refusals = 0  # reviews, further plans, plans that were refused
+        self.stage = StageState()
         self.reviewed = False
         """The results that there are now have passed, or are taken as they are."""
+        self.review = ReviewState()
+        self.rework: Rework | None = None  # subtasks that are void, and are undone before they run again
         self.best_effort = False
         self.notes: list[str] = []  # what went wrong beside the subtasks: a reviewer, a synthesizer
         self.output: Any = None
@@ -80,15 +82,13 @@ class TaskState:
         self.reported = NO_USAGE  # of that, to the orchestrator above, before it had this part undone
         self.running_s = 0.0
         self.escalations: dict[str, Escalation] = {}
-        self.raised = 0
+        self.raised = self.delegations = 0
         self.compensated: list[str] = []
         self.undo_errors: dict[str, str] = {}
         self.undoing: str | None = None  # whose undo is under way
-        self.step = ""
-        """The step that was begun, and of whose end there is no record: plan, review, combine or undo; else empty."""
+        self.step = ""  # begun, without a record of its end: plan, review, combine or undo
         self.step_losses = 0
         """Processes that have ended one after the other with the present step, or undo."""
-        self.delegations = 0
 
     def __repr__(self) -> str:
         return f"<TaskState {self.id} {self.status}>"
@@ -135,13 +135,19 @@ class TaskState:
         self.refusals, self.refusal = event.number, event
         self.usage += event.usage
         step_over(self)
+        self.stage.ends()
 
     def _planned(self, event: task_events.Planned) -> None:
-        self.plan, self.warnings, self.planned_at = event.plan, event.warnings, event.at
+        self.plan, self.warnings = event.plan, event.warnings
         self.usage += event.usage
         step_over(self)
-        self.phase = "running"
+        self.stage.ends()
+        self.phase, self.review.each = "running", event.review == "each"
         self.has_metadata |= any(spec.metadata for spec in event.plan.subtasks)
+        if event.replan:
+            replan(self, event)
+            return
+        self.planned_at = event.at
         nodes = self.nodes = {spec.id: SubtaskState(spec) for spec in event.plan.subtasks}
         dependants: dict[str, list[SubtaskState]] = {}
         for node in nodes.values():
@@ -167,7 +173,7 @@ class TaskState:
 
     def _is_ending(self, event: task_events.TaskEnding) -> None:
         self.ending, self.final = event, None
-        step_over(self)
+        end_steps(self)
         if event.parent is not None:
             self.parent, self.reported = event.parent, self.usage
         if self.phase != "planning":
@@ -202,6 +208,8 @@ class TaskState:
             act.ends()
             act.done, act.result = True, event.value
         node.value, node.tokens, node.error, node.kind = event.value, event.tokens, "", ""
+        if node.id in self.compensated:
+            self.compensated.remove(node.id)  # it was undone, and is done again
         self._ends(node, SubtaskStatus.SUCCEEDED, event.at, event.usage)
 
     def _retrying(self, event: task_events.SubtaskRetrying) -> None:
@@ -286,13 +294,27 @@ class TaskState:
         self.open -= 1
         for needed in node.spec.depends_on:
             self.nodes[needed].wanted -= 1
-        if status is SubtaskStatus.SUCCEEDED or not node.spec.required:
-            for dependant in node.dependants:
-                dependant.missing -= 1
-                if not dependant.missing and dependant.status is SubtaskStatus.PENDING:
-                    self.ready.append(dependant)
+        if status is SubtaskStatus.SUCCEEDED and self.review.each and node.parent is None:
+            self.review.waiting[node.id] = None
+        elif status is SubtaskStatus.SUCCEEDED or not node.spec.required:
+            self.passes(node)
         if not self.open and self.ending is not None:
             self.phase = "undoing"
+
+    def passes(self, node: SubtaskState) -> None:
+        """A dependency is settled: what waited for nothing else is ready."""
+        for dependant in node.dependants:
+            dependant.missing -= 1
+            if not dependant.missing and dependant.status is SubtaskStatus.PENDING:
+                self.ready.append(dependant)
+
+    def is_settled(self, node: SubtaskState) -> bool:
+        """True where whatever depends on it need not wait for it."""
+        if self.rework is not None and node.id in self.rework.rerun:
+            return False
+        if node.status is SubtaskStatus.SUCCEEDED:
+            return self.review.lets_pass(node.id)
+        return node.is_done and not node.spec.required
 
     def _ran(self, node: SubtaskState, at: float, told: Usage = NO_USAGE) -> None:
         """An attempt has ended. A team tells itself how long its members ran: that counts instead."""

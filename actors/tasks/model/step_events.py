@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from actors.model.errors import Problem
-from actors.model.events import LOGGED_ERROR, UNLOGGED
+from actors.model.events import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
 from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.task import NO_USAGE, Plan, Usage
 
@@ -37,8 +37,35 @@ class StepPutBack(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class StepRetrying(TaskEvent):
+    """A planner, a reviewer or a synthesizer has failed, and is called again at ``due``."""
+
+    level: ClassVar[str] = "WARNING"
+    step: str
+    """plan, review or combine."""
+    number: int
+    """Failures of the present call, this one included."""
+    due: float = field(metadata=LOGGED_TIME)
+    error: str = field(repr=False, metadata=LOGGED_ERROR)
+    usage: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailed(TaskEvent):
+    """A reviewer or a synthesizer has failed for good; ``Tasks(on_step_failure=...)`` says what becomes of the task."""
+
+    level: ClassVar[str] = "WARNING"
+    step: str
+    """review or combine."""
+    number: int
+    """Failures of the present call, this one included."""
+    error: str = field(repr=False, metadata=LOGGED_ERROR)
+    usage: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True)
 class PlanRefused(TaskEvent):
-    """A planner failed, or made a plan that does not fit; it is told what is wrong."""
+    """A planner failed for good, or made a plan that does not fit; it is told what is wrong."""
 
     level: ClassVar[str] = "WARNING"
     number: int
@@ -57,13 +84,39 @@ class Planned(TaskEvent):
 
     large: ClassVar[str] = "plan"
     plan: Plan = field(repr=False)
+    """All of it: also what an earlier plan has done and this one keeps."""
     warnings: tuple[str, ...] = field(default=(), metadata=LOGGED_ERROR)
+    usage: Usage = NO_USAGE
+    review: str = ""
+    """each: a result is reviewed before anything that depends on it starts. Empty: at the end."""
+    replan: int = 0
+    """How many plans were made before because a required subtask had failed."""
+    kept: tuple[str, ...] = field(default=(), metadata=UNLOGGED)
+    """Subtasks that are done, and do not run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replanning(TaskEvent):
+    """Required subtasks have failed for good; the planner is called again with what is done and what failed."""
+
+    level: ClassVar[str] = "WARNING"
+    number: int
+    failed: tuple[str, ...]
+    """Subtasks that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRefused(TaskEvent):
+    """A reviewer returned what is no verdict, or one that contradicts itself; it is told, once."""
+
+    level: ClassVar[str] = "WARNING"
+    problems: tuple[Problem, ...] = field(metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
 class Reviewed(TaskEvent):
-    """A reviewer has spoken, or failed: then ``error`` says how."""
+    """A reviewer has spoken, or a person in its place; or it failed for good, and ``error`` says how."""
 
     large: ClassVar[str] = "rerun"
     iteration: int
@@ -74,6 +127,24 @@ class Reviewed(TaskEvent):
     """True where it has not passed, and is taken as it is."""
     error: str = field(default="", metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE
+    subtasks: tuple[str, ...] = ()
+    """Subtasks whose results were looked at, where a result is reviewed before anything that depends on it."""
+    rejected: tuple[str, ...] = ()
+    """Subtasks that have not passed and do not run again; an empty id stands for the results as a whole."""
+    checks: str = field(default="", repr=False, metadata=LOGGED_ERROR)
+    """Checks that have not passed, where nothing runs again for them."""
+    undo_first: bool = field(default=False, metadata=UNLOGGED)
+    """True: what is void is undone before it runs again (``ReworkBegun``)."""
+
+    @property
+    def severity(self) -> str:
+        """Level of its log line: a review that says no for good is news."""
+        return "WARNING" if self.rejected or self.error else self.level
+
+
+@dataclass(frozen=True, slots=True)
+class ReworkBegun(TaskEvent):
+    """All that was void is undone: what was sent back runs again, or another plan is made."""
 
 
 @dataclass(frozen=True, slots=True)

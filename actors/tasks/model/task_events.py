@@ -14,7 +14,19 @@ from actors.model.events import LOGGED_ERROR, LOGGED_TIME, NO_CONTENT, UNLOGGED,
 from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.event_base import SubtaskEvent, TaskEvent
 from actors.tasks.model.ladder_position import LadderPosition
-from actors.tasks.model.step_events import Planned, PlanRefused, Reviewed, StepPutBack, StepStarted, Synthesized
+from actors.tasks.model.step_events import (
+    Planned,
+    PlanRefused,
+    Replanning,
+    Reviewed,
+    ReviewRefused,
+    ReworkBegun,
+    StepFailed,
+    StepPutBack,
+    StepRetrying,
+    StepStarted,
+    Synthesized,
+)
 from actors.tasks.model.task import NO_USAGE, Subtask, Task, TaskStatus, Usage
 from actors.tasks.model.task_ids import OLD_IDS
 
@@ -26,8 +38,13 @@ __all__ = [
     "LadderPosition",
     "PlanRefused",
     "Planned",
+    "Replanning",
+    "ReviewRefused",
     "Reviewed",
+    "ReworkBegun",
+    "StepFailed",
     "StepPutBack",
+    "StepRetrying",
     "StepStarted",
     "SubtaskEvent",
     "Synthesized",
@@ -107,7 +124,7 @@ class TaskEnding(TaskEvent):
 
     status: TaskStatus
     kind: str
-    """Why: subtask, recursion (of a subtask), plan, budget, deadline, cancel, team."""
+    """Why: subtask, recursion (of a subtask), plan, step, review, undo, budget, deadline, cancel, team."""
     error: str = field(repr=False, metadata=LOGGED_ERROR)
     parent: str | None = None
     """The attempt that has it undone, where it had succeeded already."""
@@ -306,6 +323,29 @@ class EscalationExpired(SubtaskEvent):
 
     level: ClassVar[str] = "WARNING"
     escalation: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepEscalated(EscalationRaised):
+    """A person is asked about a reviewer that has said no for good, or a reviewer or synthesizer that has failed.
+
+    ``subtask`` is the one that has not passed, where that is one; else it is empty.
+    """
+
+    step: str = ""
+    """review or combine."""
+    subtasks: tuple[str, ...] = ()
+    """Subtasks that have not passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepAnswered(EscalationAnswered):
+    """A person answered such a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepUnanswered(EscalationExpired):
+    """No answer to such a question came in time."""
 
 
 # -- compensation --------------------------------------------------------------------------------------------

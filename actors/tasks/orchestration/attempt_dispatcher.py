@@ -261,7 +261,7 @@ class AttemptDispatcher:
                 self.tell_breaker(entry, turned)  # last: a breaker that lacks it finds it in the task's journal
         elif entry is not None and entry.breaker is not None:
             entry.breaker.neutral(attempt.token, to.time())
-        to.lifecycle.count(attempt)  # what no record of its end has
+        to.recording.count(attempt)  # what no record of its end has
         to.act(attempt.task, to.ground.forget, attempt)
         to.delegation.attempt_ended(attempt)
         if entry is not None:

@@ -1,14 +1,18 @@
-"""Carries out what follows from a record: the one place where a command of ``follow`` becomes an act.
+"""Carries out what follows from a record: the one place where a decision becomes an act.
 
-Whatever is seen by others (an answer, an attempt that is given) goes through ``Orchestrator.act``, and so happens once
-the record is kept.
+Commands of ``actors.tasks.recovery.follow`` come here, and what a task as a whole has done by others
+(``actors.tasks.orchestration.lifecycle.TaskActs``). Whatever is seen by others (an answer, an attempt that is given)
+goes through ``Orchestrator.act``, and so happens once the record is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from actors.tasks.execution.attempt import Attempt
+from actors.tasks.journal.report import Report, report_with, words_of
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
@@ -17,6 +21,7 @@ from actors.tasks.model.task_errors import SubtaskFailedError
 from actors.tasks.recovery.follow import FOLLOWS, FOLLOWS_OF_TASK, Command, TaskCommand
 
 if TYPE_CHECKING:
+    from actors.execution.timers import Timer
     from actors.tasks.orchestration.orchestrator import Orchestrator
 
 
@@ -24,28 +29,37 @@ class CommandHandlers:
     """Handlers of the commands of one orchestrator."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
-        to = self._to = orchestrator
-        self._handlers: dict[Command, Callable[[TaskState, SubtaskState], object]] = {
+        self._to = orchestrator
+        self._handlers: dict[Command, Callable[[TaskState, SubtaskState], object]] = {}
+        self._of_task: dict[type[Any], Callable[[TaskState], object]] = {}
+        self._follows: dict[type[Any], tuple[Callable[[TaskState, SubtaskState], object], ...]] = {}
+
+    def connect(self) -> None:
+        """Look up who does what, once all of them are there."""
+        to = self._to
+        self._handlers = {
+            Command.COUNT: lambda _, node: to.dispatcher.count_again(node),
             Command.KNOW: to.delegation.track,
             Command.PART: to.teams.parted,
             Command.QUEUE: to.dispatcher.put_in_queue,
             Command.ADOPT: to.handoff.adopt,
             Command.WAIT: self._wait,
-            Command.HOLD: to.lifecycle.holding.hold,
+            Command.HOLD: to.results.cache.hold,
             Command.ANSWER: self._answer,
             Command.SKIP: self._skip,
             Command.LIMIT: to.escalations.limit,
             Command.GO_ON: to.escalations.go_on,
-            Command.UNDO: lambda state, _: to.compensation.advance(state),
+            Command.UNDO: lambda state, _: to.lifecycle.advance(state),
         }
         of_task: dict[TaskCommand, Callable[[TaskState], object]] = {
             TaskCommand.NEXT: to.lifecycle.go_on,
             TaskCommand.RANK: to.dispatcher.prioritize,
+            TaskCommand.ASK: self.limit_questions,
             TaskCommand.END: to.lifecycle.ended,
             TaskCommand.OVER: to.lifecycle.over,
         }
         self._of_task = {kind: of_task[command] for kind, command in FOLLOWS_OF_TASK.items()}
-        self._follows: dict[type[Any], tuple[Callable[[TaskState, SubtaskState], object], ...]] = {
+        self._follows = {
             kind: tuple(self._handlers[command] for command in commands) for kind, commands in FOLLOWS.items()
         }
 
@@ -84,7 +98,7 @@ class CommandHandlers:
         result: dict[str, Any] = {}
         error: SubtaskFailedError | None = None
         if node.status is SubtaskStatus.SUCCEEDED:
-            result = self._to.lifecycle.result(state, node)
+            result = self._to.results.one(state, node)
         else:
             text = f"cancelled: {node.error}" if node.status is SubtaskStatus.CANCELLED else node.error
             error = SubtaskFailedError(state.id, node.id, text, node.kind)
@@ -104,3 +118,97 @@ class CommandHandlers:
                     ended = "has failed" if gone.status is SubtaskStatus.FAILED else "did not run"
                     self._to.emit(state, task_events.SubtaskSkipped, node.id, f"needs {gone.id!r}, which {ended}")
                     left.append(node)
+
+    # -- what a task has done by others --------------------------------------------------------------------
+
+    def time(self) -> float:
+        """Seconds since 1970."""
+        return self._to.time()
+
+    def at(self, due: float, then: Callable[[], None]) -> Timer:
+        """Have something done at a time, by this incarnation."""
+        return self._to.at(due, then)
+
+    def limit_questions(self, state: TaskState) -> None:
+        """See to it that open questions about steps end when their time is up."""
+        for escalation in list(state.escalations.values()):
+            if escalation.step:
+                self._to.escalations.limit_question(state, escalation)
+
+    def advance(self, state: TaskState) -> None:
+        """Do what is next for a task."""
+        self._to.lifecycle.advance(state)
+
+    def undo_next(self, state: TaskState) -> None:
+        """Undo what is to be undone next."""
+        self._to.compensation.advance(state)
+
+    def drop_unclaimed(self, state: TaskState) -> None:
+        """End what was asked for by attempts that are gone."""
+        if self._to.delegation.unclaimed:
+            self._to.delegation.drop_unclaimed(state)
+
+    def end_attempt(self, attempt: Attempt, why: str) -> None:
+        """End an attempt from outside."""
+        self._to.dispatcher.end(attempt, why)
+
+    def take_from_queue(self, node: SubtaskState) -> None:
+        """Take a subtask out of the line."""
+        self._to.dispatcher.queue.withdraw(node.ticket)
+
+    def why_put_off(self, state: TaskState, node: SubtaskState) -> str:
+        """Why one that is queued waits though nobody who could do it is busy."""
+        return self._to.dispatcher.put_off(state, node)
+
+    def is_held(self, state: TaskState) -> bool:
+        """True for a team's part that waits for the orchestrator above."""
+        return self._to.teams.is_held(state)
+
+    def hold_until_wanted(self, state: TaskState) -> bool:
+        """True if a team's part from the journal is to wait for the orchestrator above."""
+        return self._to.teams.hold_until_wanted(state)
+
+    def release(self, state: TaskState) -> None:
+        """Resume a part that waits: it is to end."""
+        self._to.teams.resume(state)
+
+    def is_paused(self, state: TaskState) -> None:
+        """Tell the orchestrator above that a part has given way, once nothing of it runs."""
+        self._to.teams.paused(state)
+
+    def tell_end(self, state: TaskState) -> None:
+        """Tell whoever waits for a task, once its end is kept."""
+        self.with_report(state, partial(self._tell_waiters, state))
+
+    def with_report(self, state: TaskState, then: Callable[[Report], object]) -> None:
+        """Call this with the report of a task that has ended, once that is kept and all its results are there."""
+        results, output = words_of(state, lambda: self._to.ground.outline(state.id))
+        self._to.act(state.id, _reported, state, then, results, output)
+
+    def _tell_waiters(self, state: TaskState, report: Report) -> None:
+        to = self._to
+        if state.final is None:
+            return  # it goes on: the team above has it undone, so it has heard of this end
+        to.desk.keep(report, state)
+        if state.parent is not None:
+            to.teams.answer(state, report)
+        to.store.finish(state.id)
+
+    def drop_stale(self) -> None:
+        """Let go, in a new incarnation, of attempts that nobody took up again, and end those that nobody wants."""
+        to = self._to
+        for key, attempt in to.ground.attempts.copy().items():
+            is_held = (
+                to.dispatcher.running.get(key) is attempt or to.compensation.holds(attempt) or to.stages.holds(attempt)
+            )
+            is_step = attempt.role in {"plan", "review", "combine"}
+            if attempt.desk is to.desk and not is_held and (attempt.done or is_step):
+                to.recording.count(attempt)
+                to.ground.forget(attempt)
+                to.dispatcher.end(attempt, "cancel")
+
+
+def _reported(
+    state: TaskState, then: Callable[[Report], object], results: dict[str, Any], output: dict[str, Any]
+) -> None:
+    then(report_with(state, results, output))

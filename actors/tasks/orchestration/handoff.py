@@ -64,7 +64,7 @@ class AttemptHandoff:
             instructed(spec, state.task.goal),
             entry.id,
             entry.path,
-            chain=to.lifecycle.addresses(state, node),
+            chain=to.desk.waiting_for(state, node),
             lineage=(*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
             deadline=self._deadline(state, node),
             timeout_s=spec.timeout_s if spec.timeout_s is not None else executable.timeout_s,
@@ -85,7 +85,7 @@ class AttemptHandoff:
             node.attempt,
             f"{state.id}/{node.id}/{node.act}",
             inputs={**state.task.inputs, **spec.inputs} if state.task.inputs or spec.inputs else {},
-            results=results_of_member(around, to.lifecycle.results_for(state, node)),
+            results=results_of_member(around, to.results.of(state, spec.depends_on)),
             metadata=state.metadata_of(node.id),
             revision=self._revision(state, node, team),
         )
@@ -99,7 +99,7 @@ class AttemptHandoff:
         """Facts about what was done before: by this subtask, and where its team was sent back by the team, too."""
         own, so_far = NO_REVISION, node.revisions
         if so_far is not UNREVISED or node.value is not None:
-            previous = self._to.lifecycle.holding.last_result(state, node)
+            previous = self._to.results.cache.last_result(state, node)
             answers = tuple(answer_of(each.answer, each.value) for each in so_far.answers)
             own = Revision(so_far.number, so_far.feedback, so_far.earlier, work_of(previous), answers)
         if team is None:

@@ -1,41 +1,90 @@
 """The course of a task: plan, run, review, combine, and how it ends.
 
 Comes in: what happened to one task. Goes out: records, and what is to be started. Every change goes through
-``advance``, which looks at where the task stands and does the next thing; it is idempotent, so that a new incarnation
-calls it for every task that it has folded. Failing a subtask may end its task: so the end is looked for after every
-change.
+``advance``, which has what is next decided from where the task stands (``actors.tasks.recovery.next_step``) and carries
+it out; it is idempotent, so that a new incarnation calls it for every task that it has folded. Failing a subtask may
+end its task: so the end is looked for after every change.
+
+Nothing here knows the orchestrator: what others do for a task is a short list (``TaskActs``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from actors.tasks.execution.attempt import Attempt
-from actors.tasks.journal.report import Report, report_with, total_usage, words_of
-from actors.tasks.journal.subtask_state import UNWANTED, EffectRecord, SubtaskState
+from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
-from actors.tasks.model.outcome import FailureKind
-from actors.tasks.model.task import NO_USAGE, SubtaskStatus, TaskStatus
-from actors.tasks.orchestration.stages import TaskStages
-from actors.tasks.recovery.follow import pending
-from actors.tasks.results.result_cache import ResultCache
-from actors.tasks.scheduling.selection import chain_of
+from actors.tasks.model.event_base import Draft
+from actors.tasks.model.task import SubtaskStatus, TaskStatus
+from actors.tasks.recovery import endings
+from actors.tasks.recovery.follow import Command, pending
+from actors.tasks.recovery.next_step import Step, Wait, next_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actors.execution.timers import Timer
-    from actors.tasks.orchestration.orchestrator import Orchestrator
+    from actors.tasks.orchestration.recording import Recording
+    from actors.tasks.orchestration.stages import TaskStages
+    from actors.tasks.orchestration.task_results import TaskResults
+
+
+class TaskActs(Protocol):
+    """Things that a task has done by others."""
+
+    def time(self) -> float:
+        """Seconds since 1970."""
+
+    def at(self, due: float, then: Callable[[], None]) -> Timer:
+        """Have something done at a time, by this incarnation."""
+
+    def carry_out(self, command: Command, state: TaskState, node: SubtaskState) -> None:
+        """Carry out what follows from a record for a subtask."""
+
+    def limit_questions(self, state: TaskState) -> None:
+        """See to it that open questions about steps end when their time is up."""
+
+    def undo_next(self, state: TaskState) -> None:
+        """Undo what is to be undone next."""
+
+    def drop_unclaimed(self, state: TaskState) -> None:
+        """End what was asked for by attempts that are gone."""
+
+    def end_attempt(self, attempt: Attempt, why: str) -> None:
+        """End an attempt from outside."""
+
+    def take_from_queue(self, node: SubtaskState) -> None:
+        """Take a subtask out of the line."""
+
+    def why_put_off(self, state: TaskState, node: SubtaskState) -> str:
+        """Why one that is queued waits though nobody who could do it is busy."""
+
+    def is_held(self, state: TaskState) -> bool:
+        """True for a team's part that waits for the orchestrator above."""
+
+    def hold_until_wanted(self, state: TaskState) -> bool:
+        """True if a team's part from the journal is to wait for the orchestrator above."""
+
+    def release(self, state: TaskState) -> None:
+        """Resume a part that waits: it is to end."""
+
+    def is_paused(self, state: TaskState) -> None:
+        """Tell the orchestrator above that a part has given way, once nothing of it runs."""
+
+    def tell_end(self, state: TaskState) -> None:
+        """Tell whoever waits for a task, once its end is kept."""
 
 
 class TaskLifecycle:
     """Takes tasks through their phases."""
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._to = orchestrator
-        self._steps = TaskStages(orchestrator, self)
-        self.holding = ResultCache(orchestrator)
+    def __init__(self, acts: TaskActs, recording: Recording, results: TaskResults, stages: TaskStages) -> None:
+        self._acts = acts
+        self._recording = recording
+        self._results = results
+        self._stages = stages
         self._deadlines: dict[str, Timer] = {}
 
     # -- beginning -----------------------------------------------------------------------------------------
@@ -47,19 +96,22 @@ class TaskLifecycle:
 
     def watch(self, state: TaskState) -> None:
         """End it when its time is up, which does not pass while it is paused."""
+        self._unwatch(state)
+        if state.deadline is None or state.paused or state.ending is not None:
+            return
+        if state.deadline <= self._acts.time():
+            self._too_late(state)  # before anything of it is begun
+        else:
+            self._deadlines[state.id] = self._acts.at(state.deadline, lambda: self._too_late(state))
+
+    def _unwatch(self, state: TaskState) -> None:
         watched = self._deadlines.pop(state.id, None)
         if watched is not None:
             watched.cancel()
-        if state.deadline is None or state.paused or state.ending is not None:
-            return
-        if state.deadline <= self._to.time():
-            self._too_late(state)  # before anything of it is begun
-        else:
-            self._deadlines[state.id] = self._to.at(state.deadline, lambda: self._too_late(state))
 
     def _too_late(self, state: TaskState) -> None:
         node = next((node for node in state.nodes.values() if node.status is SubtaskStatus.QUEUED), None)
-        why = self._to.dispatcher.put_off(state, node) if node is not None else ""
+        why = self._acts.why_put_off(state, node) if node is not None else ""
         waited = f"; {node.id} waited: {why}" if node is not None and why else ""
         self.end(state, TaskStatus.FAILED, "deadline", f"its time is up{waited}")
 
@@ -67,16 +119,17 @@ class TaskLifecycle:
         """A task from the journal: what it waits for is waited for again, and what was recorded last has its effect."""
         for node in state.nodes.values():
             if node.counted is not None:
-                self._to.dispatcher.count_again(node)
+                self._acts.carry_out(Command.COUNT, state, node)
         if state.final is not None:
             self.over(state)
             return
-        if self._to.teams.hold_until_wanted(state):
+        if self._acts.hold_until_wanted(state):
             return
         for command, node in pending(state):
-            self._to.handlers.carry_out(command, state, node)
+            self._acts.carry_out(command, state, node)
+        self._acts.limit_questions(state)
         if state.paused:
-            self._to.teams.paused(state)
+            self._acts.is_paused(state)
         if state.ending is not None and state.ending.kind != "subtask":
             self._end_all(state)
         self.begin(state)
@@ -85,76 +138,47 @@ class TaskLifecycle:
         """Do what follows from where a task stands now."""
         if state.final is not None:
             return
-        if self._to.delegation.unclaimed:
-            self._to.delegation.drop_unclaimed(state)
+        self._acts.drop_unclaimed(state)
         if state.ready:
             ready, state.ready = state.ready, []
             for node in ready:
-                if node.status is SubtaskStatus.PENDING and not node.missing:  # a fold has those of before a revision
-                    self._became_ready(state, node)
-        if state.phase == "planning":
-            if state.ending is None:
-                self._steps.plan(state)
-            else:
-                self.finish(state, state.ending.status)
-        elif state.phase == "undoing":
-            self._to.compensation.advance(state)
-        elif not state.open:
-            self._all_done(state)
+                self._record(state, endings.queued_or_skipped(state, node))
+        if state.open and state.phase == "running" and not state.review.each:
+            return  # as most changes leave it: subtasks run, and no step is due before they have ended
+        following = next_of(state, self._results.facts(state, is_busy=self._stages.is_busy(state)))
+        if isinstance(following, Draft):
+            self._recording.record(state, following)
+        elif isinstance(following, Wait):
+            self._wait(state, following.due)
+        elif following is Step.UNDO:
+            self._acts.undo_next(state)
+        elif following is not None:
+            self._stages.call(state, following)
 
-    def _became_ready(self, state: TaskState, node: SubtaskState) -> None:
-        if state.ending is not None:
-            self._to.emit(state, task_events.SubtaskSkipped, node.id, f"the task ended before: {state.ending.kind}")
-        else:
-            self._to.dispatcher.enqueue(state, node)
+    def _record(self, state: TaskState, draft: Draft | None) -> None:
+        if draft is not None:
+            self._recording.record(state, draft)
 
-    def _all_done(self, state: TaskState) -> None:
-        """Every subtask has ended, and nothing has ended the task yet."""
-        if state.ending is not None:
-            return
-        missing = [
-            node
-            for node in state.nodes.values()
-            if node.parent is None and node.spec.required and node.status is not SubtaskStatus.SUCCEEDED
-        ]
-        if missing:
-            culprit = next((node for node in missing if node.status is SubtaskStatus.FAILED), missing[0])
-            kind = FailureKind.RECURSION.value if culprit.kind == FailureKind.RECURSION else "subtask"
-            self.end(state, TaskStatus.FAILED, kind, f"{culprit.id}: {culprit.error}")
-        elif not state.reviewed and self._to.settings.reviewer is not None:
-            self._steps.review(state)
-        elif not state.combined and self._to.settings.synthesizer is not None:
-            self._steps.combine(state)
-        else:
-            self.finish(state, TaskStatus.SUCCEEDED)
+    def _wait(self, state: TaskState, due: float) -> None:
+        """Call a step that has failed again, when its time has come."""
+
+        def again() -> None:
+            if state.stage.due == due and state.final is None:
+                self.advance(state)
+
+        self._acts.at(due, again)
 
     # -- subtasks ------------------------------------------------------------------------------------------
 
-    def result(self, state: TaskState, node: SubtaskState) -> dict[str, Any]:
-        """The result of one that has succeeded, under its id, also where it is not held any more."""
-        return self.holding.results(state, [node.id])
-
     def go_on(self, state: TaskState) -> None:
         """A step has ended, and has used up something, perhaps too much."""
-        self.look_at_budget(state)
-        self.advance(state)
+        if not self._acts.is_held(state):
+            self.look_at_budget(state)
+            self.advance(state)
 
     def look_at_budget(self, state: TaskState) -> None:
         """Something was used up: where it was too much, the task ends with what is done."""
-        unfinished = state.open or state.phase == "planning"  # where all is done there is nothing left to save
-        budget = state.task.budget if unfinished else None
-        over = budget.exceeded_by(total_usage(state)) if budget is not None and state.ending is None else ""
-        if over:
-            self.end(state, TaskStatus.FAILED, "budget", over)
-
-    def count(self, attempt: Attempt) -> None:
-        """Record what an attempt has used up that no other record has."""
-        to, state = self._to, self._to.states.get(attempt.task)
-        used = attempt.take_used()
-        if state is None or state.final is not None or used is NO_USAGE:
-            return
-        node = state.nodes.get(attempt.subtask.id) if attempt.role in {"work", "undo"} else None
-        to.emit(state, task_events.UsageTold, used, node.id if node is not None else "")
+        self._record(state, endings.over_budget(state))
 
     # -- ending --------------------------------------------------------------------------------------------
 
@@ -165,7 +189,7 @@ class TaskLifecycle:
     def prioritize(self, state: TaskState, priority: int) -> None:
         """Give a task another priority."""
         if state.final is None and state.task.priority != priority:
-            self._to.emit(state, task_events.TaskPriorityChanged, priority)
+            self._recording.emit(state, task_events.TaskPriorityChanged, priority)
 
     def end(self, state: TaskState, status: TaskStatus, kind: str, error: str) -> None:
         """End a task that cannot succeed any more: nothing new begins. What runs ends; after a failure it finishes."""
@@ -175,125 +199,46 @@ class TaskLifecycle:
             if kind in {"cancel", "deadline"} and state.phase == "running":
                 self._end_running(state)  # after a failure, or over the budget, it was still to finish
             return
-        to = self._to
-        to.emit(state, task_events.TaskEnding, status, kind, error)
+        self._recording.emit(state, task_events.TaskEnding, status, kind, error)
 
     def ended(self, state: TaskState) -> None:
         """Follow the record that a task is ending."""
-        if self._to.teams.is_held(state):
-            self._to.teams.resume(state)
+        if self._acts.is_held(state):
+            self._acts.release(state)
             return
-        self._steps.end(state)
+        self._stages.end(state)
         self._end_all(state)
         self.advance(state)
 
     def _end_all(self, state: TaskState) -> None:
-        to = self._to
         kind = state.ending.kind if state.ending is not None else ""
         if kind != "budget":
             self._end_running(state)
         for node in list(state.nodes.values()):
-            if node.is_done:
-                continue
-            if node.status is SubtaskStatus.RUNNING:
-                continue
-            to.dispatcher.queue.withdraw(node.ticket)
-            if node.made or node.status is SubtaskStatus.WAITING or node.has_begun:
-                to.emit(state, task_events.SubtaskCancelled, node.id, kind, unknown=False)
-            else:
-                to.emit(state, task_events.SubtaskSkipped, node.id, f"the task ended before: {kind}")
+            if not node.is_done and node.status is not SubtaskStatus.RUNNING:
+                self._acts.take_from_queue(node)
+                self._record(state, endings.cut_short(node, kind))
 
     def _end_running(self, state: TaskState) -> None:
         for node in list(state.nodes.values()):
             if node.status is SubtaskStatus.RUNNING and node.live is not None:
-                self._to.dispatcher.end(node.live, "cancel")
+                self._acts.end_attempt(node.live, "cancel")
 
     def withdraw(self, state: TaskState, node: SubtaskState) -> None:
         """End a subtask that was asked for and that nobody waits for any longer."""
-        to = self._to
         if node.is_done:
             return
         if node.status is SubtaskStatus.RUNNING:
             if node.live is not None:
-                to.dispatcher.end(node.live, "withdrawn")
+                self._acts.end_attempt(node.live, "withdrawn")
             return
-        to.dispatcher.queue.withdraw(node.ticket)
-        to.emit(state, task_events.SubtaskCancelled, node.id, UNWANTED, unknown=False)
+        self._acts.take_from_queue(node)
+        self._recording.record(state, endings.unwanted(node))
         self.advance(state)
-
-    def finish(self, state: TaskState, status: TaskStatus) -> None:
-        """The end: the report is told to whoever waits."""
-        to = self._to
-        if state.final is not None:
-            return
-        to.emit(state, task_events.TaskFinished, status, state.best_effort)
 
     def over(self, state: TaskState) -> None:
         """Follow the record of the end: let go of the task, and tell its waiters once that is kept."""
-        self.with_report(state, partial(self._tell, state))
-        self.holding.forget(state)
-        self._steps.forget(state)
-        deadline = self._deadlines.pop(state.id, None)
-        if deadline is not None:
-            deadline.cancel()
-
-    def with_report(self, state: TaskState, then: Callable[[Report], object]) -> None:
-        """Call this with the report of a task that has ended, once that is kept and all its results are there."""
-        results, output = words_of(state, lambda: self._to.ground.outline(state.id))
-        self._to.act(state.id, _reported, state, then, results, output)
-
-    def _tell(self, state: TaskState, report: Report) -> None:
-        to = self._to
-        if state.final is None:
-            return  # it goes on: the team above has it undone, so it has heard of this end
-        to.desk.keep(report, state)
-        if state.parent is not None:
-            to.teams.answer(state, report)
-        to.store.finish(state.id)
-
-    # -- what an attempt sees ------------------------------------------------------------------------------
-
-    def results_for(self, state: TaskState, node: SubtaskState) -> dict[str, Any]:
-        """The results of what it depends on."""
-        if not node.spec.depends_on:
-            return {}
-        return self.holding.results(state, node.spec.depends_on)
-
-    def results(self, state: TaskState) -> dict[str, Any]:
-        """All results of the plan, also those that are not held any more."""
-        return self.holding.results(state, [node.id for node in state.nodes.values() if node.parent is None])
-
-    def result_of(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
-        """Result for an undo to undo; None where it is not known."""
-        return self.holding.result_of(state, node, act) if act.done else None
-
-    def addresses(self, state: TaskState, node: SubtaskState) -> tuple[Any, ...]:
-        """The ancestry of an attempt: those who wait for its task, and the team; never an orchestrator."""
-        if node.chain:
-            return self._to.desk.addresses(node.chain)
-        return self._to.desk.addresses((*chain_of(state, node), self._to.path))
-
-    def drop_stale(self) -> None:
-        """Let go, in a new incarnation, of attempts that nobody took up again, and end those that nobody wants."""
-        to = self._to
-        for key, attempt in to.ground.attempts.copy().items():
-            is_held = (
-                to.dispatcher.running.get(key) is attempt
-                or to.compensation.holds(attempt)
-                or self._steps.holds(attempt)
-            )
-            is_step = attempt.role in {"plan", "review", "combine"}
-            if attempt.desk is to.desk and not is_held and (attempt.done or is_step):
-                self.count(attempt)
-                to.ground.forget(attempt)
-                to.dispatcher.end(attempt, "cancel")
-
-    def step_ended(self, attempt: Attempt, state: TaskState) -> None:
-        """A planner, a reviewer or a synthesizer has come back."""
-        self._steps.ended(attempt, state)
-
-
-def _reported(
-    state: TaskState, then: Callable[[Report], object], results: dict[str, Any], output: dict[str, Any]
-) -> None:
-    then(report_with(state, results, output))
+        self._unwatch(state)
+        self._stages.forget(state)
+        self._acts.tell_end(state)
+        self._results.cache.forget(state)

@@ -65,7 +65,9 @@ from actors.tasks.orchestration.messages import (
     WorkerChanged,
 )
 from actors.tasks.orchestration.recording import Recording
+from actors.tasks.orchestration.stages import TaskStages
 from actors.tasks.orchestration.step_turns import STOPPED, Turns
+from actors.tasks.orchestration.task_results import TaskResults
 from actors.tasks.orchestration.task_runtime import task_runtime_of
 from actors.tasks.orchestration.teams import Teams
 from actors.tasks.orchestration.undo_dispatch import UndoDispatch
@@ -78,7 +80,6 @@ if TYPE_CHECKING:
     from actors.execution.timers import Timer
     from actors.runtime.system import System
     from actors.tasks.planning.task_settings import Tasks
-
 
 COMMAND_TRIES: Final = 4
 """Incarnations that may die of the same order, at the same point, before it is given up."""
@@ -97,27 +98,27 @@ class Orchestrator(ManagedActor):
         self._regrow_life = self.life = life
         self.ground = task_runtime_of(cast("System", life.system))
         self.system, self.store = self.ground.system, self.ground.store
-        self.path = life.mailbox.path.rpartition("/")[0]
-        """Path of the supervisor: the team."""
+        self.path = life.mailbox.path.rpartition("/")[0]  # of the supervisor: the team
         self.settings = settings
         self.desk = self.ground.desk(self.path, settings)
         self.states: dict[str, TaskState] = {}
         self.staff = WorkerRegistry()
         self.recording = Recording(self)
         self.emit = self.recording.emit
-        self.suspects = Suspects(settings.max_losses)
-        self.turns = Turns(self)
+        self.suspects, self.turns = Suspects(settings.max_losses), Turns(self)
         self.dispatcher = AttemptDispatcher(self)
         self.handoff = AttemptHandoff(self)
         self.compensation = UndoDispatch(self)
-        self.lifecycle: TaskLifecycle = TaskLifecycle(self)
+        self.results = TaskResults(self.desk, self.dispatcher.settle)
+        self.handlers = CommandHandlers(self)
+        self.stages = TaskStages(self.desk, self.recording, self.turns, self.results, self.handlers)
+        self.lifecycle: TaskLifecycle = TaskLifecycle(self.handlers, self.recording, self.results, self.stages)
         self.deciding = Deciding(self)
         self.escalations = Escalations(self)
         self.delegation: Delegation = Delegation(self)
         self.teams: Teams = Teams(self)
-        self.handlers = CommandHandlers(self)
-        self.staffed = False  # it knows its workers
-        self.begun = self.closing = False  # begun: it has taken up its tasks, and hears of them
+        self.handlers.connect()
+        self.staffed = self.begun = self.closing = False  # it knows its workers; it has taken up its tasks
         self._effects: dict[str | None, list[Effect]] = {}  # by task, what is to be done when it is kept
         self.task: str | None = None  # that the present message is about, as far as that is known
         self._order: object = None  # the one that is being carried out
@@ -148,7 +149,7 @@ class Orchestrator(ManagedActor):
             if attempt.desk is self.desk and (attempt.succeeded or (attempt.done and self.closing)):
                 self._on_outcome(attempt)
             elif attempt.desk is self.desk:
-                self.lifecycle.count(attempt)
+                self.recording.count(attempt)
         for state in self.states.values() if self.begun and self.closing else ():
             if not self.teams.is_held(state):  # of such a part an earlier process has begun a step, and this one none
                 self.turns.put_back(state, STOPPED)
@@ -177,7 +178,7 @@ class Orchestrator(ManagedActor):
         for state in list(self.states.values()):
             self._resume(state)
         self.task = None
-        self.lifecycle.drop_stale()
+        self.handlers.drop_stale()
         self.teams.take_over()
         self.delegation.recheck_deadlocks()
         self.act(None, self.desk.resumed.complete)
@@ -260,7 +261,7 @@ class Orchestrator(ManagedActor):
         if state is not None and attempt.role == "undo":
             self.compensation.ended(attempt, state)
         elif state is not None:
-            self.lifecycle.step_ended(attempt, state)
+            self.stages.ended(attempt, state)
 
     def _on_commands_waiting(self, _: CommandsWaiting) -> None:
         """Do what lies on the desk. An order is taken from it when it is done; one that we die of is not for ever."""
@@ -387,7 +388,7 @@ class Orchestrator(ManagedActor):
         RunOnLoop: lambda _, message: message.act(),
         RunWhenDurable: _on_run_when_durable,
         Delegate: lambda to, message: to.delegation.delegate(message),
-        UsageReported: lambda to, message: to.lifecycle.count(message.attempt),
+        UsageReported: lambda to, message: to.recording.count(message.attempt),
         DelegationCancelled: lambda to, message: to.delegation.withdraw(message),
         DelegationAnswered: lambda to, message: to.delegation.answered(message),
         Pause: lambda to, message: to.teams.pause(message),

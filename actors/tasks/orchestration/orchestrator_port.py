@@ -37,6 +37,7 @@ from actors.tasks.orchestration.messages import (
 from actors.tasks.orchestration.outbox import Outbox
 from actors.tasks.planning.task_settings import Tasks
 from actors.tasks.results.report_cache import ReportCache
+from actors.tasks.scheduling.selection import chain_of
 from actors.tasks.scheduling.step_slots import Slots
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     from actors.execution.incarnation import Incarnation
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.journal.subtask_state import Escalation
+    from actors.tasks.journal.subtask_state import Escalation, SubtaskState
     from actors.tasks.model.executable import Catalogue, ExecutableInfo
     from actors.tasks.orchestration.task_runtime import TaskRuntime
 
@@ -345,6 +346,10 @@ class OrchestratorPort:
         """Addresses of the members of a chain that are listed now."""
         boxes = self.system.boxes
         return tuple([box for path in chain if (box := boxes.get(path)) is not None])
+
+    def waiting_for(self, state: TaskState, node: SubtaskState) -> tuple[Any, ...]:
+        """The ancestry of an attempt: those who wait for its task, and the team; never an orchestrator."""
+        return self.addresses(node.chain or (*chain_of(state, node), self.path))
 
     def down(self) -> ActorStoppedError:
         """Why nothing can be submitted."""

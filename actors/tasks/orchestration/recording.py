@@ -16,15 +16,15 @@ How far this is built:
 
 * **Record**: done. Every event of a task is made and recorded by ``emit``, which fills in path, task and time.
 * **Decide**: ``classify`` (what an end means), ``ladder`` (which rung is next), ``retries`` (the record that follows
-  from the end of an attempt) and ``compensation`` (the same of an undo) are pure; ``deciding`` collects the facts for
-  them. Half done: ``escalations`` (the decision is a pure function, timers stand beside it). Still with the
-  orchestrator in their hands: ``lifecycle``, ``stages``, ``delegation``, ``teams``. Each becomes functions that return
-  drafts, one module at a time, behind the unchanged journal.
+  from the end of an attempt), ``compensation`` (the same of an undo, and what is to be undone), ``stage_ends`` (the
+  same of a planner, a reviewer, a synthesizer), ``next_step`` (what is next for a task as a whole) and ``endings`` (how
+  a task and its subtasks end) are pure; ``deciding`` collects the facts for them. Half done: ``escalations`` (the
+  decision is a pure function, timers stand beside it). Still with the orchestrator in their hands: ``delegation``,
+  ``teams``.
 * **Follow**: done: ``actors.tasks.recovery.follow`` has the tables and ``pending(state)``, ``command_handlers`` carries
-  it out, after a record and after a resume alike. What is next for a task as a whole is one look at where it stands
-  (``TaskLifecycle.advance``), which starts things itself: it is to become ``next_of(state) -> commands``. Of
-  ``TaskLifecycle.resume`` the breakers' counts, the hold of a team's part and ``Delegation.recheck_deadlocks`` are
-  left.
+  it out, after a record and after a resume alike. ``lifecycle`` carries out what ``next_of(state, facts)`` says, by a
+  short list of acts (``TaskActs``), and ``stages`` calls the steps; neither knows the orchestrator. Of
+  ``TaskLifecycle.resume`` the hold of a team's part and ``Delegation.recheck_deadlocks`` are left.
 * **Attempt**: still one object that many write. It is to become a frozen spec, an outcome, and the dispatcher's table.
 """
 
@@ -35,9 +35,11 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from actors.tasks.model import task_events, write_checks
 from actors.tasks.model.event_base import Draft, give_metadata
+from actors.tasks.model.task import NO_USAGE
 from actors.tasks.model.task_ids import BREAKER
 
 if TYPE_CHECKING:
+    from actors.tasks.execution.attempt import Attempt
     from actors.tasks.journal.task_state import TaskState
     from actors.tasks.orchestration.orchestrator import Orchestrator
 
@@ -85,6 +87,15 @@ class Recording:
     def record(self, state: TaskState, draft: Draft) -> None:
         """Record an event that was decided upon."""
         self.emit(state, draft.made, *draft.fields, **draft.more)
+
+    def count(self, attempt: Attempt) -> None:
+        """Record what an attempt has used up that no other record has."""
+        state = self._to.states.get(attempt.task)
+        used = attempt.take_used()
+        if state is None or state.final is not None or used is NO_USAGE:
+            return
+        node = state.nodes.get(attempt.subtask.id) if attempt.role in {"work", "undo"} else None
+        self.emit(state, task_events.UsageTold, used, node.id if node is not None else "")
 
     def emit_breaker(self, event: task_events.BreakerChanged) -> None:
         """Record that a breaker has counted, or turned."""

@@ -2,190 +2,196 @@
 
 They are user code, so they run as errands (``actors.tasks.execution.detached_call``), with a limit of their own; only
 planners and synthesizers that this library ships, which are pure and quick, are called on the spot. A step has a key,
-as an attempt
-has: a new incarnation finds one that still runs. What a step returns becomes plain data where it runs
+as an attempt has: a new incarnation finds one that still runs. What a step returns becomes plain data where it runs
 (``Attempt.form``), as every result does (``actors.tasks.execution.run_attempt``).
+
+Which step is called is decided in ``actors.tasks.recovery.next_step``, and what its end means in
+``actors.tasks.recovery.stage_ends``. Here they are called, and heard.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from actors.model.errors import Problem
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
-from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.journal.codec import from_json, to_json
 from actors.tasks.journal.dropped import changed, lacking
+from actors.tasks.journal.report import total_usage
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
-from actors.tasks.model.outcome import Failure, text_of
+from actors.tasks.model.event_base import Draft
+from actors.tasks.model.outcome import Failure, FailureKind, text_of
 from actors.tasks.model.policy import Verdict
-from actors.tasks.model.shared_values import copied
-from actors.tasks.model.task import NO_USAGE, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
-from actors.tasks.model.task_errors import AttemptLostError, AttemptTimeoutError, NoCapableWorkerError
-from actors.tasks.orchestration.step_turns import ENDED, STOPPED
+from actors.tasks.model.task import NO_USAGE, Plan, Subtask, SubtaskStatus, Task, Usage
+from actors.tasks.model.task_errors import AttemptTimeoutError, NoCapableWorkerError
+from actors.tasks.orchestration.stage_code import StageCode, code_of
 from actors.tasks.planning.keyword_planner import known_of
 from actors.tasks.planning.plan_validation import check_plan, is_quick, resolved_plan
-from actors.tasks.planning.planners import ModelPlanner, StaticPlan, as_plan, is_inline
-from actors.tasks.results.review import as_verdict, rerun_of
-from actors.tasks.results.synthesis import ModelSynthesizer, json_form
+from actors.tasks.planning.planners import StaticPlan, as_plan, is_inline
+from actors.tasks.planning.replanning import merged, new_of, replan_feedback, taken_ids
+from actors.tasks.recovery import stage_ends
+from actors.tasks.recovery.next_step import Step, planned_results
+from actors.tasks.recovery.stage_ends import Checked, Unreadable, unreadable
+from actors.tasks.results.review import as_verdict
 from actors.tasks.results.synthesis import is_inline as is_inline_synthesis
-from actors.validation.introspection import is_async
+from actors.tasks.results.synthesis import json_form
 
 if TYPE_CHECKING:
-    from actors.tasks.orchestration.lifecycle import TaskLifecycle
-    from actors.tasks.orchestration.orchestrator import Orchestrator
+    from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
+    from actors.tasks.orchestration.recording import Recording
+    from actors.tasks.orchestration.step_turns import Turns
+    from actors.tasks.orchestration.task_results import TaskResults
 
-_OURS: Final = frozenset({ModelPlanner.plan, ModelSynthesizer.combine})
 WordsT = TypeVar("WordsT", Plan, Verdict)
+
+
+class StageActs(Protocol):
+    """Things that a step has done by others."""
+
+    def advance(self, state: TaskState) -> None:
+        """Do what is next for a task."""
+
+    def end_attempt(self, attempt: Attempt, why: str) -> None:
+        """End an attempt from outside."""
 
 
 class TaskStages:
     """Runs the steps of the tasks of one orchestrator."""
 
-    def __init__(self, orchestrator: Orchestrator, course: TaskLifecycle) -> None:
-        self._to = orchestrator
-        self._course = course
+    def __init__(
+        self, desk: OrchestratorPort, recording: Recording, turns: Turns, results: TaskResults, acts: StageActs
+    ) -> None:
+        """Make them for one incarnation.
+
+        Args:
+            desk: port of the orchestrator.
+            recording: where the ends of steps are recorded.
+            turns: says when a step begins.
+            results: what a reviewer and a synthesizer get.
+            acts: what others do for a step.
+        """
+        self._desk, self._recording, self._turns = desk, recording, turns
+        self._results, self._acts = results, acts
         self._running: dict[str, Attempt] = {}
         """By task: it has one at a time."""
+        self._calls = {Step.PLAN: self._plan, Step.REVIEW: self._review, Step.COMBINE: self._combine}
+
+    def is_busy(self, state: TaskState) -> bool:
+        """True if a step of the task has been made, and has not ended."""
+        return state.id in self._running
+
+    def call(self, state: TaskState, step: Step) -> None:
+        """Have a step called; one that was called already goes on."""
+        if not self.is_busy(state):
+            self._calls[step](state)
+
+    def _record(self, state: TaskState, draft: Draft) -> None:
+        self._recording.record(state, draft)
 
     # -- planning ------------------------------------------------------------------------------------------
 
-    def plan(self, state: TaskState) -> None:
-        """Have a plan made; where too many were refused, or another one would be no other, the task has failed."""
-        to = self._to
-        own, refusal = state.task.plan, state.refusal
-        planner = to.settings.planner if own is None else StaticPlan(own.subtasks)
-        catalogue = to.desk.catalogue()
+    def _plan(self, state: TaskState) -> None:
+        desk, own = self._desk, state.task.plan
+        planner = desk.settings.planner if own is None else StaticPlan(own.subtasks)
+        catalogue = desk.catalogue()
         task = state.task
-        is_pure = is_inline(planner, task, catalogue)
-        problems = [str(problem) for problem in refusal.problems] if refusal is not None else []
-        hopeless = refusal is not None and (refusal.is_last or (refusal.needed is not None and is_pure))
-        if hopeless or state.refusals >= to.settings.max_plan_attempts:
-            self._course.end(state, TaskStatus.FAILED, "plan", "; ".join(problems))
-            return
-        team = to.ground.attempt_of(state)
-        said = team.values.revision.feedback if team is not None else ""
-        feedback = "\n".join([f"The last result of this team was sent back: {said}", *problems] if said else problems)
-        number = state.refusals + 1
-        if not is_pure:
-            call, read = _step_of(planner, "plan")
-            self._run(
-                state, "plan", number, call, (task, catalogue, feedback), lambda said: self._checked(state, read(said))
-            )
+        args = (task, catalogue, self._plan_feedback(state))
+        check = partial(self._checked, state)
+        if not is_inline(planner, task, catalogue):
+            code = code_of(planner, "plan")
+
+            def made(said: object) -> Checked | Unreadable:
+                try:
+                    plan = _plain_plan(code.read(said))
+                except Exception as error:  # noqa: BLE001 - what it returned may raise anything
+                    return unreadable(f"task {state.id}", error)
+                return check(plan)
+
+            self._run(state, "plan", code, args, made)
             return
         try:
-            plan = planner.plan(task, catalogue, feedback)
+            plan = planner.plan(*args)
         except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
-            self._refuse(state, error, text_of(error))
+            failure = self._with_known(state, Failure(FailureKind.FAILED, error, told=text_of(error)))
+            facts = self._results.facts(state)
+            self._record(state, stage_ends.failed(state, "plan", failure, NO_USAGE, facts, is_pure=True))
             return
-        if is_quick(plan, tuple(to.desk.rows())):
-            self._planned(state, self._checked(state, plan))
+        if is_quick(plan, tuple(desk.rows())):
+            self._record(state, stage_ends.planned(state, check(plan), NO_USAGE, self._results.facts(state)))
         else:
-            self._run(state, "plan", number, lambda: plan, (), lambda said: self._checked(state, said))
+            self._run(state, "plan", StageCode(lambda: plan), (), lambda said: check(_plain_plan(said)))
 
-    def _checked(self, state: TaskState, said: object) -> Checked:
-        """Compare the answer of a planner with the tree. Estimates and modules of users may run: never on the loop."""
-        settings, rows = self._to.settings, tuple(self._to.desk.rows())
-        plan = said if type(said) is Plan else _plain_plan(said)
-        problems, warnings = check_plan(
-            plan,
-            rows,
-            task_id=state.id,
-            max_subtasks=settings.max_subtasks,
-            budget=state.task.budget,
-            ancestry=state.chain,
-            goal=state.task.goal,
-        )
+    def _plan_feedback(self, state: TaskState) -> str:
+        refused = stage_ends.plan_feedback(state)
+        team = self._desk.ground.attempt_of(state)
+        said = team.values.revision.feedback if team is not None else ""
+        if said:
+            refused = f"The last result of this team was sent back: {said}\n{refused}".rstrip()
+        if state.phase != "replanning":
+            return refused
+        gone = [node for node in state.nodes.values() if node.parent is None and not node.dropped]
+        failed = {node.id: node.error for node in gone if node.status is SubtaskStatus.FAILED}
+        skipped = {node.id: node.error for node in gone if node.status is SubtaskStatus.SKIPPED}
+        return replan_feedback(self._results.all(state), failed, skipped, refused)
+
+    def _checked(self, state: TaskState, plan: Plan) -> Checked:
+        """Compare a plan with the tree. Estimates and modules of users may run: not on the loop, unless it is quick."""
+        settings, rows = self._desk.settings, tuple(self._desk.rows())
+        is_again, nodes, budget = state.phase == "replanning", state.nodes, state.task.budget
+        done = {id_: nodes[id_].spec for id_ in planned_results(state)} if is_again else {}
+        new = new_of(plan, done) if done else plan
+        problems, warnings = list[Problem](), list[str]()
+        if new.subtasks or not plan.subtasks:  # else it says that what is done will do
+            problems, warnings = check_plan(
+                new,
+                rows,
+                task_id=state.id,
+                max_subtasks=settings.max_subtasks,
+                budget=budget.left(total_usage(state)) if budget is not None and is_again else budget,
+                ancestry=state.chain,
+                goal="" if is_again else state.task.goal,
+                done=done,
+            )
+        if is_again:
+            problems += taken_ids(new, [node.id for node in nodes.values() if node.parent is not None])
         warnings = [*plan.warnings, *warnings]
-        plan = Plan(plan.subtasks) if plan.warnings else plan  # the event has them
-        return Checked(plan if problems else resolved_plan(plan, rows), tuple(problems), tuple(warnings))
-
-    def _planned(self, state: TaskState, checked: Checked, usage: Usage = NO_USAGE) -> None:
-        to = self._to
-        if checked.problems:
-            self._refused(state, checked.problems, usage=usage)
-            return
-        to.emit(state, task_events.Planned, checked.plan, checked.warnings, usage)
-
-    def _refuse(self, state: TaskState, error: BaseException, text: str, usage: Usage = NO_USAGE) -> None:
-        if type(error) is NoCapableWorkerError:
-            known = error.known or known_of(self._to.desk.catalogue())
-            told = NoCapableWorkerError(error.needed, known, task=state.id, hint=error.hint)
-            self._refused(state, told.problems, told.needed, told.known, usage)
-        else:
-            what = f"the planner raised {text}"
-            self._refused(state, (Problem(f"task {state.id}", what, "Repair it, or its answer."),), usage=usage)
-
-    def _refused(
-        self,
-        state: TaskState,
-        problems: tuple[Problem, ...],
-        needed: tuple[str, ...] | None = None,
-        known: tuple[str, ...] = (),
-        usage: Usage = NO_USAGE,
-        *,
-        is_last: bool = False,
-    ) -> None:
-        to, number = self._to, state.refusals + 1
-        said = (problems, needed, known, usage, is_last)
-        to.emit(state, task_events.PlanRefused, number, *said)
+        new = Plan(new.subtasks) if new.warnings else new  # the event has them
+        whole = new if problems else resolved_plan(new, rows)
+        return Checked(merged(done, whole) if done else whole, tuple(problems), tuple(warnings), tuple(done))
 
     # -- reviewing -----------------------------------------------------------------------------------------
 
-    def review(self, state: TaskState) -> None:
-        """Have the results looked at."""
-        plan = state.plan or Plan(subtasks=[])
-        args = (state.task, plan, self._course.results(state))
-        call, read = _step_of(self._to.settings.reviewer, "review")
-        self._run(state, "review", state.iterations + 1, call, args, lambda said: _plain_verdict(read(said)))
+    def _review(self, state: TaskState) -> None:
+        """Have results looked at: all, or those that are new where each is reviewed by itself."""
+        ids = tuple(state.review.waiting) if state.review.each else planned_results(state)
+        code = code_of(self._desk.settings.reviewer, "review", state.stage.feedback)
+        args = (state.task, state.plan or Plan(subtasks=[]), self._results.of(state, ids))
 
-    def _reviewed(self, state: TaskState, verdict: Verdict, usage: Usage) -> None:
-        """Only what the reviewer was shown can run again: what a subtask has asked for is that one's own affair."""
-        to, iteration = self._to, state.iterations + 1
-        nodes = state.nodes.values()
-        done = [node.id for node in nodes if node.parent is None and node.status is SubtaskStatus.SUCCEEDED]
-        try:
-            rerun = rerun_of(verdict, done, iteration + 1)
-        except ValueError as error:
-            self._review_failed(state, text_of(error), usage)
-            return
-        last = iteration >= to.settings.max_iterations
-        passed = verdict.passed and not rerun
-        again = {} if last or passed else rerun
-        best_effort = not passed and not again
-        to.emit(state, task_events.Reviewed, iteration, passed, again, best_effort, usage=usage)
+        def verdict_of(said: object) -> object:
+            try:
+                return _plain(as_verdict(code.read(said), ids), Verdict)
+            except Exception as error:  # noqa: BLE001 - what it returned may raise anything
+                return unreadable("verdict", error)
 
-    def _review_failed(self, state: TaskState, text: str, usage: Usage) -> None:
-        """Record that the reviewer failed, which is no negative verdict. The results are taken as they are."""
-        to, number = self._to, state.iterations + 1
-        to.emit(state, task_events.Reviewed, number, False, {}, True, text, usage)  # noqa: FBT003
+        self._run(state, "review", code, args, verdict_of, ids)
 
     # -- combining -----------------------------------------------------------------------------------------
 
-    def combine(self, state: TaskState) -> None:
+    def _combine(self, state: TaskState) -> None:
         """Have the results made into one."""
-        synthesizer = self._to.settings.synthesizer
-        args = (state.task, self._course.results(state))
-        if is_inline_synthesis(synthesizer) and not any(lacking(args[1])):
-            self._combined(state, synthesizer.combine(*args))  # of results, which are JSON already
+        synthesizer = self._desk.settings.synthesizer
+        args = (state.task, self._results.all(state))
+        if is_inline_synthesis(synthesizer) and not any(lacking(args[1])):  # of results, which are JSON already
+            self._record(state, stage_ends.combined(synthesizer.combine(*args), NO_USAGE))
         else:
-            call, read = _step_of(synthesizer, "combine")
-            self._run(state, "combine", 1, call, args, lambda said: json_form(read(said)))
-
-    def _combined(self, state: TaskState, output: Any, usage: Usage = NO_USAGE) -> None:
-        to = self._to
-        to.emit(state, task_events.Synthesized, output, usage=usage)
-
-    def _combine_failed(self, state: TaskState, text: str, usage: Usage) -> None:
-        """Nothing is lost: the results as they are."""
-        to, results = self._to, self._course.results(state)
-        # Where some of them are in the store only, the report has them from there.
-        to.emit(state, task_events.Synthesized, None if any(lacking(results)) else results, text, usage)
+            code = code_of(synthesizer, "combine", state.stage.feedback)
+            self._run(state, "combine", code, args, lambda said: json_form(code.read(said)))
 
     # -- running one ---------------------------------------------------------------------------------------
 
@@ -193,45 +199,55 @@ class TaskStages:
         self,
         state: TaskState,
         role: str,
-        number: int,
-        call: Callable[..., Any],
+        code: StageCode,
         args: tuple[Any, ...],
         form: Callable[[Any], Any],
+        subtasks: tuple[str, ...] = (),
     ) -> None:
-        if state.id in self._running:
-            return
-        to = self._to
+        ground, number = self._desk.ground, state.stage.calls + 1
         key = f"{state.id}/{role}#{number}"
-        attempt = to.ground.attempts.get(key)
+        attempt = ground.attempts.get(key)
         if attempt is None and state.step:
-            lost = to.turns.lost(state, "step", role)  # only a process that is gone leaves one behind
+            lost = self._turns.lost(state, "step", role)  # only a process that is gone leaves one behind
             if lost is not None:
-                self._failed(state, role, lost, text_of(lost), NO_USAGE)
+                failure, facts = Failure(FailureKind.LOST, lost), self._results.facts(state)
+                self._record(state, stage_ends.failed(state, role, failure, NO_USAGE, facts))
                 return
         if attempt is None:
-            path = f"{to.path}/{role}"
-            spec = Subtask(id=role, instruction=state.task.goal)
-            chain = to.desk.addresses((*state.chain, to.path))
-            deadline = None if state.deadline is None else state.deadline - to.ground.epoch
-            attempt = Attempt(
-                key, to.desk, state.id, spec, role, path, chain=chain, lineage=state.lineage, deadline=deadline
-            )
-            attempt.role, attempt.form = role, form
-            attempt.values = ContextValues(state.task.goal, number, key, {}, {}, state.task.metadata)
-            to.ground.attempts[key] = attempt
+            attempt = self._attempt(state, role, number, key, subtasks)
+            attempt.form = form
+            ground.attempts[key] = attempt
             args, attempt.arguments = _needed(args)
-            code, is_async_ = _with_own(call, args)
-            DetachedCall(to.ground, attempt, code, is_async=is_async_)
+            call, is_async = code.with_args(args)
+            DetachedCall(ground, attempt, call, is_async=is_async)
         self._running[state.id] = attempt
-        to.turns.want(state, attempt, lambda: to.emit(state, task_events.StepStarted, role, number))
+        started = partial(self._recording.emit, state, task_events.StepStarted, role, number)
+        self._turns.want(state, attempt, started)
+
+    def _attempt(self, state: TaskState, role: str, number: int, key: str, subtasks: tuple[str, ...]) -> Attempt:
+        desk = self._desk
+        attempt = Attempt(
+            key,
+            desk,
+            state.id,
+            Subtask(id=role, instruction=state.task.goal, depends_on=list(subtasks)),
+            role,
+            f"{desk.path}/{role}",
+            chain=desk.addresses((*state.chain, desk.path)),
+            lineage=state.lineage,
+            deadline=None if state.deadline is None else state.deadline - desk.ground.epoch,
+        )
+        attempt.role = role
+        attempt.values = ContextValues(state.task.goal, number, key, {}, {}, state.task.metadata)
+        return attempt
 
     def end(self, state: TaskState) -> None:
         """End the step of a task that does not want it any more."""
         attempt = self._running.pop(state.id, None)
         if attempt is not None:
-            self._to.ground.attempts.pop(attempt.key, None)
-            self._course.count(attempt)
-            self._to.dispatcher.end(attempt, "cancel")
+            self._desk.ground.attempts.pop(attempt.key, None)
+            self._recording.count(attempt)
+            self._acts.end_attempt(attempt, "cancel")
 
     def holds(self, attempt: Attempt) -> bool:
         """True if a task waits for the end of this attempt."""
@@ -241,61 +257,63 @@ class TaskStages:
         """The task is over."""
         self._running.pop(state.id, None)
 
+    # -- its end -------------------------------------------------------------------------------------------
+
     def ended(self, attempt: Attempt, state: TaskState) -> None:
         """One has come back."""
         if self._running.get(state.id) is not attempt:
             return
         del self._running[state.id]
         if state.ending is not None:
-            self._course.count(attempt)
-            self._course.advance(state)
+            self._recording.count(attempt)
+            self._acts.advance(state)
             return
-        role = attempt.role
-        takes: dict[str, Callable[[TaskState, Any, Usage], None]]
-        takes = {"plan": self._planned, "review": self._reviewed, "combine": self._combined}
+        failure = self._failure_of(attempt) if attempt.error is not None else None
         if attempt.error is None:
-            takes[role](state, attempt.value.value, attempt.take_used())
-            return
+            self._record(state, self._outcome(state, attempt, attempt.value.value, attempt.take_used()))
+        elif failure is None:
+            self._once_more(attempt, state)
+        else:
+            failure, facts = self._with_known(state, failure), self._results.facts(state)
+            self._record(state, stage_ends.failed(state, attempt.role, failure, attempt.take_used(), facts))
+
+    def _with_known(self, state: TaskState, failure: Failure) -> Failure:
+        """Say whose task it is and who there is, where a planner says that nobody can do it."""
+        error = failure.error
+        if type(error) is not NoCapableWorkerError:
+            return failure
+        known = error.known or known_of(self._desk.catalogue())
+        return replace(failure, error=NoCapableWorkerError(error.needed, known, task=state.id, hint=error.hint))
+
+    def _outcome(self, state: TaskState, attempt: Attempt, said: Any, usage: Usage) -> Draft:
+        facts = self._results.facts(state)
+        if attempt.role == "plan":
+            return stage_ends.planned(state, said, usage, facts)
+        if attempt.role == "review":
+            return stage_ends.reviewed(state, said, tuple(attempt.subtask.depends_on), usage, facts)
+        return stage_ends.combined(said, usage)
+
+    def _failure_of(self, attempt: Attempt) -> Failure | None:
+        """How a step has failed; None: it was ended for reasons of others."""
         if attempt.ended_by == "timeout":
             number = attempt.values.number
-            error: BaseException = AttemptTimeoutError(role, number, "step", self._to.settings.step_timeout_s or 0.0)
-            text = text_of(error)
-        elif attempt.is_own_error:
-            said = attempt.said
-            is_failure = isinstance(said, Failure)
-            error, text = (said.error, said.told) if is_failure else (attempt.error, text_of(attempt.error))
-        else:
-            self._once_more(attempt, state)
-            return
-        self._failed(state, role, error, text, attempt.take_used())
+            limit_s = self._desk.settings.step_timeout_s or 0.0
+            return Failure(FailureKind.TIMEOUT, AttemptTimeoutError(attempt.role, number, "step", limit_s))
+        error, said = attempt.error, attempt.said
+        if error is None or not attempt.is_own_error:
+            return None
+        if isinstance(said, Failure):
+            return said
+        said_error = said if isinstance(said, BaseException) else error  # a Later: not now
+        return Failure(FailureKind.FAILED, said_error, told=text_of(said_error))
 
     def _once_more(self, attempt: Attempt, state: TaskState) -> None:
         """One was ended for reasons of others."""
-        to = self._to
-        self._course.count(attempt)
-        to.turns.put_back(state, STOPPED if to.closing else ENDED)
-        to.ground.forget(attempt)
-        if not to.closing:
-            self._course.advance(state)
-
-    def _failed(self, state: TaskState, role: str, error: BaseException, text: str, usage: Usage) -> None:
-        if isinstance(error, AttemptLostError) and role == "plan":
-            hint = "Find out what it does to them: no memory left, a fault in compiled code. Then submit it again."
-            self._refused(state, (Problem(f"task {state.id}", str(error), hint),), is_last=True)
-        elif role == "plan":
-            self._refuse(state, error, text, usage)
-        elif role == "review":
-            self._review_failed(state, text, usage)
-        else:
-            self._combine_failed(state, text, usage)
-
-
-class Checked(NamedTuple):
-    """A plan that was compared with the tree."""
-
-    plan: Plan
-    problems: tuple[Problem, ...]
-    warnings: tuple[str, ...]
+        self._recording.count(attempt)
+        self._turns.put_back(state)
+        self._desk.ground.forget(attempt)
+        if not self._turns.is_closing:
+            self._acts.advance(state)
 
 
 def _needed(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
@@ -308,26 +326,9 @@ def _needed(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[dict[str, Any
     return own, tuple(each for each in held if isinstance(each, dict))
 
 
-def _with_own(call: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Callable[[Any, Any], Any], bool]:
-    """A step's code as an errand calls it, and whether that is async; it may change what it is given."""
-
-    def sync(_subtask: Any, _context: Any) -> Any:
-        return call(*map(copied, args))
-
-    async def on_loop(_subtask: Any, _context: Any) -> Any:
-        return await call(*(await off_loop(lambda: [copied(each) for each in args])))
-
-    return (on_loop, True) if is_async(call) else (sync, False)
-
-
 def _plain_plan(value: object) -> Plan:
     """Plan that a planner returned, as one that nobody else holds and that has the form of the journal."""
-    return _plain(as_plan(value), Plan)
-
-
-def _plain_verdict(value: object) -> Verdict:
-    """Verdict that a reviewer returned, likewise."""
-    return _plain(as_verdict(value), Verdict)
+    return value if type(value) is Plan else _plain(as_plan(value), Plan)
 
 
 def _plain(words: WordsT, ours: type[WordsT]) -> WordsT:
@@ -337,20 +338,3 @@ def _plain(words: WordsT, ours: type[WordsT]) -> WordsT:
         ConfigError: they are none, and were never checked.
     """
     return ours(**from_json(to_json(words)))
-
-
-def _step_of(code: Any, verb: str) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
-    """Callable of a step, and the reader of what it returns. Steps that ask a model have both as methods."""
-    if isinstance(code, (ModelPlanner, ModelSynthesizer)) and getattr(type(code), verb, None) in _OURS:
-        return code.ask, code.read
-    return _method(code, verb), lambda said: said
-
-
-def _method(code: Any, verb: str) -> Callable[..., Any]:
-    """A callable, or the one method of an object that has it."""
-    method = getattr(code, verb, None)
-    if callable(method) and not inspect.isfunction(code):
-        found: Callable[..., Any] = method
-        return found
-    plain: Callable[..., Any] = code
-    return plain

@@ -103,8 +103,14 @@ class Turns:
         self.put_back(state, LOST)
         return None
 
-    def put_back(self, state: TaskState, why: str) -> None:
+    @property
+    def is_closing(self) -> bool:
+        """True if all is being stopped: nothing new begins."""
+        return self._to.closing
+
+    def put_back(self, state: TaskState, why: str = "") -> None:
         """Record that a step that was begun, and has not ended by itself, will be called again."""
+        why = why or (STOPPED if self._to.closing else ENDED)
         if state.step and state.final is None:
             to, subtask = self._to, state.undoing or ""
             to.emit(state, task_events.StepPutBack, state.step, why, subtask)

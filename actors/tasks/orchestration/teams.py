@@ -210,7 +210,7 @@ class Teams:
 
     def _finished_before(self, state: TaskState | None) -> None:
         if state is not None and state.final is not None:
-            self._to.lifecycle.with_report(state, partial(self.answer, state))
+            self._to.handlers.with_report(state, partial(self.answer, state))
 
     # -- waiting for the one above -------------------------------------------------------------------------
 

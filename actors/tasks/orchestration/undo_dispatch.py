@@ -1,9 +1,9 @@
 """Compensation: what was done, or may have been done, is undone, the newest first, once, and whatever else happens.
 
-It begins when a task cannot succeed any more and nothing of it runs. That an undo is about to be called is recorded
-before it is (``actors.tasks.orchestration.step_turns``); what follows from its end is decided in
-``actors.tasks.recovery.compensation``. Nothing cancels it. ``advance`` says what is next from where the task stands,
-after each record and after a resume alike.
+It begins when a task cannot succeed any more and nothing of it runs; and for what is void, before that runs again. That
+an undo is about to be called is recorded before it is (``actors.tasks.orchestration.step_turns``); what is undone, and
+what follows from the end of an undo, is decided in ``actors.tasks.recovery.compensation``. Nothing cancels it.
+``advance`` says what is next from where the task stands, after each record and after a resume alike.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ class UndoDispatch:
         self._to = orchestrator
         self._live: dict[str, Attempt] = {}
         """By task."""
-        self._left: dict[str, list[tuple[int, SubtaskState, EffectRecord]]] = {}
-        """By task: what may have to be undone, the one that was begun last at the end. Made once for each task."""
+        self._left: dict[str, tuple[object, list[tuple[int, SubtaskState, EffectRecord]]]] = {}
+        """By task: why it is undone, and what may have to be, the one that was begun last at the end. Made once for
+        each end, and for each rework."""
 
     def advance(self, state: TaskState) -> None:
-        """Undo the next act, or end the task."""
+        """Undo the next act; where there is none left, the task ends, or what is void runs again."""
         if state.id in self._live:
             return
         under_way = state.nodes[state.undoing] if state.undoing is not None else None
@@ -56,24 +57,24 @@ class UndoDispatch:
         found = self._next(state)
         if found is None:
             self._left.pop(state.id, None)
-            ending = state.ending
-            assert ending is not None  # noqa: S101 - it is the phase that follows it
-            self._to.lifecycle.finish(state, ending.status)
+            self._to.recording.record(state, compensation.all_undone(state))
             return
         node, act = found
         self._begin(state, node, act, 1)
 
     def _next(self, state: TaskState) -> tuple[SubtaskState, EffectRecord] | None:
         """Act that was begun last, of those that are to be undone and can be."""
-        left = self._left.get(state.id)
-        if left is None:
+        why: object = state.ending or state.rework
+        kept = self._left.get(state.id)
+        if kept is None or kept[0] is not why:
             acts = [
                 (act.seq, node, act)
-                for node in state.nodes.values()
+                for node in compensation.void(state)
                 for act in node.acts or ()
                 if act.needs_compensation
             ]
-            left = self._left[state.id] = sorted(acts, key=lambda each: each[0])
+            kept = self._left[state.id] = why, sorted(acts, key=lambda each: each[0])
+        left = kept[1]
         while left:
             _, node, act = left.pop()
             if act.needs_compensation and self._how(state, node, act) is not None:
@@ -197,8 +198,8 @@ class UndoDispatch:
 
     def _attempt(self, state: TaskState, node: SubtaskState, act: EffectRecord, number: int, key: str) -> Attempt:
         to = self._to
-        result = to.lifecycle.result_of(state, node, act)
-        chain = to.lifecycle.addresses(state, node)
+        result = to.results.of_act(state, node, act)
+        chain = to.desk.waiting_for(state, node)
         attempt = Attempt(key, to.desk, state.id, node.spec, act.worker, f"{to.path}/{act.worker}", chain=chain)
         attempt.role = "undo"
         attempt.nested = part_of(state.id, node, act, state.ids)
@@ -233,7 +234,7 @@ class UndoDispatch:
         if self._live.get(state.id) is not attempt:
             return
         del self._live[state.id]
-        self._to.lifecycle.count(attempt)
+        self._to.recording.count(attempt)
         node = state.nodes[attempt.subtask.id]
         act = node.compensating
         if act is None:

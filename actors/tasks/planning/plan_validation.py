@@ -107,6 +107,7 @@ def check_plan(
     budget: Budget | None,
     ancestry: tuple[str, ...] = (),
     goal: str = "",
+    done: Collection[str] = (),
 ) -> tuple[list[Problem], list[str]]:
     """Everything that is wrong with a plan, and what is merely doubtful.
 
@@ -118,10 +119,13 @@ def check_plan(
         budget: what the whole task may use up; None: as much as it likes.
         ancestry: paths of those who wait for this task; nobody of them can be given a part of it.
         goal: what the plan is for; only warnings look at it.
+        done: ids of what an earlier plan has done, and this one may build on.
     """
     index = Candidates(rows)
     subtasks = [index.resolved(subtask) for subtask in plan.subtasks]
-    problems = _problems(_PlanCheck(f"task {task_id}", index, subtasks, ancestry), subtasks, max_subtasks, budget)
+    problems = _problems(
+        _PlanCheck(f"task {task_id}", index, subtasks, ancestry, frozenset(done)), subtasks, max_subtasks, budget
+    )
     return problems, plan_warnings(subtasks, rows, goal)
 
 
@@ -157,8 +161,16 @@ def is_quick(plan: Plan, rows: Catalogue) -> bool:
 class _PlanCheck:
     """One check: what it looks at, and what it found."""
 
-    def __init__(self, task: str, index: Candidates, subtasks: list[Subtask], ancestry: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        task: str,
+        index: Candidates,
+        subtasks: list[Subtask],
+        ancestry: tuple[str, ...],
+        done: frozenset[str] = frozenset(),
+    ) -> None:
         self.problems: list[Problem] = []
+        self._done = done
         self._task = task
         self._index = index
         self._subtasks = subtasks
@@ -240,7 +252,7 @@ class _PlanCheck:
         for name in dict.fromkeys(subtask.depends_on):
             if name == subtask.id:
                 self._problem(subtask, "depends_on", "depends on itself", "Leave its own id out.")
-            elif name not in self._ids:
+            elif name not in self._ids and name not in self._done:
                 hint = self._nearest(name, self._ids).strip() or "Name the id of a subtask of this plan."
                 self._problem(subtask, "depends_on", f"there is no subtask {value_phrase(name)}", hint)
 
@@ -292,7 +304,7 @@ class _PlanCheck:
 
     def _in_order(self) -> bool:
         """True where everything depends on what stands before it: most plans do, and then there is no cycle."""
-        before: set[str] = set()
+        before = set(self._done)
         for subtask in self._subtasks:
             if not before.issuperset(subtask.depends_on):
                 return False

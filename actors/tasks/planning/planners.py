@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
+from actors.tasks.model.answer_text import json_in
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.task import Budget, Plan, Subtask, Task
 from actors.tasks.planning.capability_planner import CapabilityPlanner
 from actors.tasks.planning.keyword_planner import KeywordPlanner
+from actors.tasks.planning.replanning import ReplanFeedback
 from actors.validation.validation_messages import type_phrase
 
 __all__ = ["CapabilityPlanner", "InvalidPlanError", "KeywordPlanner", "ModelPlanner", "StaticPlan", "as_plan"]
@@ -101,9 +102,13 @@ class ModelPlanner:
             f"Inputs, which every subtask sees:\n{_json(task.inputs)}" if task.inputs else "",
             f"Catalogue:\n{_json([_described(row) for row in catalogue])}",
             _RULES,
-            f"Your last plan was refused. Mend all of this:\n{feedback}" if feedback else "",
+            feedback if isinstance(feedback, ReplanFeedback) else _refused(feedback),
         ]
         return "\n\n".join(part for part in parts if part)
+
+
+def _refused(feedback: str) -> str:
+    return f"Your last plan was refused. Mend all of this:\n{feedback}" if feedback else ""
 
 
 def _name(code: object) -> str:
@@ -134,7 +139,6 @@ def _json(value: object) -> str:
 
 # -- what a planner returned -------------------------------------------------------------------------------------
 
-_FENCE: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
 _HINT: Final = 'Answer with {"subtasks": [{"id": ..., "instruction": ..., "worker": ...}]}.'
 
 
@@ -170,10 +174,8 @@ def as_plan(value: object) -> Plan:
 def _parsed(text: str | bytes | bytearray) -> object:
     size = len(text)
     try:
-        said = text if isinstance(text, str) else text.decode()
-        fenced = _FENCE.search(said)
-        value: object = json.loads(fenced.group(1) if fenced else said)
-    except (ValueError, RecursionError) as error:
+        value = json_in(text)
+    except ValueError as error:
         where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         raise InvalidPlanError((Problem("plan", f"{size} characters that are no JSON{where}", _HINT),)) from None
     if not isinstance(value, (dict, list)):

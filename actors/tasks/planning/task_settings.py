@@ -6,7 +6,7 @@ This module must never import threads, a clock or Pykka.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator
 
@@ -28,6 +28,12 @@ def _some(verb: str) -> PlainValidator:
         )
 
     return PlainValidator(look)
+
+
+def _a_retry(value: object) -> Retry:
+    if isinstance(value, Retry):
+        return value
+    raise validation_error(f"expected a Retry, got {type_phrase(value)}", "Write Retry(max_attempts=3, initial_s=0.5).")
 
 
 DEFAULT_LADDER: tuple[Rung, ...] = (Retry(), Failover())
@@ -52,9 +58,24 @@ class Tasks(SpecModel, frozen=True):
     """Calls of planners, reviewers, synthesizers and undos that run at once, of all its tasks together. Others wait in
     line, and their time counts from when they begin."""
     max_iterations: Annotated[int, Field(ge=1)] = 3
-    """Reviews. After that many the best effort is returned, and marked."""
+    """Reviews. What has not passed after that many is ``rejected``."""
+    review: Literal["end", "each"] = "end"
+    """``"end"``: all results are reviewed when all are there. ``"each"``: a result is reviewed before anything that
+    depends on it starts; the reviewer gets what has a result by then, and ``max_iterations`` holds for each subtask."""
+    on_rejected: Literal["best_effort", "fail", "escalate"] = "best_effort"
+    """After ``max_iterations``: ``"best_effort"``: the results are returned as they are, and marked. ``"fail"``: the
+    task fails. ``"escalate"``: a person is asked."""
     max_plan_attempts: Annotated[int, Field(ge=1)] = 3
     """Plans that may be refused, each time with what is wrong, before the task fails."""
+    replan: field_types.Count = 0
+    """How often the planner is called again when a required subtask has failed for good: with what is done, which is
+    kept, what failed, and why."""
+    step_retry: Annotated[Retry, PlainValidator(_a_retry)] = Retry()
+    """How often a planner, reviewer or synthesizer that raises or takes too long is called again, and when. Then the
+    task fails (planner), or ``on_step_failure`` decides."""
+    on_step_failure: Literal["fail", "best_effort", "escalate"] = "fail"
+    """When a reviewer or synthesizer has failed for good: ``"fail"``: the task fails. ``"best_effort"``: the results
+    are taken as they are, and marked. ``"escalate"``: a person is asked."""
     max_subtasks: Annotated[int, Field(ge=1)] = 50
     """Subtasks of one plan. A plan with more is refused."""
     context_tokens: Annotated[int, Field(ge=1)] = 100_000

@@ -3,6 +3,9 @@
 Comes in: where the task stands, what was undone and how that has ended, and what is known of workers. Goes out: a
 record. Pure: undos are called in ``actors.tasks.orchestration.undo_dispatch``, and no orchestrator is known here.
 
+What is undone: all, where the task ends; what a reviewer has sent back and all that had used its results, before that
+runs again; what failed subtasks may have done, before another plan is made. With each goes what it had asked for.
+
 One that fails is tried again by the ``Retry`` rungs of its ladder. Then a person is asked, for a limited time: it
 cannot hold the task open for ever.
 """
@@ -10,16 +13,47 @@ cannot hold the task open for ever.
 from __future__ import annotations
 
 from actors.model.errors import Later
-from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState
+from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, with_dependants
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import Draft, draft
 from actors.tasks.model.outcome import Done, Failure, FailureKind
 from actors.tasks.model.policy import Ladder
+from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.recovery.retries import Facts
 
 ASK_S = 300.0
 """How long a person is asked about an undo that failed, where no ``Escalate`` rung says otherwise."""
+
+
+def void(state: TaskState) -> list[SubtaskState]:
+    """Subtasks of which all that was done is to be undone now."""
+    nodes, rework = state.nodes.values(), state.rework
+    if rework is None or state.ending is not None:
+        return list(nodes)
+    if rework.kind == "revision":
+        found = with_dependants(state.nodes[id_] for id_ in rework.rerun)
+    else:
+        found = [node for node in nodes if node.parent is None and node.status is not SubtaskStatus.SUCCEEDED]
+    asked: dict[str, list[SubtaskState]] = {}
+    for node in nodes:
+        if node.parent is not None:
+            asked.setdefault(node.parent, []).append(node)
+    for node in found:  # it grows
+        found += asked.get(node.id, [])
+    return found
+
+
+def all_undone(state: TaskState) -> Draft:
+    """All that was to be undone is, or its undo was given up."""
+    if state.ending is not None:
+        return draft(task_events.TaskFinished, state.ending.status, state.best_effort)
+    stands = [node for node in void(state) if any(act.stands for act in node.acts or ())]
+    if not stands:
+        return draft(task_events.ReworkBegun)
+    names = ", ".join(f"{node.id} ({state.undo_errors.get(node.id, 'not undone')})" for node in stands)
+    error = f"it cannot be done again, because what was done could not be undone: {names}"
+    return draft(task_events.TaskEnding, TaskStatus.FAILED, "undo", error)
 
 
 def after(

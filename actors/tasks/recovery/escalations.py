@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from actors.tasks.journal.subtask_state import SubtaskState
+from actors.tasks.journal.subtask_state import Escalation, SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import Draft, draft
@@ -30,17 +30,21 @@ class Escalations:
         self._to = orchestrator
 
     def limit(self, state: TaskState, node: SubtaskState) -> None:
+        """See to it that an open question about a subtask ends when its time is up."""
+        if node.escalation is not None:
+            self.limit_question(state, node.escalation)
+
+    def limit_question(self, state: TaskState, escalation: Escalation) -> None:
         """See to it that an open question ends when its time is up."""
-        escalation = node.escalation
-        if escalation is None or escalation.due is None:
+        id_, due = escalation.id, escalation.due
+        if due is None:
             return
-        id_ = escalation.id
 
         def too_late() -> None:
             if id_ in state.escalations and state.final is None:
-                self._expired(state, node, id_)
+                self._expired(state, escalation)
 
-        self._to.at(escalation.due, lambda: self._hear_answers(too_late))
+        self._to.at(due, lambda: self._hear_answers(too_late))
 
     def _hear_answers(self, then: Callable[[], None]) -> None:
         """An answer that was given in time counts, also where it is heard later: it may lie in the store."""
@@ -53,8 +57,9 @@ class Escalations:
         # Orders are passed on once the tree is up, in the order in which they were heard: this comes after them.
         heard.when_done(lambda: started.when_done(lambda: post(message)) if heard.succeeded else None)
 
-    def _expired(self, state: TaskState, node: SubtaskState, id_: str) -> None:
-        self._to.emit(state, task_events.EscalationExpired, node.id, id_)
+    def _expired(self, state: TaskState, escalation: Escalation) -> None:
+        kind = task_events.StepUnanswered if escalation.step else task_events.EscalationExpired
+        self._to.emit(state, kind, escalation.subtask, escalation.id)
         self._to.lifecycle.advance(state)
 
     def responded(self, state: TaskState, responded: EscalationResponse) -> None:
@@ -62,11 +67,12 @@ class Escalations:
         escalation = state.escalations.get(responded.escalation)
         if escalation is None:
             return
-        to, node = self._to, state.nodes[escalation.subtask]
+        to = self._to
         if responded.given is not None and escalation.due is not None and responded.given >= escalation.due:
-            self._expired(state, node, escalation.id)
+            self._expired(state, escalation)
             return
-        to.emit(state, task_events.EscalationAnswered, node.id, escalation.id, responded.answer, responded.value)
+        kind = task_events.StepAnswered if escalation.step else task_events.EscalationAnswered
+        to.emit(state, kind, escalation.subtask, escalation.id, responded.answer, responded.value)
         if not to.teams.is_held(state):
             to.lifecycle.advance(state)
 

@@ -6,7 +6,7 @@ orchestrator that dies anywhere between a record and what follows from it loses 
 for the living and for the resumed. Pure.
 
 What follows from a step of the task, or from the end of an undo, is found by looking at where the task stands
-(``TaskLifecycle.advance``, ``UndoDispatch.advance``): the same look after a record and after a resume.
+(``actors.tasks.recovery.next_step``, ``UndoDispatch.advance``): the same look after a record and after a resume.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from actors.tasks.model.task import SubtaskStatus
 class Command(Enum):
     """Thing to be done about one subtask."""
 
+    COUNT = "have the breaker of its worker count its last failure, if that is not in the breaker's own journal"
     KNOW = "note that somebody has asked for it"
     PART = "have the team let go of it that it was given to"
     QUEUE = "put it in line"
@@ -60,6 +61,7 @@ class TaskCommand(Enum):
     """Thing to be done about a task as a whole."""
 
     NEXT = "look whether its budget is used up, and do what is next"
+    ASK = "end the question about a step when its time is up"
     END = "end what runs of it and what waits"
     RANK = "have all of it that waits or runs take its new rank"
     OVER = "let go of it, and tell who waits for it"
@@ -68,7 +70,15 @@ class TaskCommand(Enum):
 FOLLOWS_OF_TASK: Final[dict[type[task_events.TaskEvent], TaskCommand]] = {
     task_events.PlanRefused: TaskCommand.NEXT,
     task_events.Planned: TaskCommand.NEXT,
+    task_events.Replanning: TaskCommand.NEXT,
+    task_events.StepRetrying: TaskCommand.NEXT,
+    task_events.StepFailed: TaskCommand.NEXT,
+    task_events.StepAnswered: TaskCommand.NEXT,
+    task_events.StepUnanswered: TaskCommand.NEXT,
+    task_events.StepEscalated: TaskCommand.ASK,
+    task_events.ReviewRefused: TaskCommand.NEXT,
     task_events.Reviewed: TaskCommand.NEXT,
+    task_events.ReworkBegun: TaskCommand.NEXT,
     task_events.Synthesized: TaskCommand.NEXT,
     task_events.TaskPriorityChanged: TaskCommand.RANK,
     task_events.TaskEnding: TaskCommand.END,
@@ -106,4 +116,5 @@ def _of(state: TaskState, node: SubtaskState) -> Command | None:
         return Command.WAIT
     if status is SubtaskStatus.SUCCEEDED:
         return Command.HOLD
-    return Command.SKIP if node.is_done and state.ending is None else None
+    is_gone = node.is_done and status is not SubtaskStatus.COMPENSATED  # that one runs again, or all is being undone
+    return Command.SKIP if is_gone and state.ending is None else None

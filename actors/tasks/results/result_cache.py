@@ -8,8 +8,8 @@ handed out here is a ``Dropped`` (``actors.tasks.journal.dropped``): it is put b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.journal.fold import fold
@@ -19,9 +19,6 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.results.result_budget import NEEDED, RESULT, SUMMARY, ResultBudget, summary_of
 from actors.tasks.results.tokens import SHORT, estimate_tokens, tokens_of
-
-if TYPE_CHECKING:
-    from actors.tasks.orchestration.orchestrator import Orchestrator
 
 LARGE_TOKENS: Final = 250_000
 """A result that is worth more takes a store longer than a moment."""
@@ -43,9 +40,15 @@ _BEFORE: Final = Evicted("")
 class ResultCache:
     """The results that are held, by task."""
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._to = orchestrator
-        self._limit = orchestrator.settings.context_tokens
+    def __init__(self, limit: int, read: Callable[[str], Sequence[Any]], settle: Callable[[TaskState], object]) -> None:
+        """Make it for one orchestrator.
+
+        Args:
+            limit: tokens of one task's results that are held.
+            read: reads the journal of a task.
+            settle: is called where a result is so large that a store takes longer than a moment for it.
+        """
+        self._limit, self._read, self._settle = limit, read, settle
         self._stores: dict[str, ResultBudget] = {}
         self._let_go: set[str] = set()
         """Tasks of which something is not held."""
@@ -69,7 +72,7 @@ class ResultCache:
         if tokens is None:
             tokens = len(value or "") // 4 + 1 if small else tokens_of(value)
         if tokens > LARGE_TOKENS:
-            self._to.dispatcher.settle(state)
+            self._settle(state)
         store.put(node.id, tokens, NEEDED if node.wanted else RESULT)
         for id_ in node.spec.depends_on:
             if not state.nodes[id_].wanted:
@@ -95,20 +98,20 @@ class ResultCache:
         found = {id_: node.value for id_ in ids if (node := state.nodes[id_]).status is SubtaskStatus.SUCCEEDED}
         if state.id not in self._let_go or not any(isinstance(value, Evicted) for value in found.values()):
             return found
-        kept = kept_results(self._to.ground.outline(state.id))
+        kept = kept_results(self._read(state.id))
         return {id_: kept[id_] if isinstance(value, Evicted) else value for id_, value in found.items()}
 
     def last_result(self, state: TaskState, node: SubtaskState) -> Any:
         """Return the last result of a subtask, also where it is being done anew; None: it has had none."""
         if not isinstance(node.value, Evicted):
             return node.value
-        return kept_results(self._to.ground.outline(state.id)).get(node.id)
+        return kept_results(self._read(state.id)).get(node.id)
 
     def result_of(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
         """Return the result that an undo gets: that of its act, which need not be the last one of its subtask."""
         if not isinstance(act.result, Evicted):
             return act.result
-        then = fold(state.id, self._to.ground.outline(state.id)).nodes[node.id]
+        then = fold(state.id, self._read(state.id)).nodes[node.id]
         kept = act_of(then, act.worker, act.number)
         return kept.result if kept is not None else None
 

@@ -17,6 +17,7 @@ from trees import (
     NoCapableWorkerError,
     Plan,
     PlanError,
+    Retry,
     Subtask,
     SupervisorSpec,
     Task,
@@ -88,6 +89,8 @@ class Row:
 
 
 QUICK = {"step_timeout_s": 0.05, "max_plan_attempts": 1}
+NOT_AGAIN = {"step_retry": Retry(max_attempts=1), "on_step_failure": "best_effort"}
+"""A step is called once, and one that fails loses nothing."""
 ROWS = [
     Row(
         "nobody can serve the goal",
@@ -162,7 +165,7 @@ class Scene:
             reviewer=None if reviewer is None else sparing(reviewer, Verdict(passed=True)),
             synthesizer=None if synthesizer is None else sparing(synthesizer, "combined"),
             on_failure=[],
-            **rest,
+            **{**NOT_AGAIN, **rest},
         )
         self.spec = SupervisorSpec(
             id="p",

@@ -15,6 +15,7 @@ from trees import (
     CapabilityPlanner,
     ModelPlanner,
     Plan,
+    Retry,
     StaticPlan,
     Subtask,
     Task,
@@ -190,7 +191,7 @@ def test_a_planner_that_hangs_is_given_up_after_its_limit(asynchronous: bool) ->
     hang = HangingPlanner()
     planner = hang.plan if asynchronous else hangs
     try:
-        caught = refused(planner, tasks={"step_timeout_s": 0.05, "max_plan_attempts": 2})
+        caught = refused(planner, tasks={"step_timeout_s": 0.05, "step_retry": Retry(max_attempts=2, initial_s=0)})
     finally:
         release.set()
 

@@ -166,7 +166,7 @@ def test_each_act_of_a_revised_subtask_is_undone_with_its_own_result() -> None:
     ]
     report = run(plan, *specs, reviewer=reviewer, on_failure=[])
 
-    assert [call.result for call in pay.undos] == ["second", "first"]
+    assert [call.result for call in pay.undos] == ["first", "second"]  # the first one before it ran again
     assert [call.result for call in script.undos] == ["sent"]
     assert len({call.idempotency_key for call in pay.undos}) == 2
     assert report.compensated == ["send", "pay"]

@@ -50,7 +50,7 @@ def spec_of(role: str, step: Code, *, undo: Code | None = None, **more: Any) -> 
         plan = Plan([done, *([Subtask("fails", worker="fails", depends_on=["x"])] if is_undo else [])])
         return plan if role != "plan" else step(task.id) or plan
 
-    steps: dict[str, Any] = {"planner": planner}
+    steps: dict[str, Any] = {"planner": planner, "on_step_failure": "best_effort"}
     if role == "review":
         steps["reviewer"] = lambda task, *_: step(task.id) or True
     if role == "combine":

@@ -10,6 +10,7 @@ import pytest
 
 from actors import Escalated, Failed, Later
 from actors.testing import AsyncScriptedExecutable, Hang
+from tests.support.reviewing import AS_THEY_ARE
 from trees import (
     CapabilityPlanner,
     Check,
@@ -189,7 +190,7 @@ def test_a_planner_that_is_odd_in_any_way_is_refused(planner: Any) -> None:
     ],
 )
 def test_a_reviewer_that_is_odd_in_any_way_loses_nothing(reviewer: Any) -> None:
-    report = report_of(tasks={"reviewer": reviewer})
+    report = report_of(tasks={"reviewer": reviewer, **AS_THEY_ARE})
 
     assert report.results == {"a": "ok"}
     assert report.best_effort
@@ -197,7 +198,7 @@ def test_a_reviewer_that_is_odd_in_any_way_loses_nothing(reviewer: Any) -> None:
 
 @pytest.mark.parametrize("synthesizer", [raising(NoText()), raising(ExitingText()), lambda *_: NoText])
 def test_a_synthesizer_that_is_odd_in_any_way_loses_nothing(synthesizer: Any) -> None:
-    report = report_of(tasks={"synthesizer": synthesizer})
+    report = report_of(tasks={"synthesizer": synthesizer, **AS_THEY_ARE})
 
     assert report.output == {"a": "ok"}
     assert report.best_effort

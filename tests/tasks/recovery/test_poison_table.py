@@ -197,8 +197,9 @@ def chosen(channel: str, store: str | None) -> list[str]:
 
 def play(channel: str, store: str | None, execute: Callable[[Any, Any], Any], **steps: Any) -> None:
     """A task for each poison, and whether everything else lives on; twice, where there is something to read."""
-    ladder = [Retry(2, initial_s=0.0, jitter=0.0), Escalate()]
-    tasks = Tasks(**{"planner": planned, "on_failure": ladder, "max_iterations": 2, **steps})
+    again = Retry(2, initial_s=0.0, jitter=0.0)
+    common = {"planner": planned, "on_failure": [again, Escalate()], "max_iterations": 2, "step_retry": again}
+    tasks = Tasks(**{**common, **steps})
     children = [
         WorkerSpec(id="w", execute=execute, breaker=None),
         WorkerSpec(id="good", execute=lambda task, context: "good"),

@@ -182,7 +182,7 @@ def test_the_idempotency_key_is_the_same_when_an_attempt_gave_way() -> None:
 
 
 def test_a_revision_has_a_new_idempotency_key() -> None:
-    verdicts = iter([Verdict(passed=False, checks=[Check("a", passed=False)]), Verdict(passed=True)])
+    verdicts = iter([Verdict(passed=False, checks=[Check("a", passed=False, feedback="again")]), Verdict(passed=True)])
     script = ScriptedExecutable("done")
     spec = shop(WorkerSpec(id="w", execute=script), plans={"go": [one("a", "w")]}, reviewer=lambda *_: next(verdicts))
 

@@ -117,7 +117,7 @@ def test_the_undo_of_an_act_that_was_revised_is_given_its_own_result() -> None:
         count_tokens=len,
     )
 
-    assert undone == [LONG[1], LONG[0]]
+    assert undone == [LONG[0], LONG[1]]
 
 
 @ENDS

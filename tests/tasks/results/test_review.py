@@ -9,7 +9,7 @@ import pytest
 
 from actors.tasks.model.task_events import Reviewed
 from actors.testing import FakeModel, Hang, ScriptedExecutable
-from tests.support.reviewing import RESULTS, reviewed_by
+from tests.support.reviewing import AS_THEY_ARE, RESULTS, reviewed_by
 from trees import (
     Check,
     Plan,
@@ -183,11 +183,11 @@ RUBBISH_VERDICTS: dict[str, tuple[Any, str]] = {
     "raises": (failing(ValueError("blind")), "ValueError: blind"),
     "exits": (failing(SystemExit(3)), "SystemExit"),
     "is interrupted": (failing(KeyboardInterrupt()), "KeyboardInterrupt"),
-    "returns nothing": (lambda *_: None, "NoneType"),
-    "returns a number": (lambda *_: 1, "int"),
-    "returns words": (lambda *_: "looks good", "JSONDecodeError"),
+    "returns nothing": (lambda *_: None, "returned None"),
+    "returns a number": (lambda *_: 1, "an int"),
+    "returns words": (lambda *_: "looks good", "no JSON"),
     "returns a dict of something else": (lambda *_: {"good": True}, "passed"),
-    "returns checks of something else": (lambda *_: {"passed": False, "checks": 7}, "TypeError"),
+    "returns checks of something else": (lambda *_: {"passed": False, "checks": 7}, "expected a list"),
     "speaks of strangers": (
         lambda *_: Verdict(passed=False, checks=[Check("ghost", passed=False, feedback="no")]),
         "ghost",
@@ -199,7 +199,7 @@ RUBBISH_VERDICTS: dict[str, tuple[Any, str]] = {
 def test_a_reviewer_that_fails_is_told_apart_from_a_negative_verdict_and_nothing_is_lost(name: str) -> None:
     reviewer, words = RUBBISH_VERDICTS[name]
     script = ScriptedExecutable()
-    with start(reviewed_by(reviewer, script)) as tree:
+    with start(reviewed_by(reviewer, script, **AS_THEY_ARE)) as tree:
         handle = tree.submit("do all")
         report = handle.result(timeout=10)
         [said] = [event for event in handle.events() if isinstance(event, Reviewed)]
@@ -233,7 +233,7 @@ def test_a_reviewer_that_hangs_is_given_up_after_its_limit(asynchronous: bool) -
         release.wait(20)
 
     try:
-        with start(reviewed_by(hangs_async if asynchronous else hangs, step_timeout_s=0.05)) as tree:
+        with start(reviewed_by(hangs_async if asynchronous else hangs, step_timeout_s=0.05, **AS_THEY_ARE)) as tree:
             report = tree.run("do all", timeout=10)
             release.set()
     finally:

@@ -12,8 +12,8 @@ import pytest
 from actors.testing import Hang, ManualClock
 from tests.support.crew import LONG_S, Record, running
 from tests.support.task_crew import GOAL, done, failing, holding, submitted, team
-from trees import Done as DoneWith
 from trees import (
+    Check,
     Edit,
     Escalate,
     EscalationRaised,
@@ -31,6 +31,7 @@ from trees import (
     Verdict,
     WorkerSpec,
 )
+from trees import Done as DoneWith
 from trees.views.run_text import render as render_run
 from trees.views.table import one_line
 from trees.views.tree_text import DumpFormatError
@@ -262,7 +263,7 @@ def test_best_effort_reviews_and_usage_are_told() -> None:
         return DoneWith("x", usage=Usage(tokens=1200, cost=0.5))
 
     def never(_: Task, __: Plan, results: dict[str, Any]) -> Verdict:
-        return Verdict(passed=False, checks=[{"subtask": each, "passed": False} for each in results])  # type: ignore[list-item]
+        return Verdict(passed=False, checks=[Check(each, passed=False, feedback="no") for each in results])
 
     spec = team(Subtask("a", worker="w"), workers={"w": spends}, reviewer=never, max_iterations=2)
     with running(spec, clock=ManualClock()) as tree:

@@ -1,0 +1,49 @@
+"""Results of a task for those who need them: attempts, reviewers, synthesizers, undos, and the report.
+
+Most are held (``actors.tasks.results.result_cache``); others are read again from the journal.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from actors.tasks.recovery.next_step import StageFacts, planned_results
+from actors.tasks.results.result_cache import ResultCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState
+    from actors.tasks.journal.task_state import TaskState
+    from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
+
+
+class TaskResults:
+    """Results of the tasks of one orchestrator."""
+
+    def __init__(self, desk: OrchestratorPort, settle: Callable[[TaskState], object]) -> None:
+        """Make them for one incarnation; ``settle`` is called where a result takes a store longer than a moment."""
+        self._desk = desk
+        self.cache = ResultCache(desk.settings.context_tokens, desk.ground.outline, settle)
+
+    def one(self, state: TaskState, node: SubtaskState) -> dict[str, Any]:
+        """Return the result of a subtask that has succeeded, under its id."""
+        return self.cache.results(state, [node.id])
+
+    def of(self, state: TaskState, ids: Sequence[str]) -> dict[str, Any]:
+        """Return the results of these subtasks, those that there are."""
+        return self.cache.results(state, ids) if ids else {}
+
+    def all(self, state: TaskState) -> dict[str, Any]:
+        """Return the results of the plan."""
+        return self.of(state, planned_results(state))
+
+    def of_act(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
+        """Return the result for an undo to undo; None where it is not known."""
+        return self.cache.result_of(state, node, act) if act.done else None
+
+    def facts(self, state: TaskState, *, is_busy: bool = False) -> StageFacts:
+        """Return the facts that decide what is next for a task."""
+        desk = self._desk
+        return StageFacts(desk.settings, desk.time(), desk.system.random, partial(self.all, state), is_busy)

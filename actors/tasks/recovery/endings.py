@@ -1,0 +1,44 @@
+"""The end of a task that cannot succeed any more: which record says so, and how each of its subtasks ends.
+
+Pure: ``actors.tasks.orchestration.lifecycle`` records and ends.
+"""
+
+from __future__ import annotations
+
+from actors.tasks.journal.report import total_usage
+from actors.tasks.journal.subtask_state import UNWANTED, SubtaskState
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model import task_events
+from actors.tasks.model.event_base import Draft, draft
+from actors.tasks.model.task import SubtaskStatus, TaskStatus
+
+
+def over_budget(state: TaskState) -> Draft | None:
+    """End a task whose budget is used up, as long as there is something left to save."""
+    unfinished = state.open or state.phase == "planning"
+    budget = state.task.budget if unfinished else None
+    over = budget.exceeded_by(total_usage(state)) if budget is not None and state.ending is None else ""
+    return draft(task_events.TaskEnding, TaskStatus.FAILED, "budget", over) if over else None
+
+
+def queued_or_skipped(state: TaskState, node: SubtaskState) -> Draft | None:
+    """Record of a subtask that waits for nothing any longer; None: it was taken care of."""
+    if node.status is not SubtaskStatus.PENDING or node.missing:  # a fold has those of before a revision
+        return None
+    if state.ending is not None:
+        return draft(task_events.SubtaskSkipped, node.id, f"the task ended before: {state.ending.kind}")
+    return draft(task_events.SubtaskQueued, node.id)
+
+
+def cut_short(node: SubtaskState, kind: str) -> Draft | None:
+    """Record of a subtask whose task is ending; None: it has ended, or is running and says itself how it ends."""
+    if node.is_done or node.status is SubtaskStatus.RUNNING:
+        return None
+    if node.made or node.status is SubtaskStatus.WAITING or node.has_begun:
+        return draft(task_events.SubtaskCancelled, node.id, kind, unknown=False)
+    return draft(task_events.SubtaskSkipped, node.id, f"the task ended before: {kind}")
+
+
+def unwanted(node: SubtaskState) -> Draft:
+    """Record of a subtask that was asked for, and that nobody waits for any longer."""
+    return draft(task_events.SubtaskCancelled, node.id, UNWANTED, unknown=False)
