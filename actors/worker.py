@@ -37,8 +37,8 @@ class Worker(ManagedActor):
         pass
 
     def __str__(self) -> str:
-        life = self._regrow_life
-        return f"{type(self).__name__} ({'no tree' if life is None else life.mailbox.path})"
+        incarnation = self._regrow_life
+        return f"{type(self).__name__} ({'no tree' if incarnation is None else incarnation.mailbox.path})"
 
     # "-> Any", where Pykka says "-> None": so that a subclass may make them async.
 
@@ -136,7 +136,7 @@ def actor_recipe(
     """The recipe for ``actor=``: a Worker, or a stock ``pykka.ThreadingActor``."""
     hardened = managed(cls)
     return WorkerRecipe(
-        make=lambda life: build(hardened, life, args, kwargs),
+        make=lambda incarnation: build(hardened, incarnation, args, kwargs),
         starts_plain=not overrides(hardened, "on_start") and _builds_plain(hardened),
         stops_plain=not overrides(hardened, "on_stop"),
         fails_plain=not overrides(hardened, "on_failure"),

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Dispatcher(Protocol):
     """Interface that an incarnation needs of the place where it runs."""
 
-    def schedule(self, life: WorkerIncarnation) -> None:
+    def schedule(self, incarnation: WorkerIncarnation) -> None:
         """Run ``life.drive()`` soon. Never blocks, waits for no lock, and may be done once too often."""
 
-    def cancel(self, life: WorkerIncarnation) -> None:
+    def cancel(self, incarnation: WorkerIncarnation) -> None:
         """Cancel what the incarnation is awaiting, where that is possible. Never blocks."""

@@ -78,7 +78,7 @@ class HostLoop(LoopScheduler):
         """True while a worker is busy there, or waits for its turn."""
         return bool(self._tasks or self._ready)
 
-    def _call_for(self, life: WorkerIncarnation) -> None:  # noqa: ARG002 - whichever it is
+    def _call_for(self, incarnation: WorkerIncarnation) -> None:  # noqa: ARG002 - whichever it is
         if self._host.is_closed():
             self._is_gone()
             return
@@ -86,12 +86,12 @@ class HostLoop(LoopScheduler):
             self._busy.set()  # the host may hold the loop up just now
         self._wake_up()
 
-    def cancel(self, life: WorkerIncarnation) -> None:
+    def cancel(self, incarnation: WorkerIncarnation) -> None:
         """Cancel what the incarnation is awaiting; end it where the loop is closed."""
         if self._host.is_closed():
-            self.schedule(life)
+            self.schedule(incarnation)
         else:
-            super().cancel(life)
+            super().cancel(incarnation)
 
     def let_go(self, things: list[Any]) -> None:
         """Let go of what a life leaves, on the loop; here and now once that is closed."""
@@ -113,8 +113,8 @@ class HostLoop(LoopScheduler):
         self._lost(error)
         lives = [*self._tasks.copy().values(), *self._take_ready()]
         self._tasks.clear()
-        for life in lives:
-            life.thread_refused(error)
+        for incarnation in lives:
+            incarnation.thread_refused(error)
 
     def close(self, timeout_s: float) -> None:
         """Let go of the loop, because the tree has ended; it goes on without it."""

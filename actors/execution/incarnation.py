@@ -1,4 +1,4 @@
-"""Incarnation of a child (``life`` in the code): its states, the order to end, and the end.
+"""Incarnation of a child: its states, the order to end, and the end.
 
 The states, each left once and never entered again::
 
@@ -57,10 +57,10 @@ class IncarnationOwner(Protocol):
 class Strays(Protocol):
     """Knows the abandoned incarnations."""
 
-    def add(self, life: Incarnation) -> None:
+    def add(self, incarnation: Incarnation) -> None:
         """Note that an incarnation was abandoned."""
 
-    def returned(self, life: Incarnation) -> None:
+    def returned(self, incarnation: Incarnation) -> None:
         """Note that the thread of an abandoned incarnation has returned."""
 
 

@@ -36,7 +36,7 @@ class Loop(LoopScheduler):
         self._starting = Turnstile()
         self._thread: threading.Thread | None = None
 
-    def _call_for(self, life: WorkerIncarnation) -> None:  # noqa: ARG002 - whichever it is
+    def _call_for(self, incarnation: WorkerIncarnation) -> None:  # noqa: ARG002 - whichever it is
         if self._loop is None:
             self._starting.enter(self._start)
         self._wake_up()
@@ -59,8 +59,8 @@ class Loop(LoopScheduler):
         except RuntimeError as error:
             self._loop = None
             loop.close()
-            for life in self._take_ready():
-                life.thread_refused(error)
+            for incarnation in self._take_ready():
+                incarnation.thread_refused(error)
             return
         finally:
             if thread.ident is None:

@@ -75,14 +75,14 @@ class LoopScheduler:
 
     # -- scheduling ----------------------------------------------------------------------------------------
 
-    def schedule(self, life: WorkerIncarnation) -> None:
+    def schedule(self, incarnation: WorkerIncarnation) -> None:
         """Run the incarnation as a task of the loop soon."""
         if self._closed:
             return
-        self._ready.append(life)
-        self._call_for(life)
+        self._ready.append(incarnation)
+        self._call_for(incarnation)
 
-    def _call_for(self, life: WorkerIncarnation) -> None:
+    def _call_for(self, incarnation: WorkerIncarnation) -> None:
         """Have the loop look at what is ready."""
         raise NotImplementedError
 
@@ -96,9 +96,9 @@ class LoopScheduler:
             self._call_on(loop, self._run_ready)
         self._called = turn
 
-    def cancel(self, life: WorkerIncarnation) -> None:
+    def cancel(self, incarnation: WorkerIncarnation) -> None:
         """Cancel what the incarnation is awaiting; without effect when it has no task."""
-        self.call(lambda: life.task.cancel() if life.task is not None else None)
+        self.call(lambda: incarnation.task.cancel() if incarnation.task is not None else None)
 
     def call(self, function: Callable[[], object]) -> None:
         """Call a function on the loop's thread; without effect once the loop is closed."""
@@ -122,8 +122,8 @@ class LoopScheduler:
         HERE.in_turn = True
         try:
             while self._ready:
-                for life in self._take_ready():
-                    self._run(life)
+                for incarnation in self._take_ready():
+                    self._run(incarnation)
                 landing.land()
                 if self._ready and monotonic() > end:
                     break
@@ -139,79 +139,79 @@ class LoopScheduler:
         del self._ready[: len(ready)]
         return ready
 
-    def _run(self, life: WorkerIncarnation) -> None:
+    def _run(self, incarnation: WorkerIncarnation) -> None:
         """Run a life; whatever goes wrong with it is its own end, and no other's."""
         try:
-            if life.recipe.never_waits:
-                if life.run():
-                    self.schedule(life)
-            elif life.mailbox.hold(life):
-                self._go_on(life)
+            if incarnation.recipe.never_waits:
+                if incarnation.run():
+                    self.schedule(incarnation)
+            elif incarnation.mailbox.hold(incarnation):
+                self._go_on(incarnation)
         except BaseException as error:
-            life.fail_internally(error)
+            incarnation.fail_internally(error)
 
-    def _go_on(self, life: WorkerIncarnation) -> None:
+    def _go_on(self, incarnation: WorkerIncarnation) -> None:
         """Run a life that is held: as one task, until it has nothing to do."""
-        work = life.next_work()
+        work = incarnation.next_work()
         if work is None:
             return
-        residence = life.residence
+        residence = incarnation.residence
         if residence is not None and residence.gate is not None:
-            self._wake_resident(life, residence, residence.gate, work)
+            self._wake_resident(incarnation, residence, residence.gate, work)
             return
-        context = life.context_for_run()
-        steps = life.drive(work) if residence is None else life.reside(work)
-        task, step = begin(steps, life.mailbox.path, context)
-        life.task = task
-        self._is_at_work(life, task)
+        context = incarnation.context_for_run()
+        steps = incarnation.drive(work) if residence is None else incarnation.reside(work)
+        task, step = begin(steps, incarnation.mailbox.path, context)
+        incarnation.task = task
+        self._is_at_work(incarnation, task)
         context.run(step)
         if not task.done():
-            task.add_done_callback(lambda task: self._done(life, task))
-        elif self._is_through(life, task) and life.next_work() is not None:
-            life.mailbox.release(life)  # after the others
-            self.schedule(life)
+            task.add_done_callback(lambda task: self._done(incarnation, task))
+        elif self._is_through(incarnation, task) and incarnation.next_work() is not None:
+            incarnation.mailbox.release(incarnation)  # after the others
+            self.schedule(incarnation)
 
-    def _is_at_work(self, life: WorkerIncarnation, task: asyncio.Task[bool]) -> None:
-        self._tasks[task] = life
+    def _is_at_work(self, incarnation: WorkerIncarnation, task: asyncio.Task[bool]) -> None:
+        self._tasks[task] = incarnation
         if not self._busy.is_set():
             self._busy.set()
 
     def _wake_resident(
-        self, life: WorkerIncarnation, residence: Residence, gate: Arrival, work: Iterator[Envelope]
+        self, incarnation: WorkerIncarnation, residence: Residence, gate: Arrival, work: Iterator[Envelope]
     ) -> None:
         """Have the task of a life go on that rests. Where it was cancelled meanwhile, the work stays in its mailbox."""
         residence.work = work
-        if life.task is not None:
-            self._is_at_work(life, life.task)
+        if incarnation.task is not None:
+            self._is_at_work(incarnation, incarnation.task)
         gate.go_on()
 
-    def rests(self, life: WorkerIncarnation) -> None:
+    def rests(self, incarnation: WorkerIncarnation) -> None:
         """In the task of a life, which is about to wait for work: it is called again where there is some."""
-        if life.task is not None:
-            self._tasks.pop(life.task, None)
-        if life.next_work() is not None:
-            life.mailbox.release(life)  # after the others
-            self.schedule(life)
+        if incarnation.task is not None:
+            self._tasks.pop(incarnation.task, None)
+        if incarnation.next_work() is not None:
+            incarnation.mailbox.release(incarnation)  # after the others
+            self.schedule(incarnation)
 
-    def _done(self, life: WorkerIncarnation, task: asyncio.Task[bool]) -> None:
-        if self._is_through(life, task):
+    def _done(self, incarnation: WorkerIncarnation, task: asyncio.Task[bool]) -> None:
+        if self._is_through(incarnation, task):
             try:
-                self._go_on(life)
+                self._go_on(incarnation)
             except BaseException as error:
-                life.fail_internally(error)
+                incarnation.fail_internally(error)
 
-    def _is_through(self, life: WorkerIncarnation, task: asyncio.Task[bool]) -> bool:
+    def _is_through(self, incarnation: WorkerIncarnation, task: asyncio.Task[bool]) -> bool:
         """Note that the task of a life has ended; True where the life is held still and is to look for more."""
         self._tasks.pop(task, None)
-        if life.task is task:
-            life.task = None
+        if incarnation.task is task:
+            incarnation.task = None
         if task.cancelled():
             # Cancelled between two handlers: the order that came with the cancel is still to be obeyed.
-            life.mailbox.release(life)
-            self.schedule(life)
+            incarnation.mailbox.release(incarnation)
+            self.schedule(incarnation)
             return False
         if (error := task.exception()) is not None:
-            life.fail_internally(error)
+            incarnation.fail_internally(error)
             return False
         return task.result()
 
@@ -229,8 +229,8 @@ class LoopScheduler:
         loop = self._loop
         if loop is not None:
             task: asyncio.Task[Any] | None = asyncio.current_task(loop)
-            life = None if task is None else self._tasks.get(task)
-            path = life.mailbox.path if life is not None else self._name_of(task)
+            incarnation = None if task is None else self._tasks.get(task)
+            path = incarnation.mailbox.path if incarnation is not None else self._name_of(task)
             self._blocked(path, blocked_s, stack_of(self._ident or 0))
 
     def _name_of(self, task: asyncio.Task[Any] | None) -> str | None:

@@ -23,33 +23,33 @@ class Threads:
     def __init__(self, *, failed: Callable[[BaseException], None]) -> None:
         self._failed = failed
 
-    def schedule(self, life: WorkerIncarnation) -> None:
+    def schedule(self, incarnation: WorkerIncarnation) -> None:
         """Start the incarnation's thread, or wake it. Its supervisor starts it; nobody can wake it before."""
-        gate = life.gate
+        gate = incarnation.gate
         if gate is not None:
             gate.give()
             return
-        life.gate = gate = Wakeup()
-        name = f"{life.mailbox.path}-{next(_numbers)}"
-        thread = threading.Thread(target=self._main, args=(life, gate), name=name, daemon=True)
+        incarnation.gate = gate = Wakeup()
+        name = f"{incarnation.mailbox.path}-{next(_numbers)}"
+        thread = threading.Thread(target=self._main, args=(incarnation, gate), name=name, daemon=True)
         try:
             start_thread(thread)
         except RuntimeError as error:
-            life.thread_refused(error)
+            incarnation.thread_refused(error)
 
-    def cancel(self, life: WorkerIncarnation) -> None:
+    def cancel(self, incarnation: WorkerIncarnation) -> None:
         """A thread cannot be cancelled: its supervisor abandons it."""
 
-    def _main(self, life: WorkerIncarnation, gate: Wakeup) -> None:
+    def _main(self, incarnation: WorkerIncarnation, gate: Wakeup) -> None:
         try:
             while True:
-                more = life.run()
-                if life.is_over:
+                more = incarnation.run()
+                if incarnation.is_over:
                     return
                 if not more:
                     gate.sleep()
         except BaseException as error:
             self._failed(error)
         finally:
-            remains, life.remains = life.remains, None
+            remains, incarnation.remains = incarnation.remains, None
             let_go(remains or [])

@@ -99,7 +99,7 @@ class Pool:
 
     # -- submitting ----------------------------------------------------------------------------------------
 
-    def cancel(self, life: Job) -> None:
+    def cancel(self, incarnation: Job) -> None:
         """A thread cannot be cancelled: its supervisor abandons it."""
 
     def submit(self, job: Job) -> None:

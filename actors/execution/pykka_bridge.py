@@ -82,8 +82,8 @@ class ManagedActor(_Actor):
     @property
     def actor_ref(self) -> Ref:
         """The address of this worker; valid over restarts."""
-        life = _incarnation_of(self)
-        return Ref(life.system, life.mailbox)
+        incarnation = _incarnation_of(self)
+        return Ref(incarnation.system, incarnation.mailbox)
 
     # -- Pykka's hooks for implementors -------------------------------------------------------------------------
 
@@ -134,22 +134,22 @@ class StockActor(ManagedActor):
 
 
 def _incarnation_of(actor: ManagedActor) -> Incarnation:
-    life = actor._regrow_life  # noqa: SLF001
-    if life is None:
+    incarnation = actor._regrow_life  # noqa: SLF001
+    if incarnation is None:
         kind = type(actor).__name__
         message = (
             f"this {kind} is not in a tree. Declare it with WorkerSpec(id=..., actor={kind}) and start the tree; "
             "to test it alone, call its methods"
         )
         raise RuntimeError(message)
-    return life
+    return incarnation
 
 
-def build(cls: type[Any], life: Incarnation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def build(cls: type[Any], incarnation: Incarnation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Make an object of the class that belongs to ``life`` before its ``__init__`` runs."""
     hardened = managed(cls)
     actor = hardened.__new__(hardened, *args, **kwargs)
-    object.__setattr__(actor, "_regrow_life", life)
+    object.__setattr__(actor, "_regrow_life", incarnation)
     actor.__init__(*args, **kwargs)
     return actor
 
@@ -189,8 +189,8 @@ class PykkaInbox:
 class StopFlag:
     """``actor_stopped``: an event that an incarnation sets."""
 
-    def __init__(self, life: Incarnation) -> None:
-        self._life = life
+    def __init__(self, incarnation: Incarnation) -> None:
+        self._life = incarnation
 
     def is_set(self) -> bool:
         """True once the actor was asked to end."""

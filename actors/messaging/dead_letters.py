@@ -47,7 +47,7 @@ class Sender(Protocol):
 
 
 class DeadLetterOffice:
-    """The part of a tree's shared ground that deals with undeliverable messages."""
+    """Part of a tree that deals with undeliverable messages."""
 
     def __init__(self, tree: Sender) -> None:
         self._tree = tree

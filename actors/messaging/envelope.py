@@ -93,8 +93,8 @@ class CurrentMessage:
 
     __slots__ = ("_borrowed", "_hops", "ask_errors", "ended", "life", "origin", "reply", "waits")
 
-    def __init__(self, life: Runnable, origin: MessageContext | None, reply: Reply | None = None) -> None:
-        self.life = life
+    def __init__(self, incarnation: Runnable, origin: MessageContext | None, reply: Reply | None = None) -> None:
+        self.life = incarnation
         self.origin = origin
         self.reply = reply
         """Reply that answers it; None for a tell."""
@@ -201,8 +201,8 @@ class Hook(CurrentMessage):
 
     __slots__ = ()
 
-    def __init__(self, life: Runnable) -> None:
-        super().__init__(life, None)
+    def __init__(self, incarnation: Runnable) -> None:
+        super().__init__(incarnation, None)
 
     def __enter__(self) -> None:
         CURRENT.set(self)
@@ -221,8 +221,8 @@ class Home(CurrentMessage):
 
     __slots__ = ("_branch", "_is_body", "_is_shared", "touched")
 
-    def __init__(self, life: Runnable, *, is_body: bool, is_shared: bool) -> None:
-        self.life = life
+    def __init__(self, incarnation: Runnable, *, is_body: bool, is_shared: bool) -> None:
+        self.life = incarnation
         self.origin = self.reply = self.ask_errors = self.waits = None
         self._borrowed = None
         self.ended = False
@@ -235,8 +235,8 @@ class Home(CurrentMessage):
     @property
     def in_request(self) -> bool:
         """True in a body, and while a message from outside is handled on a thread."""
-        life = self.life
-        return life.home is self and not life.is_over and (self._is_body or self._handles_message())
+        incarnation = self.life
+        return incarnation.home is self and not incarnation.is_over and (self._is_body or self._handles_message())
 
     def _handles_message(self) -> bool:
         envelope = self.life.current

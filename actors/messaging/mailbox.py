@@ -1,6 +1,6 @@
 """The mailbox of one path: what survives a restart. Which incarnation handles its messages, and when.
 
-A mailbox belongs to the tree, not to a worker: incarnations (``life`` in the code) come and go, attach to it and leave
+A mailbox belongs to the tree, not to a worker: incarnations come and go, attach to it and leave
 it. It is open while a life is attached or about to be, and closed, with the reason, while its child stays down.
 
 The states of the attached life, as the mailbox sees it::
@@ -137,23 +137,23 @@ class Mailbox(Inbox):
 
     def rouse(self) -> None:
         """Wake the life if it is idle and has not been woken yet in this period of idleness."""
-        turn, life = self.runs, self.idle  # in this order: see take
-        if life is not None and self.roused != turn:
-            life.wake()
+        turn, incarnation = self.runs, self.idle  # in this order: see take
+        if incarnation is not None and self.roused != turn:
+            incarnation.wake()
             self.roused = turn
 
     # -- the life that handles -----------------------------------------------------------------------------
 
-    def attach(self, life: Runnable, *, idle: bool) -> bool:
+    def attach(self, incarnation: Runnable, *, idle: bool) -> bool:
         """A new life takes over; True when it is to be woken now, by the caller.
 
         ``idle``: it is up already and has nothing to do but what waits here. Otherwise its start comes first.
         """
         with self.lock:
-            self.life = life
+            self.life = incarnation
             self._is_busy()
             if idle:
-                self._is_idle(life)
+                self._is_idle(incarnation)
                 if not self._has_work():
                     return False
                 self._is_busy()
@@ -167,23 +167,23 @@ class Mailbox(Inbox):
             if self.pool is not None:
                 self.pool.member_changed(was_open, refusal)
 
-    def hold(self, life: Runnable) -> bool:
+    def hold(self, incarnation: Runnable) -> bool:
         """Begin a run of this life; False when there is one already, or the life is over: nothing is to be run."""
         with self.lock:
-            if self.life is not life or life.held:
+            if self.life is not incarnation or incarnation.held:
                 return False
-            life.held = True
+            incarnation.held = True
             self.idle = None
             if self.pool is not None:
                 self.pool.part(self)
         return True
 
-    def release(self, life: Runnable) -> None:
+    def release(self, incarnation: Runnable) -> None:
         """End a run that has left something to do: the life is queued again, and the next run holds it."""
         with self.lock:
-            life.held = False
+            incarnation.held = False
 
-    def take(self, life: Runnable) -> Iterator[Envelope] | None:
+    def take(self, incarnation: Runnable) -> Iterator[Envelope] | None:
         """Return what waits, for the run that holds the life.
 
         None: leave; there is nothing and the life is now idle, or it is over. With an order given there is nothing to
@@ -192,17 +192,17 @@ class Mailbox(Inbox):
         told: list[Reply] = []
         pool = self.pool
         with self.lock:
-            if self.life is not life:
+            if self.life is not incarnation:
                 return None
-            life.running_on = get_ident()
-            batch = NOTHING if life.order is not None else self._next_batch(told)
+            incarnation.running_on = get_ident()
+            batch = NOTHING if incarnation.order is not None else self._next_batch(told)
             while batch is None:
                 self.batch = NOTHING
                 self.shared = None
-                self._is_idle(life)
+                self._is_idle(incarnation)
                 if not self._has_work():  # looked at after the mark: see the protocol
-                    life.held = False
-                    life.running_on = None
+                    incarnation.held = False
+                    incarnation.running_on = None
                     told, self.quiet = self.quiet or told, None
                     break
                 self._is_busy()
@@ -243,9 +243,9 @@ class Mailbox(Inbox):
             or (self.pool is not None and self.pool.queue)
         )
 
-    def _is_idle(self, life: Runnable) -> None:
+    def _is_idle(self, incarnation: Runnable) -> None:
         self.runs += 1  # before idle: whoever sees it idle then sees a period in which nobody has woken it
-        self.idle = life
+        self.idle = incarnation
         if self.pool is not None:
             self.pool.join(self)
 
@@ -254,9 +254,9 @@ class Mailbox(Inbox):
         if self.pool is not None:
             self.pool.part(self)
 
-    def take_idleness(self, life: Runnable) -> bool:
+    def take_idleness(self, incarnation: Runnable) -> bool:
         """With the lock held: True where the life was idle. It is not any more: the caller ends it, or wakes it."""
-        idle = self.idle is life
+        idle = self.idle is incarnation
         if idle:
             self._is_busy()
         return idle
@@ -271,8 +271,8 @@ class Mailbox(Inbox):
         """Completed once its life is idle, or there is none: nothing is being handled."""
         quiet = Reply()
         with self.lock:
-            life, called = self.life, self.idle
-            busy = life is not None and self.refusal is None and (called is None or self._has_work())
+            incarnation, called = self.life, self.idle
+            busy = incarnation is not None and self.refusal is None and (called is None or self._has_work())
             if busy:
                 self.quiet = [*(self.quiet or ()), quiet]
         if not busy:
@@ -281,15 +281,15 @@ class Mailbox(Inbox):
             called.wake()  # perhaps for nothing, where another member is called for what waits for the pool
         return quiet
 
-    def give_back(self, life: Runnable, envelope: Envelope) -> Refusal | None:
+    def give_back(self, incarnation: Runnable, envelope: Envelope) -> Refusal | None:
         """The life had taken this envelope and must not handle it: it goes back to the front.
 
         A ``Refusal``: the mailbox was closed meanwhile, so the caller must answer it.
         """
         with self.lock:
-            if life.current is not envelope:
+            if incarnation.current is not envelope:
                 return None  # whoever ended this life has answered it already
-            life.current = None
+            incarnation.current = None
             origin: Inbox = self if envelope is not self.shared or self.pool is None else self.pool
             if origin.refusal is not None:
                 return origin.refusal
@@ -302,12 +302,12 @@ class Mailbox(Inbox):
         origin.rouse()
         return None
 
-    def detach(self, life: Runnable, *, abandon: bool) -> list[Reply]:
+    def detach(self, incarnation: Runnable, *, abandon: bool) -> list[Reply]:
         """With the lock held: the life is over; those who waited for quiet, to be completed by the caller.
 
         ``abandon``: its thread still iterates over the batch. This empties it under its feet, in one step.
         """
-        if self.life is not life:
+        if self.life is not incarnation:
             return []
         self.life = None
         self._is_busy()

@@ -208,9 +208,9 @@ class Ref(pykka.ActorRef[Any]):
             self._system.refuse_own_end(self.path)
             leave(done, enter(done))  # refused before the order is given where it would wait for this request
         current = CURRENT.get()
-        lives = [life for box in self._boxes() if (life := box.life) is not None]
+        lives = [incarnation for box in self._boxes() if (incarnation := box.life) is not None]
         own = current is not None and current.life in lives
-        ends = [life.request_stop(Reason.NORMAL if own else Reason.SHUTDOWN) for life in lives]
+        ends = [incarnation.request_stop(Reason.NORMAL if own else Reason.SHUTDOWN) for incarnation in lives]
         _complete_with(done, ends, value=bool(lives))
         return done.get() if block else done
 
@@ -229,7 +229,7 @@ class Ref(pykka.ActorRef[Any]):
     def living_actors(self) -> list[Any]:
         """The actor objects that live now: one, or in a pool those of its members."""
         lives = (box.life for box in self._boxes())
-        return [life.actor for life in lives if life is not None and life.actor is not None]
+        return [incarnation.actor for incarnation in lives if incarnation is not None and incarnation.actor is not None]
 
     @property
     def _actor_weakref(self) -> Any:  # type: ignore[override]
@@ -320,10 +320,10 @@ class Ref(pykka.ActorRef[Any]):
         current = CURRENT.get()
         if current is None:
             return False
-        life, own = current.life, current.life.mailbox
+        incarnation, own = current.life, current.life.mailbox
         box = self._box
         here = box is own or (isinstance(box, PoolAddress) and box is own.pool and box.is_only(own))
-        return here and life.is_handling_here
+        return here and incarnation.is_handling_here
 
     def _wait_until(self, envelope: Envelope) -> float:
         """How long to wait for room: the current deadline, else ``FULL_WAIT_S``; on the machine's clock."""

@@ -42,18 +42,18 @@ class SupervisorMailbox(Mailbox):
         with self.lock:
             super().open(self.absent if self.life is None else refusal)
 
-    def attach(self, life: Runnable, *, idle: bool) -> bool:
+    def attach(self, incarnation: Runnable, *, idle: bool) -> bool:
         """An incarnation begins: calls are taken."""
         with self.lock:
-            to_be_woken = super().attach(life, idle=idle)
+            to_be_woken = super().attach(incarnation, idle=idle)
             self.open()
         return to_be_woken
 
-    def detach(self, life: Any, *, abandon: bool) -> list[Reply]:
+    def detach(self, incarnation: Any, *, abandon: bool) -> list[Reply]:
         """With the lock held: the incarnation is over. What it has not received goes to ``life.unheard``."""
-        told = super().detach(life, abandon=abandon)
+        told = super().detach(incarnation, abandon=abandon)
         self.open()
-        life.unheard = [*self.batch, *self.drain()]
+        incarnation.unheard = [*self.batch, *self.drain()]
         self.batch = NOTHING
         return told
 

@@ -26,14 +26,14 @@ def stopping(timeout_s: float = 0.0) -> bool:
     current = CURRENT.get()
     if current is None:
         return Reply().wait(timeout_s) if timeout_s > 0 else False
-    life = current.life
-    if life.is_over:
+    incarnation = current.life
+    if incarnation.is_over:
         raise _AbandonedThreadExit
-    if life.must_stop or timeout_s <= 0:
-        return life.must_stop
-    require_thread(life.mailbox.path, "await asyncio.sleep(...)")
-    _wait(life, timeout_s)
-    return life.must_stop
+    if incarnation.must_stop or timeout_s <= 0:
+        return incarnation.must_stop
+    require_thread(incarnation.mailbox.path, "await asyncio.sleep(...)")
+    _wait(incarnation, timeout_s)
+    return incarnation.must_stop
 
 
 def sleep(seconds: float) -> bool:
@@ -45,14 +45,14 @@ def sleep(seconds: float) -> bool:
     return stopping(seconds)
 
 
-def _wait(life: Runnable, timeout_s: float) -> None:
-    signal, clock = life.stop_signal(), life.system.clock
+def _wait(incarnation: Runnable, timeout_s: float) -> None:
+    signal, clock = incarnation.stop_signal(), incarnation.system.clock
     if not clock.manual:
         signal.wait(timeout_s)
         return
     woken = Reply()
     signal.when_done(woken.complete)
-    timer = life.system.timers.call_at(clock.now() + timeout_s, woken.complete)
+    timer = incarnation.system.timers.call_at(clock.now() + timeout_s, woken.complete)
     woken.wait(None)
     timer.cancel()
 

@@ -15,7 +15,7 @@ from actors.model import events
 
 
 class AbandonedLives:
-    """The part of a tree's shared ground that knows what still runs where nobody waits for it any more."""
+    """Part of a tree that knows what still runs where nobody waits for it any more."""
 
     def __init__(self, publish: Callable[[events.Event], object]) -> None:
         self._publish = publish
@@ -27,18 +27,18 @@ class AbandonedLives:
         """Take a new lock in the child of a fork: a thread that is not here may have held the old one."""
         self._lock = threading.RLock()
 
-    def add(self, life: Incarnation) -> None:
+    def add(self, incarnation: Incarnation) -> None:
         """Note that an incarnation was abandoned."""
         with self._lock:
-            if life.abandoned:  # else it came back before this
-                self.lives.add(life)
-        self._publish(events.ChildAbandoned(life.mailbox.path, life.mailbox.abandoned))
+            if incarnation.abandoned:  # else it came back before this
+                self.lives.add(incarnation)
+        self._publish(events.ChildAbandoned(incarnation.mailbox.path, incarnation.mailbox.abandoned))
 
-    def returned(self, life: Incarnation) -> None:
+    def returned(self, incarnation: Incarnation) -> None:
         """Note that the thread of an abandoned incarnation has returned."""
         with self._lock:
-            self.lives.discard(life)
+            self.lives.discard(incarnation)
 
     def by_path(self) -> Counter[str]:
         """Count them by path."""
-        return Counter(life.mailbox.path for life in list(self.lives))
+        return Counter(incarnation.mailbox.path for incarnation in list(self.lives))

@@ -10,7 +10,7 @@ from actors.validation.introspection import type_name
 
 
 class DispatchReports:
-    """The part of a tree's shared ground that makes events of what it is told."""
+    """Part of a tree that makes events of what it is told."""
 
     def __init__(self, root_path: str, publish: Callable[[events.Event], object]) -> None:
         self._root_path = root_path

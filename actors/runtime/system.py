@@ -1,4 +1,4 @@
-"""Shared ground of the actors of one tree: clock, places to run, timers, events, mailboxes by path, and the books.
+"""State that the actors of one tree share: clock, places to run, timers, events, mailboxes by path, and the books.
 
 It is built for one tree and ends with it. ``trees.Tree`` is what users hold; a ``System`` knows no declarations.
 
@@ -61,7 +61,7 @@ GRACE_S = 2.0
 
 
 class System:
-    """The shared ground of one running tree."""
+    """State that the actors of one running tree share."""
 
     epoch: float
     """Seconds since 1970 at which the tree's clock read 0: times for people and for other processes never jump."""
@@ -140,9 +140,9 @@ class System:
             self._close(Exit(Reason.CRASHED, failure))
             return self.started
         root.standing = ChildState.STARTING
-        life = root.life = SupervisorIncarnation(self, root.spec, root.mailbox, self)
+        incarnation = root.life = SupervisorIncarnation(self, root.spec, root.mailbox, self)
         self._unregister = register_root(Ref(self, root.mailbox), Supervisor)
-        life.start()
+        incarnation.start()
         return self.started
 
     def close_unstarted(self) -> None:
@@ -167,17 +167,17 @@ class System:
         """Stop the root; completed when nothing of the tree runs any more."""
         if self.before_stop is not None:
             self.before_stop()
-        life = self.root.life
-        if life is not None:
+        incarnation = self.root.life
+        if incarnation is not None:
             # Not on this thread: a Ctrl-C in the middle of the order would leave a root that is never woken.
-            in_background(f"{self.root_path}-stop", life.stop)
+            in_background(f"{self.root_path}-stop", incarnation.stop)
         return self.ended
 
     def kill(self) -> Reply:
         """Kill all; completed when nothing runs any more but what was abandoned."""
-        life = self.root.life
-        if life is not None:
-            in_background(f"{self.root_path}-kill", life.kill)
+        incarnation = self.root.life
+        if incarnation is not None:
+            in_background(f"{self.root_path}-kill", incarnation.kill)
         return self.ended
 
     def fail(self, error: ActorsError, grace_s: float | None = None) -> None:
@@ -273,9 +273,9 @@ class System:
         current = CURRENT.get()
         return current is not None and current.life.system is self
 
-    def supervise(self, life: SupervisorIncarnation) -> Supervisor:
+    def supervise(self, incarnation: SupervisorIncarnation) -> Supervisor:
         """A new incarnation of a supervisor."""
-        supervisor = self.supervisors[life.mailbox.path] = Supervisor(life)
+        supervisor = self.supervisors[incarnation.mailbox.path] = Supervisor(incarnation)
         return supervisor
 
     def run_apart(self, job: Job) -> None:

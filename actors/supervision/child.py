@@ -136,8 +136,8 @@ class Child:
     @property
     def is_up(self) -> bool:
         """True from the moment when its start succeeded, also before its supervisor has heard of it."""
-        life = self.life
-        return life is not None and life.came_up
+        incarnation = self.life
+        return incarnation is not None and incarnation.came_up
 
     @property
     def is_restarting(self) -> bool:

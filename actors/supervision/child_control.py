@@ -53,11 +53,11 @@ class ChildControl:
         """Begin a new incarnation; True when it is up already."""
         spec, mailbox = child.spec, child.mailbox
         kind = SupervisorIncarnation if spec.is_supervisor else WorkerIncarnation
-        life = child.life = kind(self._system, spec, mailbox, self._box)
+        incarnation = child.life = kind(self._system, spec, mailbox, self._box)
         child.standing = ChildState.STARTING
         child.timed_out = False
         child.up_since = None
-        if life.start():
+        if incarnation.start():
             return True
         self.limit(child, spec.start_timeout_s)
         return False
@@ -81,23 +81,23 @@ class ChildControl:
 
     def stop(self, child: Child, *, kill: bool) -> Exit | None:
         """Begin to stop it, or to kill it; its Exit if that is done already. A second stop joins the first."""
-        life = child.life
-        if life is None or (child.standing is ChildState.STOPPING and not kill):
+        incarnation = child.life
+        if incarnation is None or (child.standing is ChildState.STOPPING and not kill):
             return None
         child.standing = ChildState.STOPPING
         kill = kill or child.spec.brutal_kill
-        ended = life.kill() if kill else life.stop()
-        if ended is None and not life.is_over:
+        ended = incarnation.kill() if kill else incarnation.stop()
+        if ended is None and not incarnation.is_over:
             self.limit(child, GRACE_S if kill else child.spec.shutdown_s)
         return ended
 
     def limit(self, child: Child, seconds: float) -> None:
         """Set the time limit of what the child is doing now."""
         child.cancel_timer()
-        life = child.life
-        if life is None or seconds == math.inf:
+        incarnation = child.life
+        if incarnation is None or seconds == math.inf:
             return
-        box, late = self._box, TimedOut(life)
+        box, late = self._box, TimedOut(incarnation)
         child.limit = late
         child.timer = self._system.timers.call_at(self._system.now() + seconds, lambda: box.post(late))
 
@@ -108,13 +108,13 @@ class ChildControl:
 
     def out_of_time(self, child: Child, late: TimedOut) -> Exit | None:
         """Cancel a child that took too long; abandon it if it was cancelled before. Its Exit if it is over now."""
-        life = child.life
-        if life is None or child.limit is not late:
+        incarnation = child.life
+        if incarnation is None or child.limit is not late:
             return None  # that limit was lifted, or replaced, after it had run out
         if child.standing is ChildState.STARTING:
             child.timed_out = True
-        ended = life.abandon() if life.was_killed else life.kill()
-        if ended is None and not life.is_over:
+        ended = incarnation.abandon() if incarnation.was_killed else incarnation.kill()
+        if ended is None and not incarnation.is_over:
             self.limit(child, GRACE_S)
         return ended
 

@@ -43,10 +43,10 @@ class ChildTable:
         """All children, the last started first."""
         return reversed(self.children.values())
 
-    def of(self, life: Incarnation) -> Child | None:
+    def of(self, incarnation: Incarnation) -> Child | None:
         """Return the child whose present incarnation this is; None for late news of an old one."""
-        child = self.children.get(life.mailbox.path[len(self.path) + 1 :])
-        return child if child is not None and child.life is life else None
+        child = self.children.get(incarnation.mailbox.path[len(self.path) + 1 :])
+        return child if child is not None and child.life is incarnation else None
 
     def find(self, id_: str) -> list[Child]:
         """The child of this id, or the members of the pool of this id; empty where there is none."""

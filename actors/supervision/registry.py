@@ -29,7 +29,7 @@ class Registry(IncarnationHost, Protocol):
     def random(self) -> RandomSource:
         """Source of jitter."""
 
-    def supervise(self, life: SupervisorIncarnation) -> Supervisor:
+    def supervise(self, incarnation: SupervisorIncarnation) -> Supervisor:
         """A new incarnation of a supervisor."""
 
     @property

@@ -54,15 +54,15 @@ from actors.supervision.supervisor_incarnation import (
 class Supervisor(ManagedActor):
     """One incarnation of a supervisor."""
 
-    def __init__(self, life: SupervisorIncarnation) -> None:
-        recipe = life.spec.recipe
+    def __init__(self, incarnation: SupervisorIncarnation) -> None:
+        recipe = incarnation.spec.recipe
         assert isinstance(recipe, SupervisorRecipe)  # noqa: S101 - ours to get right, not a user's mistake
-        self._regrow_life = self.life = life
+        self._regrow_life = self.life = incarnation
         self.recipe = recipe
-        self.system = life.system
-        self.path = life.mailbox.path
+        self.system = incarnation.system
+        self.path = incarnation.mailbox.path
         self.table = ChildTable(self.system, self.path)
-        self.control = ChildControl(self.system, life.mailbox, recipe.limit.period_s)
+        self.control = ChildControl(self.system, incarnation.mailbox, recipe.limit.period_s)
         self.restarts = Restarts(self)
         self.observer: ChildObserver | None = None if recipe.observer is None else recipe.observer(self)
         """Is told how its children are, once all about a change is decided."""

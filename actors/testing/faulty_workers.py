@@ -98,9 +98,11 @@ class Hang:
         self._released.when_done(over.complete)
         current = CURRENT.get()
         if not self.deaf and current is not None:
-            life = cast("Incarnation", current.life)
+            incarnation = cast("Incarnation", current.life)
             # In its last hook it was asked to stop already: there it hangs until it is abandoned.
-            asked = life.when_over() if life.phase is IncarnationPhase.ENDING else life.stop_signal()
+            asked = (
+                incarnation.when_over() if incarnation.phase is IncarnationPhase.ENDING else incarnation.stop_signal()
+            )
             asked.when_done(over.complete)
         self._entries.release()
         over.wait(None)

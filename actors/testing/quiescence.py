@@ -48,10 +48,10 @@ def settle(tree: Handle, timeout_s: float = 10.0) -> None:
 
 def _is_moving(child: Child) -> bool:
     """True where its supervisor has still to hear of its end, or it is a body (never quiet) on its way up or down."""
-    life = child.life
-    if life is None:
+    incarnation = child.life
+    if incarnation is None:
         return False
-    return life.is_over or (child.standing is not ChildState.UP and not child.spec.is_supervisor)
+    return incarnation.is_over or (child.standing is not ChildState.UP and not child.spec.is_supervisor)
 
 
 def _round_trip(system: System, end: float) -> None:
