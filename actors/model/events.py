@@ -38,9 +38,8 @@ def out_of(total: str) -> dict[str, str]:
 
 OUT_OF: Final = "out of "
 MEASURED: Final = "unit"
-"""How the unit of a field that is a measurement is given, in its metadata: ``{MEASURED: "s"}``."""
+"""How the unit of a field that is a measurement is given, in its metadata: that of a duration is ``SECONDS``."""
 SECONDS: Final = {MEASURED: "s"}
-"""Metadata of a duration that is a measurement."""
 NO_CONTENT: Final = {TOLD: True, SHOWN: "never"}
 """Metadata of a field that ``as_dict`` has though neither a repr nor a log line shows it."""
 
@@ -305,13 +304,12 @@ class RecursionRefused(Event):
 
 @dataclass(frozen=True, slots=True)
 class LoopBlocked(Event):
-    """A handler holds up the event loop; or the host does, where it is its loop on which the async workers run."""
+    """A handler holds up the event loop; or the host does, where async workers run on its (``loop="host"``)."""
 
     level: ClassVar[str] = "WARNING"
     blocked_s: float = field(metadata=SECONDS)
     stack: str
     loop: Literal["tree", "host"] = "tree"
-    """Owner of the loop: see ``start_async(loop=...)``."""
 
 
 @dataclass(frozen=True, slots=True)

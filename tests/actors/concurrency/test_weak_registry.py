@@ -24,6 +24,9 @@ class Thing:
     def __init__(self) -> None:
         self.seen = 0
 
+    def publish(self, event: object) -> None:
+        assert event is not None
+
     def stop(self) -> Reply:
         self.seen += 1
         ended = Reply()
