@@ -60,6 +60,7 @@ def test_the_dump_shows_an_open_breaker_and_why_a_subtask_waits_in_the_queue(poo
 def test_a_closed_breaker_is_no_news_in_the_text() -> None:
     spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda task: 1)])
     with start(spec) as tree:
+        settle(tree)  # its orchestrator knows its workers
         assert "breaker" not in tree.dump(verbose=True)
         (_, worker) = json.loads(tree.dump(format="json"))["top"]["children"]
         assert worker["breaker"] == {"state": "closed", "probe_in_s": None}
