@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.tasks.model.task_events import SubtaskSucceeded, TaskFinished
 from actors.testing import Hang
-from tests.tasks.orchestration.test_hard_moments import until
+from tests.tasks.orchestration.test_ends_in_every_state import until
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.store import MemoryStore
 

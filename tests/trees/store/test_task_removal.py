@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, func, select
 from actors.tasks.model.task_errors import UnknownTaskError
 from tests.support.hardening import eventually
 from tests.support.stores import OWNER, PATIENCE_S, kept, opened, submitted, succeeded
-from tests.trees.store.test_damage import RECORDS, begun, damage, done, tree_of
+from tests.trees.store.test_damaged_rows import RECORDS, begun, damage, done, tree_of
 from tests.trees.store.test_migrations import execute
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.command.store_client import StoreClient, StoreClientError
