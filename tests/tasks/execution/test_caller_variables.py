@@ -118,6 +118,13 @@ def test_they_reach_the_members_of_a_team_and_whoever_is_asked() -> None:
         assert tree._system.services["tasks"].variables == {}  # type: ignore[attr-defined]
 
 
+def test_each_item_of_a_batch_and_each_of_many_tasks_has_them() -> None:
+    with start(team(Subtask("a"), workers={"a": seen})) as tree, setting(REQUEST, "mine"):
+        assert {value for _, value in tree.map(["one", "two", "three"], to="shop/a")} == {"mine"}
+        many = tree.submit_many([Task("one"), Task("two")])
+        assert [handle.result(LONG_S).results for handle in many] == [{"a": "mine"}] * 2
+
+
 def test_a_resumed_task_has_none(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/tasks.db"
     held = asyncio.Event()
