@@ -93,6 +93,18 @@ def read_by(probe: Probe) -> Callable[..., Any]:
     return plan
 
 
+def prompting(probe: Probe) -> ModelPlanner:
+    """A planner whose prompt is the user's code."""
+
+    class Prompting(ModelPlanner):
+        @staticmethod
+        def prompt(*_: Any) -> str:
+            probe()
+            return "plan it"
+
+    return Prompting(lambda *_: MODEL)
+
+
 def checked_output(probe: Probe) -> type[BaseModel]:
     class Output(BaseModel):
         number: int
@@ -128,6 +140,7 @@ PLACES: dict[str, Callable[[Probe, dict[str, Any]], SupervisorSpec]] = {
     "a sync call of a ModelPlanner": lambda probe, more: tree_of(
         {"planner": ModelPlanner(called(probe, MODEL)), **more}, {}
     ),
+    "a prompt of a ModelPlanner": lambda probe, more: tree_of({"planner": prompting(probe), **more}, {}),
     "the iteration of a sync planner's plan": lambda probe, more: tree_of({"planner": lazily(probe), **more}, {}),
     "the iteration of an async planner's plan": lambda probe, more: tree_of({"planner": read_by(probe), **more}, {}),
     "a sync reviewer": lambda probe, more: tree_of({"reviewer": called(probe, Verdict(passed=True)), **more}, {}),
@@ -158,7 +171,7 @@ def on_loop(tree: Tree) -> int:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_it_does_not_run_on_the_loop(place: str) -> None:
+def test_user_code_never_runs_on_the_orchestrators_loop(place: str) -> None:
     ran: list[int] = []
     with start(PLACES[place](lambda: ran.append(threading.get_ident()), {})) as tree:
         handle = tree.submit("go")
@@ -168,7 +181,7 @@ def test_it_does_not_run_on_the_loop(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_where_it_blocks_others_go_on_and_it_ends_when_its_time_is_up(place: str) -> None:
+def test_user_code_that_blocks_stalls_no_async_worker_and_its_time_limit_is_enforced(place: str) -> None:
     with Hang(deaf=True) as hang:
         first = threading.Lock()
 

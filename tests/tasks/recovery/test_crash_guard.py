@@ -9,6 +9,7 @@ import pytest
 from actors.tasks.model.task_events import TaskEvent
 from actors.tasks.orchestration import crash_guard
 from actors.tasks.orchestration.crash_guard import CrashGuard
+from actors.testing import AsyncScriptedExecutable, Hang
 from tests.support.resuming import NotingStore
 from trees import Done, Retry, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, WorkerSpec, start
 
@@ -98,3 +99,26 @@ def test_whatever_it_dies_of_the_task_ends_and_the_others_go_on(kinds: set[str],
 
     assert [report.results for report in reports] == [{"a": "ok"}] * 3
     assert runs.count("bad") <= 3
+
+
+@pytest.mark.parametrize("kinds", [set[str](), ENDS], ids=["resuming", "resuming and ending"])
+def test_an_orchestrator_that_dies_twice_over_the_same_task_while_resuming_ends_that_task(kinds: set[str]) -> None:
+    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
+    before = Poisoned(set())
+    with Hang() as hang:
+        worker = WorkerSpec(id="w", execute=AsyncScriptedExecutable(hang).execute)
+        with start(SupervisorSpec(id="p", tasks=tasks, children=[worker]), store=before) as tree:
+            tree.submit(Task("bad", id="bad"))
+            hang.wait_until_entered()
+            begun = list(before.changes)
+    store = Poisoned(set())
+    for change in begun:
+        change.make(store)
+    store.kinds = {"SubtaskQueued", *kinds}
+    worker = WorkerSpec(id="w", execute=lambda *_: "ok")
+    with start(SupervisorSpec(id="p", tasks=tasks, max_restarts=10, children=[worker]), store=store) as tree:
+        with pytest.raises(TaskFailedError, match="its orchestrator died of it"):
+            tree.task("bad").result(timeout=WAIT_S)
+        report = tree.run(Task("good"), timeout=WAIT_S)
+
+    assert report.results == {"a": "ok"}
