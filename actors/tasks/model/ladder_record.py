@@ -42,7 +42,7 @@ def _rung(value: object, at: str) -> Rung:
         hint = "It is recorded with the task, which takes rungs of the library. Give yours to a worker or to Tasks()."
         raise validation_error(f"{type_phrase(value)} is a rung of your own", hint, at)
     if not isinstance(value, Mapping) or "rung" not in value:
-        raise validation_error(f"{type_phrase(value)} is no rung", _HINT, at)
+        raise validation_error(f"expected a rung, got {type_phrase(value)}", _HINT, at)
     data = {str(name): each for name, each in value.items()}
     word = str(data.pop("rung"))
     if word not in _RUNGS:

@@ -197,15 +197,15 @@ class Patience(Rung):
 @pytest.mark.parametrize(
     ("odd", "said"),
     [
-        ("retry", r"Task\.on_failure: a str is no list of rungs\. Write \[Retry"),
-        ([Retry], r"Task\.on_failure\[0\]: the class Retry is no rung"),
+        ("retry", r"Task\.on_failure: expected a list of rungs, got a str\. Write \[Retry"),
+        ([Retry], r"Task\.on_failure\[0\]: expected a rung, got the class Retry"),
         (
             [Retry(), Patience()],
             r"Task\.on_failure\[1\]: a Patience is a rung of your own\. It is recorded",
         ),
         ([{"rung": "Retri"}], r"Task\.on_failure\[0\]: names no rung\. Did you mean 'Retry'\?"),
         ([{"rung": "Retry", "max_attempts": 0}], r"Task\.on_failure\[0\]: Retry\.max_attempts: 0 is too small"),
-        ([{"max_attempts": 2}], r"Task\.on_failure\[0\]: a dict is no rung"),
+        ([{"max_attempts": 2}], r"Task\.on_failure\[0\]: expected a rung, got a dict"),
     ],
 )
 def test_what_is_no_ladder_is_refused_with_what_to_write(odd: Any, said: str) -> None:
