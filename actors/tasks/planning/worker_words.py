@@ -20,6 +20,8 @@ from actors.tasks.planning.goal_text import GENERIC_WORDS, STOP_WORDS, Token, st
 from actors.tasks.planning.verb_families import Verb, Verbs, is_plural
 
 _SEGMENT: Final = re.compile(r"[,.:;!?\n()]+(?:\s|$)|\b(?:and|or)\b|&|/")
+_JOINED: Final = re.compile(r"-(?:to|in|of|on|by|for)-")
+"""Parts of ``end-to-end``, which is no preposition."""
 _LEAD_INS: Final = frozenset(
     stem(word)
     for word in (
@@ -159,7 +161,7 @@ def _spread(found: Profile, words: tuple[Token, ...], verb: Verb | None) -> None
 
 
 def _segments(text: str) -> Iterator[tuple[Token, ...]]:
-    for part in _SEGMENT.split(text):
+    for part in _SEGMENT.split(_JOINED.sub(" ", text)):
         if words := tokens(part):
             yield words
 
