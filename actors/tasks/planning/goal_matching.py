@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.planning.goal_clauses import Clause, clauses
@@ -96,8 +96,7 @@ def by_keyword(parts: tuple[Clause, ...], keywords: Mapping[str, str]) -> Found:
     return [sorted(found.get(n, {}).values(), key=lambda match: min(match.positions)) for n in range(len(parts))]
 
 
-@dataclass(frozen=True, slots=True)
-class _Evidence:
+class _Evidence(NamedTuple):
     """Evidence for one worker."""
 
     score: float
@@ -106,9 +105,6 @@ class _Evidence:
     by_verb: float
     by_noun: float
     capability: str | None
-    position: int
-    is_by_verb_alone: bool
-    is_by_noun_alone: bool
 
 
 class CatalogueIndex:
@@ -158,25 +154,27 @@ class CatalogueIndex:
 
     def _match(self, reading: Reading) -> Match | None:
         offers = []
+        words = frozenset(reading.objects).union(reading.asides)
         for n in self._near(reading):
-            evidence = _evidence(self._profiles[n], reading, self.verbs)
+            evidence = _evidence(self._profiles[n], reading, words, self.verbs)
             if evidence.score >= _ENOUGH:
                 row = self._rows[n]
                 offers.append(((-evidence.score, row.id in self._backups, row.load, n), evidence, row))
         if not offers:
             return None
         offers.sort(key=lambda offer: offer[0])
-        _, best, row = offers[0]
+        (*_, number), best, row = offers[0]
+        profile = self._profiles[number]
         rivals = [(each, other) for _, each, other in offers[1:] if self._is_rival(row, best, other, each)]
         shared = best.capability is not None and self._having[best.capability] > 1
         return Match(
             row.id,
             best.capability if shared else None,
-            frozenset({best.position}),
+            frozenset({reading.clause.start}),
             tuple(other.id for _, other in rivals),
             any(each.score >= best.score for each, _ in rivals),
-            best.is_by_verb_alone,
-            best.is_by_noun_alone,
+            not best.by_noun and words.isdisjoint(profile.of_names),
+            _does_something_else(profile, reading) and not (best.name or best.by_verb),
         )
 
     def _near(self, reading: Reading) -> set[int]:
@@ -203,20 +201,27 @@ class CatalogueIndex:
 # -- evidence ----------------------------------------------------------------------------------------------------
 
 
-def _evidence(profile: Profile, reading: Reading, verbs: Verbs) -> _Evidence:
-    """Add up what speaks for a worker."""
+def _evidence(profile: Profile, reading: Reading, words: frozenset[str], verbs: Verbs) -> _Evidence:
+    """Add up what speaks for a worker; ``words`` are those of the clause without its verb."""
     name, capability = 0.0, None
-    for each in profile.names:
-        score = _of_name(each, reading, verbs)
-        if score > name or (score == name and score and capability is not None and each.capability is None):
-            name, capability = score, each.capability
-    by_verb = _of_verb(profile, reading)
-    by_noun = _of_nouns(profile, reading)
-    start = reading.clause.start
-    alone = not by_noun and not any(word in reading.objects or word in reading.asides for word in profile.of_names)
     verb = reading.verb
-    other = verb is not None and bool(verb.families) and bool(profile.verbs) and not (name or by_verb)
-    return _Evidence(name + by_verb + by_noun, name, by_verb, by_noun, capability, start, alone, other)
+    if not words.isdisjoint(profile.of_names) or (
+        verb is not None and (not profile.of_names.isdisjoint(verb.key) or verb.is_like(profile.all_families))
+    ):
+        for each in profile.names:
+            score = _of_name(each, reading, verbs)
+            if score > name or (score == name and score and capability is not None and each.capability is None):
+                name, capability = score, each.capability
+    by_verb = _of_verb(profile, reading)
+    shared = words & profile.all_stems
+    by_noun = _of_nouns(profile, reading, shared, same_work=by_verb >= _FAMILY) if shared else 0.0
+    return _Evidence(name + by_verb + by_noun, name, by_verb, by_noun, capability)
+
+
+def _does_something_else(profile: Profile, reading: Reading) -> bool:
+    """True where a description has verbs, and none of them is of the kind of work that a clause asks for."""
+    verb = reading.verb
+    return verb is not None and bool(verb.families) and bool(profile.verbs) and not verb.is_like(profile.families)
 
 
 def _of_name(name: Name, reading: Reading, verbs: Verbs) -> float:
@@ -247,13 +252,13 @@ def _of_verb(profile: Profile, reading: Reading) -> float:
     return _NOUN_OF_VERB if verb.key[0] in profile.objects else 0.0
 
 
-def _of_nouns(profile: Profile, reading: Reading) -> float:
-    verb = reading.verb
-    other = bool(profile.verbs) and not (verb is None or verb.key in profile.verbs or verb.is_like(profile.families))
-    worth = _OTHER_NOUN if other else _NOUN
+def _of_nouns(profile: Profile, reading: Reading, shared: frozenset[str], *, same_work: bool) -> float:
+    worth = _NOUN if same_work or reading.verb is None or not profile.verbs else _OTHER_NOUN
     found = []
-    for words, share in ((reading.objects, 1.0), (reading.asides, _ASIDE)):
-        for word in words:
+    for word in shared:
+        for words, share in ((reading.objects, 1.0), (reading.asides, _ASIDE)):
+            if word not in words:
+                continue
             if word in profile.objects:
                 found.append(worth * share)
             elif word in profile.asides:

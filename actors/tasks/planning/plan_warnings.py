@@ -21,15 +21,16 @@ _LINE: Final = 3
 _MOST_LOOKED_AT: Final = 200
 """Links of a line: a longer one shows in its first part."""
 _MOST_NAMED: Final = 8
+_MOST_OF_A_GOAL: Final = 10_000
+"""Characters of a goal that are read."""
 _LONGEST: Final = 2_000
 """Characters of an instruction or an input that are read."""
 
 
 def plan_warnings(subtasks: list[Subtask], rows: Catalogue, goal: str) -> list[str]:
     """Warnings about a plan."""
-    found = _needless_lines(subtasks)
-    if found and has_order(goal):
-        found = []
+    goal = goal[:_MOST_OF_A_GOAL]
+    found = [] if has_order(goal) else _needless_lines(subtasks)
     if len(subtasks) == 1 and goal:
         found += _all_in_one(subtasks[0], rows, goal)
     only = {row.id for row in rows if row.is_only}
