@@ -47,7 +47,7 @@ class Cut(Exception):  # noqa: N818 - a fault
     """The store breaks down, and with it whoever writes."""
 
 
-class CuttingStore:
+class CuttingStore(Store):
     """A store in memory that does something at the ``at``-th record of the orchestrators, before or after it."""
 
     def __init__(
