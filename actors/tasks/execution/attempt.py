@@ -167,6 +167,17 @@ class Attempt(Reply, SystemMessage):
             self.desk.post(self)
         return finished
 
+    def watch(self, timer: Timer) -> None:
+        """Have a timer see to its end, in place of the one before: that of an orchestrator that is gone, or of a limit.
+
+        It may have ended meanwhile, on another thread. Then it has looked for a timer before this one was there.
+        """
+        before, self.timer = self.timer, timer
+        if before is not None:
+            before.cancel()
+        if self.done:
+            timer.cancel()
+
     @property
     def error(self) -> BaseException | None:
         """Error that it failed with."""

@@ -201,7 +201,7 @@ class AttemptDispatcher:
 
     def replace_after_grace(self, attempt: Attempt) -> None:
         """Replace an attempt that was told to end, should it not do so in time."""
-        attempt.timer = self._to.at(self._to.time() + GRACE_S, lambda: self._replace(attempt))
+        attempt.watch(self._to.at(self._to.time() + GRACE_S, lambda: self._replace(attempt)))
 
     def _replace(self, attempt: Attempt) -> None:
         """Replace the incarnation of an attempt that does not end. This counts in no restart window."""
@@ -237,7 +237,7 @@ class AttemptDispatcher:
             if not attempt.done and attempt.ended_by is None:
                 self.watch_limits(attempt, timeout_s, idle_s)
 
-        attempt.timer = self._to.at(self._to.time() + left, look)
+        attempt.watch(self._to.at(self._to.time() + left, look))
 
     # -- the end of one ------------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ class Turns:
         """Call a step; its time counts from here."""
         to, errand, limit = self._to, attempt.errand, self._to.settings.step_timeout_s
         if errand is not None and errand.start() and limit is not None:
-            attempt.timer = to.at(to.time() + limit, lambda: to.dispatcher.end(attempt, "timeout"))
+            attempt.watch(to.at(to.time() + limit, lambda: to.dispatcher.end(attempt, "timeout")))
 
     def lost(self, state: TaskState, what: str, name: str) -> AttemptLostError | None:
         """Count that a process is gone with what it had begun; its error, where that was once too often."""
