@@ -70,8 +70,9 @@ class ContextValues(NamedTuple):
     @property
     def is_light(self) -> bool:
         """True where copying them for the worker's code takes no time to speak of."""
-        shared = (self.inputs, self.results, self.revision.previous)
-        return all(not each or is_small(each) for each in shared)
+        inputs, results, previous = self.inputs, self.results, self.revision.previous
+        is_light = (not inputs or is_small(inputs)) and (not results or is_small(results))
+        return is_light and (not previous or is_small(previous))
 
     @property
     def dicts(self) -> tuple[dict[str, Any], ...]:

@@ -97,8 +97,9 @@ class TaskRuntime:
 
     def flush(self, *tasks: str | None) -> Reply | None:
         """None: all that is recorded is kept, of these tasks where they are named. Else: completed when it is."""
-        named = [task for task in tasks if task is not None]
-        return self.store.flush() if not named or self.durable is None else self.durable.flush_streams(named)
+        if self.durable is None or None in tasks or not tasks:
+            return self.store.flush()
+        return self.durable.flush_streams(cast("tuple[str, ...]", tasks))
 
     def outline(self, task: str, start: int = 0) -> Sequence[Event]:
         """The records of a task, at hand; what is large in them may have been left in a durable store."""

@@ -65,7 +65,7 @@ _LAST: Final[Rank] = (0, math.inf, 0, 0)
 
 
 class _Lane(Generic[ItemT]):
-    __slots__ = ("classes", "heaps", "key", "place", "rank")
+    __slots__ = ("classes", "front", "heaps", "key", "place", "rank")
 
     def __init__(self, key: LaneKey) -> None:
         self.key = key
@@ -75,6 +75,8 @@ class _Lane(Generic[ItemT]):
         """Keys of ``heaps``, in order."""
         self.place: int | None = None
         """Where it stands in the queue of lanes; a closed one has none, and waits until a worker of it is free."""
+        self.front: _Waiting[ItemT] | None = None
+        """Entry with whose rank it stands there: its head, or one that was its head and is gone."""
         self.rank: Rank = _LAST
         """Rank under which it stands there: that of its head, or of one that was its head and is gone."""
 
@@ -100,7 +102,7 @@ class _Lane(Generic[ItemT]):
                 del self.heaps[classes[at]], classes[at]
                 continue
             if best is None:
-                best, last = heap, tick + TICKS * _priority(classes[at], tick)
+                best, last = heap, tick - TICKS * ((tick - classes[at]) // TICKS)
             elif heap[0] < best[0]:
                 best = heap
             at += 1
@@ -123,6 +125,8 @@ class ReadyQueue(Generic[ItemT]):
         self._ticks_a_second = TICKS / age_s if age_s is not None else 0.0
         self._tick = 0
         """Tick for which the lanes that are open are in order."""
+        self._from, self._until = (0.0, 0.0) if self._ticks_a_second else (-math.inf, math.inf)
+        """When that tick is, in seconds."""
         self._lanes: dict[LaneKey, _Lane[ItemT]] = {}
         self._open: list[tuple[Rank, int, _Lane[ItemT]]] = []
         self._ages = itertools.count()
@@ -201,7 +205,7 @@ class ReadyQueue(Generic[ItemT]):
             heap = lane.best(self._tick)
             if heap is None:
                 self._drop(lane)
-            elif self._rank(heap[0][2]) != lane.rank:
+            elif heap[0][2] is not lane.front:
                 self._open_lane(lane, heap[0][2])  # its former head is gone; its next one waits its turn
             elif (served := serve(lane.key)) is None:
                 lane.place = None
@@ -227,7 +231,7 @@ class ReadyQueue(Generic[ItemT]):
         del self._lanes[lane.key]
 
     def _open_lane(self, lane: _Lane[ItemT], head: _Waiting[ItemT]) -> None:
-        lane.place, lane.rank = next(self._places), self._rank(head)
+        lane.place, lane.front, lane.rank = next(self._places), head, self._rank(head)
         heapq.heappush(self._open, (lane.rank, lane.place, lane))
 
     def reopen(self, key: LaneKey) -> None:
@@ -259,14 +263,16 @@ class ReadyQueue(Generic[ItemT]):
         return math.floor(seconds * self._ticks_a_second + _ROUNDING)
 
     def _rank(self, entry: _Waiting[ItemT]) -> Rank:
-        return (_priority(entry.class_, self._tick), *entry.order)
+        return (-((self._tick - entry.class_) // TICKS), *entry.order)
 
     def _turn(self, now: float) -> None:
         """Put the lanes that are open in order, where that has changed with the time."""
-        tick = self._tick_at(now)
-        if tick == self._tick:
+        if self._from <= now < self._until:
             return
-        self._tick = tick
+        tick = self._tick = self._tick_at(now)
+        a_second = self._ticks_a_second
+        if a_second:
+            self._from, self._until = (tick - _ROUNDING) / a_second, (tick + 1 - _ROUNDING) / a_second
         lanes = [lane for _, place, lane in self._open if lane.place == place]
         self._open = []
         for lane in lanes:
