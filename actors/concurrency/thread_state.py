@@ -89,18 +89,30 @@ def on_event_loop() -> bool:
     return True
 
 
+class InterpreterEndsError(RuntimeError):
+    """No thread can be started any more, because the interpreter ends: those that there are do what is left."""
+
+
 def start_thread(thread: threading.Thread) -> None:
     """Start a thread: the one door for each thread of a running tree.
 
-    While the interpreter ends, finalizers and coroutines that are destroyed may still tell a worker. A new thread would
-    never run then, and ``Thread.start`` of Python 3.11 waits for it for ever; from 3.12 on it refuses, as this does.
+    While the interpreter ends, finalizers and coroutines that are destroyed may still tell a worker, and trees that are
+    left running are stopped. A new thread would never run then, and ``Thread.start`` of Python 3.11 waits for it for
+    ever. From 3.12 on it refuses, and does so before ``atexit`` calls anybody; by then the main thread has ended.
 
     Raises:
-        RuntimeError: the machine gives no more threads, or the interpreter is ending.
+        InterpreterEndsError: the interpreter is ending.
+        RuntimeError: the machine gives no more threads.
     """
+    what = "no thread can be started while the interpreter ends"
     if sys.is_finalizing():
-        raise RuntimeError("no thread can be started while the interpreter ends")
-    thread.start()
+        raise InterpreterEndsError(what)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        if threading.main_thread().is_alive():
+            raise
+        raise InterpreterEndsError(what) from error
 
 
 def stack_of(ident: int) -> str:

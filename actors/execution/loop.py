@@ -12,7 +12,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING
 
-from actors.concurrency.thread_state import HERE, start_thread
+from actors.concurrency.thread_state import HERE, InterpreterEndsError, start_thread
 from actors.concurrency.wakeup import Turnstile
 from actors.execution.daemon_executor import DaemonExecutor
 from actors.execution.loop_scheduler import LoopScheduler
@@ -67,6 +67,8 @@ class Loop(LoopScheduler):
                 self._loop = self._thread = None
         try:
             self._watchdog.start()
+        except InterpreterEndsError:
+            return
         except RuntimeError as error:
             self._failed(error)  # nobody watches the loop, but it runs
 

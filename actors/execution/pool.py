@@ -40,7 +40,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from actors.concurrency.thread_state import HERE, Job, start_thread
+from actors.concurrency.thread_state import HERE, InterpreterEndsError, Job, start_thread
 from actors.concurrency.wakeup import Turnstile, Wakeup
 from actors.execution.pool_thread import PoolThread
 from actors.model.clock import cpu_s, monotonic
@@ -181,6 +181,8 @@ class Pool:
         """Start a thread. Where the machine gives no more, those that are there serve all."""
         try:
             start_thread(thread)
+        except InterpreterEndsError:
+            return False  # nothing that anybody has to be told of
         except RuntimeError as error:
             self._refusal = error
             return False

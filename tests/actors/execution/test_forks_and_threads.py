@@ -1,6 +1,7 @@
 """The hazards of Pykka 4.5 that concern the process: threads, the registry, fork, and the interpreter's exit."""
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pykka
@@ -181,6 +182,24 @@ def test_a_pool_that_gets_no_more_threads_serves_with_those_it_has(monkeypatch: 
 
         assert answers == ["through"] * 4
         assert not [event for event in seen.of(InternalError) if not isinstance(event.error, RuntimeError)]
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["the machine gives no more", "the interpreter ends"])
+def test_a_thread_that_is_refused_because_the_interpreter_ends_is_no_internal_error(
+    monkeypatch: pytest.MonkeyPatch, *, ends: bool
+) -> None:
+    """From Python 3.12 on no thread can be started when a tree that was left running is stopped: it needs none."""
+    told: list[BaseException] = []
+    with tree_of(worker("w")) as tree:
+        settle(tree)
+        pool = tree._system.pool
+        monkeypatch.setattr(pool, "_failed", told.append)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading, "main_thread", lambda: SimpleNamespace(is_alive=lambda: not ends))
+            assert not pool._starts(NoThread())
+        pool._report_refusal()
+
+    assert [type(error) for error in told] == ([] if ends else [RuntimeError])
 
 
 def test_a_tree_that_gets_no_thread_at_all_does_not_start_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
