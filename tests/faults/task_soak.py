@@ -57,7 +57,7 @@ PATIENCE_S = 60.0
 KEEP = Keep(count=300)
 MEMORY_FROM_S = 120.0
 """A shorter run says nothing of memory: caches fill first."""
-GROWTH_BYTES = 24_000_000
+GROWTH_BYTES = 10_000_000
 FAULTS_EACH_S = 0.04
 
 
