@@ -32,6 +32,11 @@ class RestartWindow:
         oldest = now - self.limit.period_s
         return sum(1 for at in tuple(self._times) if at >= oldest)
 
+    @property
+    def admitted(self) -> int:
+        """How many attempts counted at the last ``admit``, that one included; costs nothing, however many they are."""
+        return len(self._times)
+
     def _forget(self, now: float) -> None:
         oldest = now - self.limit.period_s
         while self._times and self._times[0] < oldest:

@@ -62,7 +62,7 @@ class Restarts:
         child.consecutive += 1
         backoff = child.spec.backoff
         delay_s = backoff.delay_s(child.consecutive, self._system.random) if backoff is not None else 0.0
-        counted = (window.count(now), self._recipe.limit.max_restarts)
+        counted = (window.admitted, self._recipe.limit.max_restarts)
         self._system.publish(ChildRestarting(child.path, child.consecutive, delay_s, *counted, exit_.error, exit_.what))
         child.due = now + delay_s if delay_s > 0 else None
         self._supervisor.carry_out(self._plan(child, now + delay_s))

@@ -38,3 +38,11 @@ def test_counting_changes_nothing(times: list[int]) -> None:
         watched.count(float(now + 100))
 
         assert window.admit(float(now)) == watched.admit(float(now))
+
+
+def test_what_counted_at_the_last_attempt_is_known_without_counting() -> None:
+    window = RestartWindow(RestartLimit(max_restarts=3, period_s=5.0))
+    for now in (0.0, 1.0, 7.0):
+        window.admit(now)
+
+        assert window.admitted == window.count(now)
