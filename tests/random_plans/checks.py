@@ -50,10 +50,10 @@ def nothing_is_idle(tree: Tree, run: Run) -> list[str]:
     """Subtasks that could run, and do not."""
     ground = tree._system.services["tasks"]
     states = ground.desks["r"].states
-    live = [each for each in ground.attempts.values() if each.role == "work" and not each.done]
+    live = [each for each in ground.attempts.values() if each.spec.role == "work" and not each.done]
     if len(live) >= run.max_parallel:
         return [] if len(live) == run.max_parallel else [f"{len(live)} attempts at once: {live}"]
-    busy = {each.member.path for each in live if each.member is not None}
+    busy = {each.box.path for each in live if each.box is not None}
     idle = []
     for state in states.values():
         for node in state.nodes.values():

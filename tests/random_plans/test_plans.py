@@ -167,7 +167,7 @@ class Player:
                 if not child.spec.is_supervisor:
                     self._wait_for(child.mailbox.when_quiet(), child.path)
             for attempt in list(self.system.services["tasks"].attempts.values()):
-                if attempt.role != "work":
+                if attempt.spec.role != "work":
                     assert attempt.wait(WAIT_S), attempt
             self._ping()
             assert self.system.bus.flush(WAIT_S)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 from actors.messaging.mailbox import Mailbox
 from actors.model.child_state import State
 from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
-from actors.tasks.execution.attempt import Attempt
 from actors.tasks.model.executable import Executable
 from actors.tasks.model.policy import Breaker
-from actors.tasks.model.task import Subtask
-from actors.tasks.orchestration.messages import WorkerChanged
+from actors.tasks.scheduling.registry_messages import WorkerChanged
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
 
 BREAKER = Breaker(failure_threshold=1, window_s=60.0, cooldown_s=30.0)
@@ -22,6 +20,13 @@ def spec(id_: str, *can: str, backup: str | None = None, pool: int | None = None
     executable = Executable(capabilities=frozenset(can), backup=backup, breaker=BREAKER if breaker else None)
     recipe = WorkerRecipe(make=None, where=DispatcherKind.LOOP)
     return ChildSpec(id=id_, recipe=recipe, pool=pool, registration=executable, start_timeout_s=math.inf)
+
+
+class Given(NamedTuple):
+    """An attempt that a worker was given."""
+
+    key: str
+    box: Mailbox | None
 
 
 class Office:
@@ -49,15 +54,13 @@ class Office:
         assert entry is not None
         return entry
 
-    def busy(self, id_: str, times: int = 1) -> list[Attempt]:
+    def busy(self, id_: str, times: int = 1) -> list[Given]:
         """It is given so many attempts."""
-        desk: Any = None
         given = []
         for _ in range(times):
             self.numbers += 1
             key = f"t/s{self.numbers}#1.1"
-            given.append(Attempt(key, desk, "t", Subtask(id=f"s{self.numbers}"), id_, f"r/{id_}"))
-            self.entry(id_).assign(given[-1])
+            given.append(Given(key, self.entry(id_).assign(key)))
         return given
 
     def refused(self, id_: str, now: float = 0.0) -> None:

@@ -55,13 +55,12 @@ def _why(orchestrator: Any, state: TaskState, node: SubtaskState) -> str:  # noq
             needed = [state.nodes[each] for each in node.spec.depends_on]
             return "" if any(not state.is_settled(each) for each in needed) else "and nothing is missing"
         case SubtaskStatus.QUEUED:
-            waits = getattr(node.ticket, "item", None) is not None or orchestrator.dispatcher.is_put_off(node)
+            waits = orchestrator.dispatcher.waits_in_queue(node) or orchestrator.dispatcher.is_put_off(node)
             return "" if waits or state.paused or (may_be_asked and not asked) else "and in no queue"
         case SubtaskStatus.RUNNING:
-            live = node.live
-            return (
-                "" if live is not None and orchestrator.dispatcher.running.get(live.key) is live else "without attempt"
-            )
+            live = orchestrator.attempts.of(node)
+            row = orchestrator.attempts.get(live.key) if live is not None else None
+            return "" if row is not None and row.attempt is live else "without attempt"
         case SubtaskStatus.RETRYING:
             return "" if node.due is not None else "without a time"
         case SubtaskStatus.WAITING:

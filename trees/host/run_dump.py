@@ -27,7 +27,7 @@ def view_run(desk: OrchestratorPort, run: Report | TaskState, *, deep: bool) -> 
         view = view_of(run, now, {}, {}, reviews=False)
     else:
         nodes = list(run.nodes.values())
-        live = {node.id: node.live for node in nodes}
+        live = {node.id: desk.ground.attempt_at(run, node) for node in nodes}
         progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
         queued = [node for node in nodes if node.status is SubtaskStatus.QUEUED]
         waits = {node.id: put_off(desk.staff, lane_of(run, node, desk.path), now) for node in queued}

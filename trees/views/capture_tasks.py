@@ -91,7 +91,7 @@ def _task(
         age_s=max(0.0, now - state.submitted_at),
         counts=Counter(status for _, status in nodes),
         subtasks=tuple(
-            _subtask(node, status, now, *reasons.get(node.id, ("", None)))
+            _subtask(desk, state, node, status, now, *reasons.get(node.id, ("", None)))
             for node, status in nodes
             if not fold or status in NOTABLE or node.id in put_off
         ),
@@ -99,11 +99,17 @@ def _task(
 
 
 def _subtask(
-    node: SubtaskState, status: SubtaskStatus, now: float, reason: str, probe_in_s: float | None
+    desk: OrchestratorPort,
+    state: TaskState,
+    node: SubtaskState,
+    status: SubtaskStatus,
+    now: float,
+    reason: str,
+    probe_in_s: float | None,
 ) -> SubtaskSnapshot:
     runs = status is SubtaskStatus.RUNNING
-    live, escalation = node.live, node.escalation
-    fraction, words = (live.progress if runs and live is not None else None) or (None, "")
+    escalation, live = node.escalation, desk.ground.attempt_at(state, node) if runs else None
+    fraction, words = (live.progress if live is not None else None) or (None, "")
     return SubtaskSnapshot(
         id=node.id,
         status=status,

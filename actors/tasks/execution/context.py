@@ -21,7 +21,6 @@ from actors.tasks.model.shared_values import copied, is_small
 from actors.tasks.model.task import Usage
 from actors.tasks.model.task_errors import LeaseLostError, SubtaskFailedError
 from actors.tasks.model.task_events import SubtaskProgressed
-from actors.tasks.orchestration.messages import UsageReported
 from actors.validation.validation_messages import require_seconds
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class Context:
     @property
     def path(self) -> str:
         """Path of the worker, such as ``office/research``."""
-        return self._attempt.path
+        return self._attempt.spec.path
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -175,47 +174,44 @@ class Context:
             LeaseLostError: this process does not lead any more, or may not. Leaving the worker's code it is nobody's
                 failure: whoever leads runs the attempt again.
         """
-        desk = self._attempt.desk
+        owner = self._attempt.owner
         try:
-            return desk.ground.token
+            return owner.token()
         except LeaseLostError as error:
-            raise desk.noted(error) from None
+            raise owner.noted(error) from None
 
     @property
     def remaining_s(self) -> float | None:
         """Seconds that this attempt has left, on the tree's clock; None: no limit."""
         attempt = self._attempt
-        limits = [limit for limit in (attempt.deadline, self._runs_until) if limit is not None]
-        return max(0.0, min(limits) - attempt.desk.system.now()) if limits else None
+        limits = [limit for limit in (attempt.spec.deadline, self._runs_until) if limit is not None]
+        return max(0.0, min(limits) - attempt.owner.system.now()) if limits else None
 
     @property
     def _runs_until(self) -> float | None:
-        attempt = self._attempt
-        if attempt.timeout_s is None or attempt.started is None:
-            return None
-        return attempt.started + attempt.timeout_s
+        attempt, timeout_s = self._attempt, self._attempt.spec.timeout_s
+        return None if timeout_s is None or attempt.started is None else attempt.started + timeout_s
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Say how far it is, from 0 to 1; also a sign of life."""
         attempt = self._attempt
         said = text if type(text) is str else plain_text(text, otherwise="its text cannot be told")
-        attempt.progress = (min(1.0, max(0.0, float(fraction))), said)
-        self.heartbeat()
-        desk = attempt.desk
+        owner, progress = attempt.owner, (min(1.0, max(0.0, float(fraction))), said)
+        attempt.shows(progress, owner.system.now())
         event = SubtaskProgressed(
-            desk.path,
+            owner.path,
             attempt.task,
-            desk.time(),
+            owner.time(),
             attempt.subtask.id,
-            *attempt.progress,
-            seq=desk.ground.numbers.latest_of(attempt.task),
+            *progress,
+            seq=owner.latest_number(attempt.task),
             metadata=self._values.metadata,
         )
-        desk.system.publish(event)
+        owner.system.publish(event)
 
     def heartbeat(self) -> None:
         """A sign of life: ``idle_timeout_s`` counts from here."""
-        self._attempt.last_sign = self._attempt.desk.system.now()
+        self._attempt.shows(None, self._attempt.owner.system.now())
 
     def use(self, tokens: int = 0, cost: float = 0.0) -> None:
         """Say what was used up; it counts for the budgets of the subtask, the task and the team.
@@ -224,7 +220,7 @@ class Context:
         """
         attempt = self._attempt
         if attempt.use(Usage(tokens=tokens, cost=cost)):  # which refuses, here, what is no number
-            attempt.desk.tell(UsageReported(attempt, attempt.task))
+            attempt.owner.tell_usage(attempt)
 
     async def ask(
         self,
@@ -268,11 +264,11 @@ class Context:
         require_seconds(f"ask {to!r}", timeout)
         left = self.remaining_s
         limit = left if timeout is None else timeout if left is None else min(left, timeout)
-        return self._attempt.desk.delegate(self._attempt, to, instruction, dict(inputs or {}), limit)
+        return self._attempt.owner.delegate(self._attempt, to, instruction, dict(inputs or {}), limit)
 
     def _too_late(self, to: str, error: ReplyTimeoutError) -> SubtaskFailedError:
         failure = SubtaskFailedError(self._attempt.task, to, f"no result in {error.timeout_s:.3g} s")
-        self._attempt.desk.noted(failure)
+        self._attempt.owner.noted(failure)
         return failure
 
 

@@ -6,7 +6,7 @@ supervisor but the attempt that it is for: it is never restarted, because whethe
 decision.
 
 It is a coroutine on the event loop. What is sync in it is called aside (``actors.tasks.execution.off_loop``), and so is
-all that is made of what comes back. As many run at once as its desk has slots for
+all that is made of what comes back. As many run at once as its owner has slots for
 (``actors.tasks.scheduling.step_slots``), and when one of them begins is decided in
 ``actors.tasks.orchestration.step_turns``.
 """
@@ -29,7 +29,7 @@ from actors.tasks.execution.run_attempt import run_attempt
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
+    from actors.tasks.execution.attempt_owner import AttemptOwner, CallHost
 
 GRACE_S = 0.5
 """How long cancelled code may take to end before it is left to itself."""
@@ -38,33 +38,31 @@ GRACE_S = 0.5
 class DetachedCall:
     """Runs one attempt in a life of its own."""
 
-    def __init__(
-        self, ground: TaskRuntime, attempt: Attempt, call: Callable[[Any, Any], Any], *, is_async: bool
-    ) -> None:
-        self._ground = ground
+    def __init__(self, host: CallHost, attempt: Attempt, call: Callable[[Any, Any], Any], *, is_async: bool) -> None:
+        self._host = host
         self._attempt = attempt
         self._begun = False
         code = call if is_async else _off_loop(call)
         self.life = detached_incarnation(
-            ground.system, attempt.path, attempt.role, self._run, code, DispatcherKind.LOOP, self
+            host.system, attempt.spec.path, attempt.spec.role, self._run, code, DispatcherKind.LOOP, self
         )
-        attempt.errand = self
+        attempt.runs_as(self)
 
     def has_slot(self, begin: Callable[[], object]) -> bool:
         """True where it has a slot, or gets one at once; else ``begin`` is called when it does."""
-        self._ground.errands.add(self)
-        return self._attempt.desk.slots.enter(self, begin)
+        self._host.errands.add(self)
+        return self._attempt.owner.slots.enter(self, begin)
 
     def leave_slot(self) -> None:
         """Note that it cannot begin yet for another reason: others may have the slot that it has or waits for."""
-        self._attempt.desk.slots.leave(self)
+        self._attempt.owner.slots.leave(self)
 
     def start(self) -> bool:
         """Begin, once, where it has a slot; whether it has begun, now or before."""
         attempt = self._attempt
         if attempt.done:
             self.kill()
-        elif self._ground.may_start() and attempt.give_once():
+        elif self._host.may_start() and attempt.give_once():
             self._begun = True
             self.life.start()
         return self._begun and not attempt.done
@@ -72,7 +70,7 @@ class DetachedCall:
     def kill(self) -> None:
         """End it: what is async is cancelled, a thread is left to itself."""
         self.life.kill()
-        system = self._ground.system
+        system = self._host.system
         if not self.life.is_over:
             system.timers.call_at(system.now() + GRACE_S, self._give_up)
         else:
@@ -83,9 +81,9 @@ class DetachedCall:
         if self.life.abandon() is not None:
             self._over()  # whoever ends a life at once is not told of it
 
-    def is_of(self, desk: OrchestratorPort) -> bool:
+    def is_of(self, owner: AttemptOwner) -> bool:
         """True where it is for this orchestrator."""
-        return self._attempt.desk is desk
+        return self._attempt.owner is owner
 
     def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
         """Receive a report of its incarnation."""
@@ -95,9 +93,9 @@ class DetachedCall:
 
     def _over(self) -> None:
         """Note that it is over, or was never begun."""
-        self._ground.errands.discard(self)
-        self._ground.system.loop.call(partial(self._attempt.desk.slots.leave, self))
-        self._attempt.fail(ActorStoppedError(self._attempt.path, "was ended"))
+        self._host.errands.discard(self)
+        self._host.system.loop.call(partial(self._attempt.owner.slots.leave, self))
+        self._attempt.fail(ActorStoppedError(self._attempt.spec.path, "was ended"))
 
     def _enter(self) -> CurrentMessage:
         """Set its ancestry, those who wait for it, until it ends."""
@@ -113,7 +111,7 @@ class DetachedCall:
             result = await result if hasattr(type(result), "__await__") else result
         except BaseException as error:
             if not self.life.was_killed:
-                self._attempt.fail(for_asker(self._attempt.path, error))
+                self._attempt.fail(for_asker(self._attempt.spec.path, error))
             raise
         finally:
             current.end()

@@ -23,14 +23,15 @@ from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
 from actors.model.errors import Escalated, Failed, Later, Rejected
 from actors.model.spec import DispatcherKind
 from actors.tasks.execution.adapters import unwrap_result
+from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.execution.context import Context, unpack
+from actors.tasks.execution.error_facts import UnreadableError, error_facts
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import Done, InvalidResultError
 from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.write_checks import require_length
-from actors.tasks.recovery.classify import UnreadableError, error_facts
 from actors.tasks.results.tokens import tokens_of
 from actors.validation.validation_messages import type_phrase
 
@@ -48,19 +49,18 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
     assert current is not None  # noqa: S101 - an attempt comes with an origin, so the boundary has set it
     life: Any = current.life
     now = life.system.now()
-    if not attempt.desk.ground.may_start():
+    if not attempt.owner.may_start():
         attempt.fail(AttemptEnded(STOP))  # nobody's failure: whoever leads now runs it
         return None
     if not attempt.begin(life, now):
         return None
-    if attempt.timeout_s is not None:
+    if attempt.spec.timeout_s is not None:
         _limit(attempt, current, now)
-    code = attempt.call or call
-    context = Context(attempt, attempt.values)
-    if life.recipe.where is DispatcherKind.LOOP and not attempt.values.is_light:
-        return _awaited(attempt, life, _unpacked(code, attempt, context))
+    context = Context(attempt, attempt.spec.values)
+    if life.recipe.where is DispatcherKind.LOOP and not attempt.spec.values.is_light:
+        return _awaited(attempt, life, _unpacked(call, attempt, context))
     try:
-        result = code(attempt.subtask, context)
+        result = call(attempt.subtask, context)
         if hasattr(type(result), "__await__"):
             _refuse_off_loop(attempt, life, result)
             return _awaited(attempt, life, result)
@@ -78,19 +78,19 @@ def record_error(
     """Note what left the worker's code, as plain data; what is to be raised in its place, where it is unreadable."""
     stand_in: UnreadableError | None = None
     try:
-        attempt.crashed = not is_failure(error)
-        attempt.said = error_facts(error, crashed=attempt.crashed)
+        crashed = not is_failure(error)
+        said = error_facts(error, crashed=crashed)
     except BaseException as broken:  # noqa: BLE001 - looking at it runs the user's code once more
         stand_in = UnreadableError(error, broken)
-        attempt.crashed = not is_failure(stand_in)
-        attempt.said = error_facts(stand_in, crashed=attempt.crashed)
-    attempt.caught = stand_in or error
+        crashed = not is_failure(stand_in)
+        said = error_facts(stand_in, crashed=crashed)
+    attempt.note(AttemptOutcome(stand_in or error, crashed, said))
     return stand_in
 
 
 def _limit(attempt: Attempt, current: CurrentMessage, now: float) -> None:
     """Limit what it asks others for to the time that it has itself."""
-    due = now + (attempt.timeout_s or 0.0)
+    due = now + (attempt.spec.timeout_s or 0.0)
     origin = current.origin
     if origin is not None and (origin.deadline is None or due < origin.deadline):
         current.origin = MessageContext(origin.sender, origin.chain, due, origin.hops, origin.lineage, origin.variables)
@@ -101,7 +101,7 @@ def _refuse_off_loop(attempt: Attempt, life: WorkerIncarnation, awaitable: Any) 
     if life.recipe.where is not DispatcherKind.LOOP:
         getattr(awaitable, "close", lambda: None)()
         raise TypeError(
-            f"{attempt.path}: its code returned an awaitable but runs on the {life.recipe.where}. "
+            f"{attempt.spec.path}: its code returned an awaitable but runs on the {life.recipe.where}. "
             "Declare it with dispatch='loop', or make it 'async def'"
         )
 
@@ -115,7 +115,7 @@ async def _unpacked(code: Callable[..., Any], attempt: Attempt, context: Context
 
 def _is_quick(attempt: Attempt, result: Any) -> bool:
     """True where nothing of the user's runs when this result is made what is kept, and it is soon done."""
-    if attempt.form is not None or attempt.adapter is not None or attempt.desk.settings.count_tokens is not None:
+    if attempt.spec.form is not None or attempt.spec.adapter is not None or attempt.owner.count_tokens is not None:
         return False
     value = result.value if type(result) is Done else result
     return type(value) in _PLAIN or is_small(value, of_json=False)
@@ -153,9 +153,9 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
         Exception: a signal that was returned.
     """
     result = _value_of(attempt, result)
-    if attempt.form is not None:
-        return Done(attempt.form(result), attempt.used)
-    adapter = attempt.adapter
+    if attempt.spec.form is not None:
+        return Done(attempt.spec.form(result), attempt.used)
+    adapter = attempt.spec.adapter
     if adapter is not None:
         result = _validated(adapter, result)
     elif type(result) not in _PLAIN:
@@ -171,13 +171,15 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
         require_length(result)
     except ValueError as error:
         raise InvalidResultError(f"the result cannot be stored: {error}") from None
-    attempt.tokens = _tokens_of(result, attempt.desk.settings.count_tokens)
+    count = attempt.owner.count_tokens
+    if count is not None:
+        attempt.note(AttemptOutcome(tokens=_tokens_of(result, count)))
     return Done(result, attempt.used)
 
 
 def _value_of(attempt: Attempt, result: Any) -> Any:
     """Return value without what came with it: usage is counted, also where the rest is no result."""
-    if attempt.form is not None:
+    if attempt.spec.form is not None:
         result = unwrap_result(result)
     if isinstance(result, (Failed, Rejected, Later, Escalated)):
         raise result
@@ -189,10 +191,10 @@ def _value_of(attempt: Attempt, result: Any) -> Any:
     return result.value
 
 
-def _tokens_of(value: Any, count: Callable[[str], int] | None) -> int | None:
-    """How many tokens a result is worth, by the user's counter; None where there is none, or it fails."""
+def _tokens_of(value: Any, count: Callable[[str], int]) -> int | None:
+    """How many tokens a result is worth, by the user's counter; None where it fails."""
     try:
-        return None if count is None else max(0, int(tokens_of(value, count)))
+        return max(0, int(tokens_of(value, count)))
     except BaseException:  # noqa: BLE001 - it is the user's code, and only how much is held depends on it
         return None
 

@@ -7,16 +7,13 @@ never import threads, a clock or Pykka.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import FailureKind
 from actors.tasks.model.task import NO_USAGE, Subtask, SubtaskStatus, Usage, usage_of
 from actors.tasks.model.task_ids import part_id
-
-if TYPE_CHECKING:
-    from actors.tasks.execution.attempt import Attempt
 
 _DONE: Final = frozenset(
     {
@@ -164,7 +161,6 @@ class SubtaskState:
         "id",
         "kind",
         "lineage",
-        "live",
         "losses",
         "made",
         "missing",
@@ -180,7 +176,6 @@ class SubtaskState:
         "standing",
         "started_at",
         "status",
-        "ticket",
         "tokens",
         "undo_attempt",
         "undo_error",
@@ -236,9 +231,6 @@ class SubtaskState:
         """The last failure that was one for a breaker: whose, and when."""
         self.asked: dict[str, list[str]] | None = None
         """The subtasks that its attempts have asked for, by the run of each."""
-        # What only the present incarnation of the orchestrator knows:
-        self.live: Attempt | None = None
-        self.ticket: object = None
 
     def __repr__(self) -> str:
         return f"<SubtaskState {self.id} {self.status}>"

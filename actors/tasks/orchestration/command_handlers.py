@@ -38,7 +38,7 @@ class CommandHandlers:
         """Look up who does what, once all of them are there."""
         to = self._to
         self._handlers = {
-            Command.COUNT: lambda _, node: to.dispatcher.count_again(node),
+            Command.COUNT: self._count_again,
             Command.KNOW: to.delegation.track,
             Command.PART: to.teams.parted,
             Command.QUEUE: to.dispatcher.put_in_queue,
@@ -139,6 +139,10 @@ class CommandHandlers:
         """Do what is next for a task."""
         self._to.lifecycle.advance(state)
 
+    def _count_again(self, _: TaskState, node: SubtaskState) -> None:
+        worker = node.counted[0] if node.counted is not None else None
+        self._to.breakers.count_again(node, self._to.staff.get(worker))
+
     def undo_next(self, state: TaskState) -> None:
         """Undo what is to be undone next."""
         self._to.compensation.advance(state)
@@ -152,9 +156,15 @@ class CommandHandlers:
         """End an attempt from outside."""
         self._to.dispatcher.end(attempt, why)
 
+    def end_attempt_of(self, node: SubtaskState, why: str) -> None:
+        """End the attempt that a subtask has now, from outside."""
+        attempt = self._to.attempts.of(node)
+        if attempt is not None:
+            self._to.dispatcher.end(attempt, why)
+
     def take_from_queue(self, node: SubtaskState) -> None:
         """Take a subtask out of the line."""
-        self._to.dispatcher.queue.withdraw(node.ticket)
+        self._to.dispatcher.leave_queue(node)
 
     def why_put_off(self, state: TaskState, node: SubtaskState) -> str:
         """Why one that is queued waits though nobody who could do it is busy."""
@@ -178,6 +188,7 @@ class CommandHandlers:
 
     def tell_end(self, state: TaskState) -> None:
         """Tell whoever waits for a task, once its end is kept."""
+        self._to.dispatcher.forget(state)
         self.with_report(state, partial(self._tell_waiters, state))
 
     def with_report(self, state: TaskState, then: Callable[[Report], object]) -> None:
@@ -198,11 +209,11 @@ class CommandHandlers:
         """Let go, in a new incarnation, of attempts that nobody took up again, and end those that nobody wants."""
         to = self._to
         for key, attempt in to.ground.attempts.copy().items():
-            is_held = (
-                to.dispatcher.running.get(key) is attempt or to.compensation.holds(attempt) or to.stages.holds(attempt)
-            )
-            is_step = attempt.role in {"plan", "review", "combine"}
-            if attempt.desk is to.desk and not is_held and (attempt.done or is_step):
+            row = to.attempts.get(key)
+            runs = row is not None and row.attempt is attempt
+            is_held = runs or to.compensation.holds(attempt) or to.stages.holds(attempt)
+            is_step = attempt.spec.role in {"plan", "review", "combine"}
+            if attempt.owner is to.desk and not is_held and (attempt.done or is_step):
                 to.recording.count(attempt)
                 to.ground.forget(attempt)
                 to.dispatcher.end(attempt, "cancel")

@@ -30,15 +30,15 @@ class Deciding:
         to = self._to
         return retries.Facts(to.staff, tuple(to.settings.on_failure), to.time(), to.system.random)
 
-    def ended(self, state: TaskState, node: SubtaskState, attempt: Attempt, outcome: Outcome) -> None:
-        """An attempt has ended."""
+    def ended(self, state: TaskState, node: SubtaskState, attempt: Attempt, outcome: Outcome, *, counted: bool) -> None:
+        """An attempt has ended; ``counted`` says whether its worker's breaker has counted that as a failure."""
         to = self._to
         if isinstance(outcome, Done):  # there is nothing to decide, and most end like this
-            done = (attempt.worker, node.attempt, outcome.value, attempt.take_used(), attempt.tokens)
+            done = (attempt.spec.worker, node.attempt, outcome.value, attempt.take_used(), attempt.code_outcome.tokens)
             to.emit(state, task_events.SubtaskSucceeded, node.id, *done)
         else:
             began, used = attempt.started is not None, attempt.take_used()
-            end = retries.AttemptEnd(attempt.worker, began, attempt.ended_by, used, attempt.counted)
+            end = retries.AttemptEnd(attempt.spec.worker, began, attempt.ended_by, used, counted)
             is_wanted = to.delegation.is_wanted(node)
             to.recording.record(state, retries.after(state, node, end, outcome, self.facts(), is_wanted=is_wanted))
         to.lifecycle.look_at_budget(state)

@@ -81,11 +81,11 @@ class Delegation:
     def delegate(self, message: Delegate) -> None:
         """An attempt asks for something more."""
         to, ask = self._to, message.ask
-        if message.attempt.desk is to.desk and ask in to.ground.asks:
+        if message.attempt.owner is to.desk and ask in to.ground.asks:
             if message.attempt.done:
                 self.answer(ask, None, _too_late_for(message.attempt))
                 return
-            self._waits(message.attempt, ask, waits=True)
+            to.attempts.waits_for(message.attempt, ask)
         if to.closing and not message.only_waits:
             self.close()
         elif not message.only_waits and ask in to.ground.asks and ask not in self._nodes:
@@ -95,7 +95,7 @@ class Delegation:
         to, ask = self._to, message.ask
         state = to.states.get(message.host.task)
         host = state.nodes.get(message.host.subtask.id) if state is not None else None
-        if state is None or host is None or host.live is not message.host or state.ending is not None:
+        if state is None or host is None or to.attempts.of(host) is not message.host or state.ending is not None:
             self.answer(ask, None, SubtaskFailedError(message.host.task, message.spec.id, "the task has ended"))
             return
         node = host.asked_before(ask, message.spec, state.nodes)
@@ -152,10 +152,10 @@ class Delegation:
                 self._refused(state, node)
         asks = self._to.ground.asks
         for key, ask in asks.copy().items():
-            if ask.attempt.done and ask.attempt.desk is self._to.desk:
+            if ask.attempt.done and ask.attempt.owner is self._to.desk:
                 self.answer(key, None, _too_late_for(ask.attempt))
         for key in list(self._to.ground.answers):
-            if key in asks and asks[key].attempt.desk is self._to.desk:
+            if key in asks and asks[key].attempt.owner is self._to.desk:
                 self.answered(DelegationAnswered(key))
 
     def _refused(self, state: TaskState, node: SubtaskState) -> bool:
@@ -173,8 +173,8 @@ class Delegation:
     def withdraw(self, message: DelegationCancelled) -> None:
         """An ask has its answer, or whoever asked waits no longer."""
         attempt = self._to.ground.attempts.get(asker_of(message.ask))
-        if attempt is not None and attempt.desk is self._to.desk:
-            self._waits(attempt, message.ask, waits=False)
+        if attempt is not None and attempt.owner is self._to.desk:
+            self._to.attempts.waits_no_longer(attempt, message.ask)
         self.unclaimed.pop(message.ask, None)
         state, node = self._nodes.pop(message.ask, (None, None))
         if state is not None and node is not None and not node.is_done:
@@ -184,13 +184,13 @@ class Delegation:
         """All is being stopped: nobody will do what is asked for, so nobody is held up by waiting for it."""
         desk = self._to.desk
         for open_ask in list(self._to.ground.asks.values()):
-            if desk in {open_ask.desk, open_ask.attempt.desk}:
-                open_ask.attempt.ended_by = open_ask.attempt.ended_by or STOP
+            if desk in {open_ask.desk, open_ask.attempt.owner}:
+                open_ask.attempt.end_for(STOP)
                 open_ask.reply.fail(desk.down())
 
     def attempt_ended(self, attempt: Attempt) -> None:
         """End the asks of an attempt that has ended."""
-        for key, ask in self._to.ground.asks.copy().items() if attempt.waits else ():
+        for key, ask in self._to.ground.asks.copy().items() if self._to.attempts.is_waiting(attempt) else ():
             if ask.attempt is attempt:
                 self.answer(key, None, _too_late_for(attempt))
 
@@ -200,9 +200,9 @@ class Delegation:
         open_ask = ground.asks.get(ask)
         if open_ask is None:
             return
-        if open_ask.attempt.desk is not self._to.desk:
+        if open_ask.attempt.owner is not self._to.desk:
             ground.answers[ask] = (value, error)
-            open_ask.attempt.desk.tell(DelegationAnswered(ask))
+            ground.desk_at(open_ask.attempt.owner.path).tell(DelegationAnswered(ask))
         elif error is None:
             open_ask.reply.complete(value)
         else:
@@ -220,7 +220,7 @@ class Delegation:
             ask = self._returning.popleft()
             open_ask, answer = to.ground.asks.get(ask), to.ground.answers.pop(ask, None)
             if open_ask is not None and answer is not None:
-                self._waits(open_ask.attempt, ask, waits=False)
+                to.attempts.waits_no_longer(open_ask.attempt, ask)
                 to.act(open_ask.attempt.task, self.answer, ask, *answer)
                 return True
         return False
@@ -228,31 +228,26 @@ class Delegation:
     def wait_is_over(self, ask: str) -> None:
         """An ask is about to be answered: whoever waits in it needs its slot before others get one."""
         open_ask = self._to.ground.asks.get(ask)
-        if open_ask is not None and open_ask.attempt.desk is self._to.desk:
-            self._waits(open_ask.attempt, ask, waits=False)
-
-    def _waits(self, attempt: Attempt, ask: str, *, waits: bool) -> None:
-        launching = self._to.dispatcher
-        was = bool(attempt.waits)
-        attempt.waits = attempt.waits | {ask} if waits else attempt.waits - {ask}
-        if launching.running.get(attempt.key) is attempt:
-            launching.waiting += bool(attempt.waits) - was
+        if open_ask is not None and open_ask.attempt.owner is self._to.desk:
+            self._to.attempts.waits_no_longer(open_ask.attempt, ask)
 
     # -- waiting for each other ----------------------------------------------------------------------------
 
     def _find_wait_cycle(self, state: TaskState, node: SubtaskState) -> tuple[str, ...]:
-        return find_wait_cycle((state, node), self._holders, self._waits_for, lambda attempt: attempt.path)
+        return find_wait_cycle((state, node), self._holders, self._waits_for, lambda attempt: attempt.spec.path)
 
     def _holders(self, wanted: tuple[TaskState, SubtaskState]) -> list[Attempt] | None:
         state, node = wanted
         if node.is_done:
             return None
         if node.status is SubtaskStatus.RUNNING:
-            return [node.live] if node.live is not None else None
+            attempt = self._to.attempts.of(node)
+            return [attempt] if attempt is not None else None
         able = self._to.staff.primaries(lane_of(state, node, self._to.path))
         if not able or any(entry.has_room() or len(entry.attempts) < len(entry.members) for entry in able):
             return None
-        return [attempt for entry in able for attempt in entry.attempts.values()]
+        rows = [self._to.attempts.get(key) for entry in able for key in entry.attempts]
+        return [row.attempt for row in rows if row is not None]
 
     def _waits_for(self, attempt: Attempt) -> list[tuple[TaskState, SubtaskState]] | None:
         asks = [key for key, ask in self._to.ground.asks.copy().items() if ask.attempt is attempt]

@@ -102,7 +102,7 @@ class Fetched:
                     self._in_use[_key(at)] = value
                 values[name] = value.value
                 if owner is not None:
-                    owner.fetched.append(value)
+                    owner.keep(value)
 
 
 def _needs(effects: Sequence[Effect]) -> Iterator[tuple[Attempt | None, dict[str, Any]]]:

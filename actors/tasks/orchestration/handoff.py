@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from actors.messaging.envelope import MessageContext
 from actors.tasks.execution import attempt as ending
 from actors.tasks.execution.attempt import Attempt, AttemptEnded
+from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.execution.context import (
     NO_REVISION,
     ContextValues,
@@ -33,8 +34,9 @@ from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState, part
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.outcome import Failure, FailureKind
 from actors.tasks.model.policy import answer_of
-from actors.tasks.model.task import Budget, instructed
+from actors.tasks.model.task import Budget, Subtask, instructed
 from actors.tasks.model.task_errors import AttemptLostError, StoreError
+from actors.tasks.orchestration.attempt_table import RunningAttempt, attempt_key
 from actors.tasks.results.result_cache import kept_results
 from actors.tasks.scheduling.worker_registry import RegistryEntry
 
@@ -54,46 +56,44 @@ class AttemptHandoff:
 
     # -- making one ----------------------------------------------------------------------------------------
 
-    def make(self, state: TaskState, node: SubtaskState, entry: RegistryEntry) -> Attempt:
-        """The attempt that was recorded last."""
-        to, spec, executable = self._to, node.spec, entry.executable
-        attempt = Attempt(
+    def make(self, state: TaskState, node: SubtaskState, entry: RegistryEntry, losses: int = 0) -> AttemptSpec:
+        """Specify the attempt that was recorded last."""
+        to, spec, executable, task = self._to, node.spec, entry.executable, state.task
+        ask = to.ground.asks.get(node.ask) if node.ask is not None else None
+        team = to.ground.attempt_of(state) if state.parent is not None else None
+        around = team.spec.values if team is not None else None
+        values = ContextValues(
+            task.goal,
+            node.attempt,
+            f"{state.id}/{node.id}/{node.act}",
+            {**task.inputs, **spec.inputs} if task.inputs or spec.inputs else {},
+            results_of_member(around, to.results.of(state, spec.depends_on)),
+            state.metadata_of(node.id),
+            self._revision(state, node, team),
+        )
+        return AttemptSpec(
             attempt_key(state, node, node.attempt),
             to.desk,
             state.id,
-            instructed(spec, state.task.goal),
+            instructed(spec, task.goal),
             entry.id,
             entry.path,
-            chain=to.desk.waiting_for(state, node),
-            lineage=(*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
-            deadline=self._deadline(state, node),
-            timeout_s=spec.timeout_s if spec.timeout_s is not None else executable.timeout_s,
+            values,
+            to.desk.waiting_for(state, node),
+            (*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
+            self._deadline(state, node),
+            spec.timeout_s if spec.timeout_s is not None else executable.timeout_s,
+            start_number=node.run,
+            hops=state.hops,
+            priority=task.priority,
+            preemptible=_is_preemptible(spec, entry),
+            budget=_budget_of(state, node) if entry.is_team else None,
+            part=part_of(state.id, node, node.acts[-1], state.ids) if entry.is_team and node.acts else "",
+            done_before=_done_before(state, node) if entry.is_team else "",
+            adapter=entry.adapter,
+            variables=ask.variables if ask is not None else None,
+            losses=losses,
         )
-        attempt.adapter, attempt.run = entry.adapter, node.run
-        if node.ask is not None and (ask := to.ground.asks.get(node.ask)) is not None:
-            attempt.variables = ask.variables
-        attempt.priority = attempt.rank = state.task.priority
-        attempt.hops = state.hops
-        if entry.is_team:
-            attempt.budget = _budget_of(state, node)
-            attempt.nested = part_of(state.id, node, node.acts[-1], state.ids) if node.acts else ""
-            attempt.done_before = _done_before(state, node)
-        team = to.ground.attempt_of(state) if state.parent is not None else None
-        around = team.values if team is not None else None
-        attempt.values = ContextValues(
-            state.task.goal,
-            node.attempt,
-            f"{state.id}/{node.id}/{node.act}",
-            inputs={**state.task.inputs, **spec.inputs} if state.task.inputs or spec.inputs else {},
-            results=results_of_member(around, to.results.of(state, spec.depends_on)),
-            metadata=state.metadata_of(node.id),
-            revision=self._revision(state, node, team),
-        )
-        declared = "preemptible" in spec.model_fields_set
-        has_undo = spec.undo is not None or executable.undo is not None
-        attempt.preemptible = spec.preemptible if declared else not has_undo
-        attempt.preemptible &= entry.is_async or entry.is_team
-        return attempt
 
     def _revision(self, state: TaskState, node: SubtaskState, team: Attempt | None) -> Revision:
         """Facts about what was done before: by this subtask, and where its team was sent back by the team, too."""
@@ -105,9 +105,9 @@ class AttemptHandoff:
         if team is None:
             return own
         earlier = None
-        if own.previous is None and team.done_before:
-            earlier = self._done_in(team.done_before).get(node.id)
-        return revision_of_member(team.values, own, earlier)
+        if own.previous is None and team.spec.done_before:
+            earlier = self._done_in(team.spec.done_before).get(node.id)
+        return revision_of_member(team.spec.values, own, earlier)
 
     def _done_in(self, part: str) -> dict[str, Any]:
         """Results that members of a team have had in an earlier part, which was sent back."""
@@ -131,29 +131,26 @@ class AttemptHandoff:
 
     # -- giving it -----------------------------------------------------------------------------------------
 
-    def give(self, attempt: Attempt, entry: RegistryEntry, box: Any) -> None:
+    def give(self, attempt: Attempt, entry: RegistryEntry) -> None:
         """Put it where it is done: the last thing that happens to it here before its end."""
         if entry.is_team and not entry.is_up and not entry.is_gone:
             self._kept_back.append((attempt, entry))
             return
         if attempt.done or not self._to.ground.may_start() or not attempt.give_once():
             return
+        box: Any = attempt.box
         if entry.is_team:
             if not self._to.teams.give(attempt, entry):
-                attempt.reply_refused = True
-                attempt.fail(self._to.desk.down())
-            return
-        refusal = box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))
-        if refusal is not None:
-            attempt.reply_refused = True
-            attempt.fail(self._to.system.stopped_error(box.path, refusal))
+                attempt.refuse(self._to.desk.down())
+        elif (refusal := box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))) is not None:
+            attempt.refuse(self._to.system.stopped_error(box.path, refusal))
 
     def changed(self, entry: RegistryEntry) -> None:
         """A team stands somewhere else now: what it could not be given before it gets, or hears that it cannot."""
         if self._kept_back:
             kept_back, self._kept_back = self._kept_back, []
             for attempt, team in kept_back:
-                self.give(attempt, entry if team.id == entry.id else team, None)
+                self.give(attempt, entry if team.id == entry.id else team)
 
     # -- taking it up again --------------------------------------------------------------------------------
 
@@ -161,10 +158,10 @@ class AttemptHandoff:
         """A subtask whose attempt was under way when the last incarnation ended: wait for it, or run it again."""
         to = self._to
         attempt = to.ground.attempts.get(attempt_key(state, node, node.attempt))
-        if attempt is not None and attempt.run != node.run:
+        if attempt is not None and attempt.spec.start_number != node.run:
             attempt = None  # one from before, of which all is recorded
-        entry = to.staff.get(node.worker if attempt is None else attempt.worker)
-        if attempt is not None and (entry is not None or attempt.given):
+        entry = to.staff.get(node.worker if attempt is None else attempt.spec.worker)
+        if attempt is not None and (entry is not None or attempt.was_given):
             self._wait_for(node, attempt, entry)
         elif entry is not None and entry.is_team and not entry.is_gone and not to.delegation.idle(node):
             self._give_again(state, node, entry)
@@ -181,44 +178,44 @@ class AttemptHandoff:
         if entry is None:
             to.deciding.failed(state, node, Failure(FailureKind.LOST, AttemptLostError(node.id, losses)))
             return
-        attempt = self.make(state, node, entry)
-        attempt.ended_by, attempt.losses = ending.LOST, losses
-        if entry.breaker is not None:
-            attempt.token = entry.breaker.begin(to.time())
-        to.dispatcher.hold(attempt, node)
+        attempt = Attempt(self.make(state, node, entry, losses))
+        attempt.end_for(ending.LOST)
+        row = to.dispatcher.hold(attempt, node)
+        to.breakers.begin(row, entry)
         attempt.fail(AttemptEnded(ending.LOST))
 
     def _give_again(self, state: TaskState, node: SubtaskState, entry: RegistryEntry) -> None:
         """A team had it: what it has of it may be finished, under way, or not even begun."""
-        attempt = self.make(state, node, entry)
-        attempt.again = True
-        attempt.started = attempt.last_sign = self._to.system.now()  # the time that it may take starts anew
-        self._to.dispatcher.hold(attempt, node)
-        entry.reassign(attempt)
-        self._resume_limits(node, attempt, entry)
-        self._to.act(self._to.suspects.waits_for(node.losses, state.id), self.give, attempt, entry, None)
+        attempt = Attempt(self.make(state, node, entry), self._to.system.now())  # the time that it may take starts anew
+        row = self._to.dispatcher.hold(attempt, node)
+        entry.reassign(attempt.key, None)
+        self._resume_limits(row, entry)
+        self._to.act(self._to.suspects.waits_for(node.losses, state.id), self.give, attempt, entry)
 
     def _wait_for(self, node: SubtaskState, attempt: Attempt, entry: RegistryEntry | None) -> None:
         to = self._to
-        to.dispatcher.hold(attempt, node)
+        row = to.dispatcher.hold(attempt, node)
         to.suspects.passes(node.losses, attempt)
         if entry is not None:
-            entry.reassign(attempt)
-            self._resume_limits(node, attempt, entry)
-            if not attempt.given:
-                to.act(to.suspects.waits_for(node.losses, attempt.task), self.give, attempt, entry, attempt.member)
-        attempt.waits = frozenset(key for key, ask in to.ground.asks.copy().items() if ask.attempt is attempt)
-        to.dispatcher.waiting += bool(attempt.waits)
+            entry.reassign(attempt.key, attempt.box)
+            self._resume_limits(row, entry)
+            if not attempt.was_given:
+                to.act(to.suspects.waits_for(node.losses, attempt.task), self.give, attempt, entry)
         if attempt.done:
             to.desk.post(attempt)  # its outcome may have come while there was no mailbox for it
         elif attempt.ended_by is not None:
             to.dispatcher.replace_after_grace(attempt)
 
-    def _resume_limits(self, node: SubtaskState, attempt: Attempt, entry: RegistryEntry) -> None:
-        attempt.token = 0  # one from before a trip counts for nothing
-        if entry.breaker is not None and node.started_at > (entry.breaker.opened_at or 0.0):
-            attempt.token = entry.breaker.begin(self._to.time())
-        self._to.dispatcher.watch(attempt, node, entry)
+    def _resume_limits(self, row: RunningAttempt, entry: RegistryEntry) -> None:
+        self._to.breakers.resume(row, entry)
+        self._to.dispatcher.watch(row.attempt, row.node, entry)
+
+
+def _is_preemptible(spec: Subtask, entry: RegistryEntry) -> bool:
+    """True where it may be interrupted: no payment is cut in half, and a thread cannot be."""
+    has_undo = spec.undo is not None or entry.executable.undo is not None
+    wanted = spec.preemptible if "preemptible" in spec.model_fields_set else not has_undo
+    return wanted and (entry.is_async or entry.is_team)
 
 
 def _budget_of(state: TaskState, node: SubtaskState) -> Budget | None:
@@ -234,8 +231,3 @@ def _done_before(state: TaskState, node: SubtaskState) -> str:
         if act.done:
             return part_of(state.id, node, act, state.ids)
     return ""
-
-
-def attempt_key(state: TaskState, node: SubtaskState, number: int) -> str:
-    """Key of an attempt, in every incarnation the same."""
-    return f"{state.id}/{node.id}#{node.act}.{number}"

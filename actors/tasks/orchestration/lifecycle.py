@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
@@ -52,8 +51,8 @@ class TaskActs(Protocol):
     def drop_unclaimed(self, state: TaskState) -> None:
         """End what was asked for by attempts that are gone."""
 
-    def end_attempt(self, attempt: Attempt, why: str) -> None:
-        """End an attempt from outside."""
+    def end_attempt_of(self, node: SubtaskState, why: str) -> None:
+        """End the attempt that a subtask has now, from outside."""
 
     def take_from_queue(self, node: SubtaskState) -> None:
         """Take a subtask out of the line."""
@@ -221,16 +220,15 @@ class TaskLifecycle:
 
     def _end_running(self, state: TaskState) -> None:
         for node in list(state.nodes.values()):
-            if node.status is SubtaskStatus.RUNNING and node.live is not None:
-                self._acts.end_attempt(node.live, "cancel")
+            if node.status is SubtaskStatus.RUNNING:
+                self._acts.end_attempt_of(node, "cancel")
 
     def withdraw(self, state: TaskState, node: SubtaskState) -> None:
         """End a subtask that was asked for and that nobody waits for any longer."""
         if node.is_done:
             return
         if node.status is SubtaskStatus.RUNNING:
-            if node.live is not None:
-                self._acts.end_attempt(node.live, "withdrawn")
+            self._acts.end_attempt_of(node, "withdrawn")
             return
         self._acts.take_from_queue(node)
         self._recording.record(state, endings.unwanted(node))

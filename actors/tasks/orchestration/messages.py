@@ -11,9 +11,6 @@ from actors.tasks.model.task import Subtask
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
-    from actors.messaging.mailbox import Mailbox
-    from actors.model.child_state import State
-    from actors.model.spec import ChildSpec
     from actors.tasks.execution.attempt import Attempt
 
 
@@ -154,28 +151,10 @@ class RunWhenDurable(SystemMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class RegistrySnapshot(SystemMessage):
-    """From the supervisor, to an orchestrator that has come up: these are the workers."""
-
-    life: Incarnation
-    workers: tuple[WorkerChanged, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Begin(SystemMessage):
     """To one incarnation, from itself: the whole tree is up, so work may begin."""
 
     life: Incarnation
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerChanged(SystemMessage):
-    """From the supervisor: where a child stands now that everything about it is decided. None: it is forgotten."""
-
-    spec: ChildSpec
-    path: str
-    state: State | None
-    mailbox: Mailbox
 
 
 @dataclass(frozen=True, slots=True)

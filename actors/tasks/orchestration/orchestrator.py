@@ -37,6 +37,8 @@ from actors.tasks.model.store_events import JournalDamaged
 from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.orchestration.attempt_dispatcher import AttemptDispatcher
+from actors.tasks.orchestration.attempt_table import AttemptTable
+from actors.tasks.orchestration.breaker_records import BreakerRecords
 from actors.tasks.orchestration.command_handlers import CommandHandlers
 from actors.tasks.orchestration.deciding import Deciding
 from actors.tasks.orchestration.delegation import Delegation
@@ -53,7 +55,6 @@ from actors.tasks.orchestration.messages import (
     EffectFailed,
     EscalationResponse,
     Pause,
-    RegistrySnapshot,
     RunOnLoop,
     RunWhenDurable,
     SetPriority,
@@ -62,7 +63,6 @@ from actors.tasks.orchestration.messages import (
     TimerFired,
     UsageReported,
     WaiterJoined,
-    WorkerChanged,
 )
 from actors.tasks.orchestration.recording import Recording
 from actors.tasks.orchestration.stages import TaskStages
@@ -72,6 +72,7 @@ from actors.tasks.orchestration.task_runtime import task_runtime_of
 from actors.tasks.orchestration.teams import Teams
 from actors.tasks.orchestration.undo_dispatch import UndoDispatch
 from actors.tasks.recovery.escalations import Escalations
+from actors.tasks.scheduling.registry_messages import RegistrySnapshot, WorkerChanged
 from actors.tasks.scheduling.suspects import Suspects
 from actors.tasks.scheduling.worker_registry import WorkerRegistry
 
@@ -105,8 +106,12 @@ class Orchestrator(ManagedActor):
         self.staff = WorkerRegistry()
         self.recording = Recording(self)
         self.emit = self.recording.emit
-        self.suspects, self.turns = Suspects(settings.max_losses), Turns(self)
+        self.attempts = AttemptTable()
+        self.suspects: Suspects[Attempt] = Suspects(settings.max_losses, self.attempts.is_busy)
+        self.turns = Turns(self)
         self.dispatcher = AttemptDispatcher(self)
+        emit = self.recording.emit_breaker
+        self.breakers = BreakerRecords(emit, self.store.read, self.time, self.at, self.dispatcher.changed)
         self.handoff = AttemptHandoff(self)
         self.compensation = UndoDispatch(self)
         self.results = TaskResults(self.desk, self.dispatcher.settle)
@@ -146,9 +151,9 @@ class Orchestrator(ManagedActor):
         self.closing = self.closing or self.desk.closing is self.life
         for attempt in list(self.ground.attempts.values()) if self.begun else ():
             # Where all is being stopped, what was stopped says so in the journal: its process did not die with it.
-            if attempt.desk is self.desk and (attempt.succeeded or (attempt.done and self.closing)):
+            if attempt.owner is self.desk and (attempt.succeeded or (attempt.done and self.closing)):
                 self._on_outcome(attempt)
-            elif attempt.desk is self.desk:
+            elif attempt.owner is self.desk:
                 self.recording.count(attempt)
         for state in self.states.values() if self.begun and self.closing else ():
             if not self.teams.is_held(state):  # of such a part an earlier process has begun a step, and this one none
@@ -160,7 +165,7 @@ class Orchestrator(ManagedActor):
         if staffed.life is not self.life:
             return
         for change in staffed.workers:
-            self.dispatcher.restored(self.staff.hear(change))
+            self.breakers.restore(self.staff.hear(change))
         self.desk.staff = self.staff
         self.staffed = True
         started, begin = self.system.started, Begin(self.life)
@@ -175,6 +180,7 @@ class Orchestrator(ManagedActor):
         if begin.life is not self.life:
             return
         self.begun = True
+        self.attempts.recall_asks(self.ground.asks.copy(), self.desk)
         for state in list(self.states.values()):
             self._resume(state)
         self.task = None
@@ -231,11 +237,11 @@ class Orchestrator(ManagedActor):
         if kind is Attempt:
             if not self.begun:
                 pass  # found when the journals are taken up again
-            elif message.desk is self.desk:
+            elif message.owner is self.desk:
                 self.task = message.task
                 self._on_outcome(message)
             else:
-                self.task = message.nested
+                self.task = message.spec.part
                 self.teams.accept(message)
         else:
             hears = self._HANDLERS.get(kind)
@@ -254,11 +260,11 @@ class Orchestrator(ManagedActor):
         if self.ground.attempts.get(attempt.key) is not attempt:
             return  # heard already
         state = self.states.get(attempt.task)
-        if attempt.role == "work":
+        if attempt.spec.role == "work":
             self.dispatcher.ended(attempt, state)
             return
         self.act(attempt.task, self.ground.forget, attempt)
-        if state is not None and attempt.role == "undo":
+        if state is not None and attempt.spec.role == "undo":
             self.compensation.ended(attempt, state)
         elif state is not None:
             self.stages.ended(attempt, state)
@@ -322,7 +328,7 @@ class Orchestrator(ManagedActor):
         entry = self.staff.hear(change)
         if entry is not None:
             if entry is not known:
-                self.dispatcher.restored(entry)
+                self.breakers.restore(entry)
                 self.dispatcher.queue.reopen_all()
             if entry.is_team and entry.is_gone:
                 self.teams.gone(entry)
@@ -333,9 +339,8 @@ class Orchestrator(ManagedActor):
         if closing.life is self.life:
             self.closing = True
             self.delegation.close()
-            for errand in list(self.ground.errands):
-                if errand.is_of(self.desk):
-                    errand.kill()
+            for errand in [each for each in list(self.ground.errands) if each.is_of(self.desk)]:
+                errand.kill()
 
     def _on_timer_fired(self, due: TimerFired) -> None:
         if due.life is self.life:

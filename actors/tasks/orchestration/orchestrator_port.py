@@ -32,16 +32,18 @@ from actors.tasks.orchestration.messages import (
     Delegate,
     DelegationCancelled,
     EffectFailed,
-    WorkerChanged,
+    UsageReported,
 )
 from actors.tasks.orchestration.outbox import Outbox
 from actors.tasks.planning.task_settings import Tasks
 from actors.tasks.results.report_cache import ReportCache
+from actors.tasks.scheduling.registry_messages import WorkerChanged
 from actors.tasks.scheduling.selection import chain_of
 from actors.tasks.scheduling.step_slots import Slots
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextvars import Context as Variables
 
     from actors.execution.incarnation import Incarnation
@@ -119,6 +121,35 @@ class OrchestratorPort:
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""
         return self.ground.epoch + self.system.now()
+
+    @property
+    def count_tokens(self) -> Callable[[str], int] | None:
+        """Counter of tokens of the user's; None: there is none."""
+        return self.settings.count_tokens
+
+    def may_start(self) -> bool:
+        """True if something may be started now."""
+        return self.ground.may_start()
+
+    def token(self) -> int:
+        """Fencing token that effects outside should carry."""
+        return self.ground.token
+
+    def latest_number(self, task: str) -> int:
+        """Number of the last event of a task."""
+        return self.ground.numbers.latest_of(task)
+
+    def variables_of(self, attempt: Attempt) -> Variables | None:
+        """Contextvars that an attempt is to see."""
+        return self.ground.variables_of(attempt)
+
+    def tell_usage(self, attempt: Attempt) -> None:
+        """An attempt has used up something."""
+        self.tell(UsageReported(attempt, attempt.task))
+
+    def about_to_record(self, attempt: Attempt, usage: Usage | None) -> None:
+        """Note whose usage is about to be recorded; None: nobody's."""
+        self.taken = None if usage is None else (attempt, usage)
 
     def _broke(self, error: Exception, task: str | None) -> None:
         """An effect could not be had. Its orchestrator begins anew, and finds in the journal what is to be done."""
@@ -288,14 +319,14 @@ class OrchestratorPort:
         if not found:
             known = [name for each in self.staff for name in (each.id, *sorted(each.executable.capabilities))]
             raise self.noted(NoCapableWorkerError(attempt.task, (to,), tuple(known)))
-        chain = (*(address.path for address in attempt.chain), attempt.path)
+        chain = (*(address.path for address in attempt.spec.chain), attempt.spec.path)
         words = same_instruction(instruction, inputs)
         target = next((each.path for each in found if each.path not in chain), None)
-        if target is None or words in attempt.lineage:
+        if target is None or words in attempt.spec.lineage:
             self.system.recursion_refused(target or found[0].path, self.addresses(chain))
             raise self.noted(RecursionDetectedError((*chain, target or found[0].path)))
-        key = f"{attempt.key}>{attempt.run}.{next(self._numbers)}"
-        reply = Reply(self.system.boxes.get(target), attempt.path, None if limit is None else limit + BACKSTOP_S)
+        key = f"{attempt.key}>{attempt.spec.start_number}.{next(self._numbers)}"
+        reply = Reply(self.system.boxes.get(target), attempt.spec.path, None if limit is None else limit + BACKSTOP_S)
         due = None if limit is None else self.system.now() + limit
         self.ground.asks[key] = OpenDelegation(reply, attempt, desk, due, caller_variables(CURRENT))
         reply.when_done(lambda: self._answered(key, desk))
@@ -307,7 +338,7 @@ class OrchestratorPort:
             inputs=inputs,
             required=False,
         )
-        message = Delegate(attempt, host, key, spec, chain, (*attempt.lineage, words), limit)
+        message = Delegate(attempt, host, key, spec, chain, (*attempt.spec.lineage, words), limit)
         desk.tell(message)
         if desk is not self:
             self.tell(message.waits_here())
@@ -327,7 +358,7 @@ class OrchestratorPort:
             above = self.ground.attempt_of(state) if state is not None else None
             if found or above is None:
                 return desk, host, found
-            desk, host = above.desk, above
+            desk, host = self.ground.desk_at(above.owner.path), above
 
     def _answered(self, key: str, desk: OrchestratorPort) -> None:
         self.ground.asks.pop(key, None)

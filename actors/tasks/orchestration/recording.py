@@ -94,7 +94,7 @@ class Recording:
         used = attempt.take_used()
         if state is None or state.final is not None or used is NO_USAGE:
             return
-        node = state.nodes.get(attempt.subtask.id) if attempt.role in {"work", "undo"} else None
+        node = state.nodes.get(attempt.subtask.id) if attempt.spec.role in {"work", "undo"} else None
         self.emit(state, task_events.UsageTold, used, node.id if node is not None else "")
 
     def emit_breaker(self, event: task_events.BreakerChanged) -> None:

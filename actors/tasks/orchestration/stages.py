@@ -3,7 +3,7 @@
 They are user code, so they run as errands (``actors.tasks.execution.detached_call``), with a limit of their own; only
 planners and synthesizers that this library ships, which are pure and quick, are called on the spot. A step has a key,
 as an attempt has: a new incarnation finds one that still runs. What a step returns becomes plain data where it runs
-(``Attempt.form``), as every result does (``actors.tasks.execution.run_attempt``).
+(``AttemptSpec.form``), as every result does (``actors.tasks.execution.run_attempt``).
 
 Which step is called is decided in ``actors.tasks.recovery.next_step``, and what its end means in
 ``actors.tasks.recovery.stage_ends``. Here they are called, and heard.
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from actors.model.errors import Problem
 from actors.tasks.execution.attempt import Attempt
+from actors.tasks.execution.attempt_spec import AttemptSpec, Role
 from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.journal.codec import from_json, to_json
@@ -130,7 +131,7 @@ class TaskStages:
     def _plan_feedback(self, state: TaskState) -> str:
         refused = stage_ends.plan_feedback(state)
         team = self._desk.ground.attempt_of(state)
-        said = team.values.revision.feedback if team is not None else ""
+        said = team.spec.values.revision.feedback if team is not None else ""
         if said:
             refused = f"The last result of this team was sent back: {said}\n{refused}".rstrip()
         if state.phase != "replanning":
@@ -198,7 +199,7 @@ class TaskStages:
     def _run(
         self,
         state: TaskState,
-        role: str,
+        role: Role,
         code: StageCode,
         args: tuple[Any, ...],
         form: Callable[[Any], Any],
@@ -214,32 +215,40 @@ class TaskStages:
                 self._record(state, stage_ends.failed(state, role, failure, NO_USAGE, facts))
                 return
         if attempt is None:
-            attempt = self._attempt(state, role, number, key, subtasks)
-            attempt.form = form
-            ground.attempts[key] = attempt
-            args, attempt.arguments = _needed(args)
+            args, needed = _needed(args)
+            attempt = ground.attempts[key] = Attempt(self._spec(state, role, number, key, subtasks, form, needed))
             call, is_async = code.with_args(args)
             DetachedCall(ground, attempt, call, is_async=is_async)
         self._running[state.id] = attempt
         started = partial(self._recording.emit, state, task_events.StepStarted, role, number)
         self._turns.want(state, attempt, started)
 
-    def _attempt(self, state: TaskState, role: str, number: int, key: str, subtasks: tuple[str, ...]) -> Attempt:
+    def _spec(
+        self,
+        state: TaskState,
+        role: Role,
+        number: int,
+        key: str,
+        subtasks: tuple[str, ...],
+        form: Callable[[Any], Any],
+        needed: tuple[dict[str, Any], ...],
+    ) -> AttemptSpec:
         desk = self._desk
-        attempt = Attempt(
+        return AttemptSpec(
             key,
             desk,
             state.id,
             Subtask(id=role, instruction=state.task.goal, depends_on=list(subtasks)),
             role,
             f"{desk.path}/{role}",
-            chain=desk.addresses((*state.chain, desk.path)),
-            lineage=state.lineage,
-            deadline=None if state.deadline is None else state.deadline - desk.ground.epoch,
+            ContextValues(state.task.goal, number, key, {}, {}, state.task.metadata),
+            desk.addresses((*state.chain, desk.path)),
+            state.lineage,
+            None if state.deadline is None else state.deadline - desk.ground.epoch,
+            role=role,
+            form=form,
+            arguments=needed,
         )
-        attempt.role = role
-        attempt.values = ContextValues(state.task.goal, number, key, {}, {}, state.task.metadata)
-        return attempt
 
     def end(self, state: TaskState) -> None:
         """End the step of a task that does not want it any more."""
@@ -275,7 +284,7 @@ class TaskStages:
             self._once_more(attempt, state)
         else:
             failure, facts = self._with_known(state, failure), self._results.facts(state)
-            self._record(state, stage_ends.failed(state, attempt.role, failure, attempt.take_used(), facts))
+            self._record(state, stage_ends.failed(state, attempt.spec.role, failure, attempt.take_used(), facts))
 
     def _with_known(self, state: TaskState, failure: Failure) -> Failure:
         """Say whose task it is and who there is, where a planner says that nobody can do it."""
@@ -287,19 +296,19 @@ class TaskStages:
 
     def _outcome(self, state: TaskState, attempt: Attempt, said: Any, usage: Usage) -> Draft:
         facts = self._results.facts(state)
-        if attempt.role == "plan":
+        if attempt.spec.role == "plan":
             return stage_ends.planned(state, said, usage, facts)
-        if attempt.role == "review":
+        if attempt.spec.role == "review":
             return stage_ends.reviewed(state, said, tuple(attempt.subtask.depends_on), usage, facts)
         return stage_ends.combined(said, usage)
 
     def _failure_of(self, attempt: Attempt) -> Failure | None:
         """How a step has failed; None: it was ended for reasons of others."""
         if attempt.ended_by == "timeout":
-            number = attempt.values.number
+            number = attempt.spec.values.number
             limit_s = self._desk.settings.step_timeout_s or 0.0
-            return Failure(FailureKind.TIMEOUT, AttemptTimeoutError(attempt.role, number, "step", limit_s))
-        error, said = attempt.error, attempt.said
+            return Failure(FailureKind.TIMEOUT, AttemptTimeoutError(attempt.spec.role, number, "step", limit_s))
+        error, said = attempt.error, attempt.code_outcome.said
         if error is None or not attempt.is_own_error:
             return None
         if isinstance(said, Failure):

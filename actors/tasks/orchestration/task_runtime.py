@@ -20,6 +20,7 @@ from actors.tasks.journal.subtask_state import part_of as part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.store_events import TaskStranded
 from actors.tasks.model.task_errors import StoreError
+from actors.tasks.orchestration.attempt_table import attempt_key
 from actors.tasks.orchestration.event_feed import Feed
 from actors.tasks.orchestration.event_numbers import EventNumbers
 from actors.tasks.orchestration.orchestrator_port import ORCHESTRATOR, OpenDelegation, OrchestratorPort
@@ -189,17 +190,22 @@ class TaskRuntime:
     def attempt_of(self, state: TaskState) -> Attempt | None:
         """Attempt that a team's part of a task stands for; None where it is gone, or another team has it by now."""
         attempt = self.attempts.get(state.parent) if state.parent is not None else None
-        return attempt if attempt is not None and attempt.nested == state.id else None
+        return attempt if attempt is not None and attempt.spec.part == state.id else None
 
     def variables_of(self, attempt: Attempt) -> Variables | None:
         """Contextvars that an attempt is to see; None: its task was resumed, or nobody had set any."""
-        own = attempt.variables
+        own = attempt.spec.variables
         return own if own is not None or not self.variables else self.variables.get(attempt.task)
 
     def carry(self, task: str, variables: Variables | None) -> None:
         """Have all attempts of a task see these contextvars, until it has ended."""
         if variables is not None:
             self.variables[task] = variables
+
+    def attempt_at(self, state: TaskState, node: SubtaskState) -> Attempt | None:
+        """Attempt that a subtask has now, as far as its outcome is not recorded yet."""
+        attempt = self.attempts.get(attempt_key(state, node, node.attempt))
+        return attempt if attempt is not None and attempt.spec.start_number == node.run else None
 
     def part_of(self, state: TaskState, node: SubtaskState) -> TaskState | None:
         """Part that a team has of a running subtask, as it stands; None: no team has it, or it is not there yet."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.mailbox import Refusal
 from actors.tasks.execution.attempt import Attempt, AttemptEnded
+from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.execution.run_attempt import to_outcome
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.report import Report, report_of
@@ -58,16 +59,16 @@ class Teams:
         """Have a team end, or pause, what it has."""
         if attempt.ended_by is not None and why == "preempt":
             return
-        attempt.ended_by = why
-        desk = self._to.ground.desks.get(attempt.path)
+        attempt.end_for(why, overrules=True)
+        desk, part = self._to.ground.desks.get(attempt.spec.path), attempt.spec.part
         if desk is not None:
-            desk.tell(Pause(attempt.nested) if why == "preempt" else Cancel(attempt.nested, why))
+            desk.tell(Pause(part) if why == "preempt" else Cancel(part, why))
 
-    def prioritize(self, attempt: Attempt) -> None:
+    def prioritize(self, attempt: Attempt, priority: int) -> None:
         """The priority of a task has changed: that of a team's part of it follows."""
-        desk = self._to.ground.desks.get(attempt.path) if attempt.nested else None
+        desk = self._to.ground.desks.get(attempt.spec.path) if attempt.spec.part else None
         if desk is not None:
-            desk.tell(SetPriority(attempt.nested, attempt.priority))
+            desk.tell(SetPriority(attempt.spec.part, priority))
 
     def detach_team(self, state: TaskState, node: SubtaskState, taker: RegistryEntry | None = None) -> None:
         """A subtask goes on, or ends, without the team that it had been given to: what that has of it ends."""
@@ -87,19 +88,22 @@ class Teams:
     def gone(self, entry: RegistryEntry) -> None:
         """A team is down for good: nobody there will answer for what it had."""
         to = self._to
-        undos = [each for each in list(to.ground.attempts.values()) if each.role == "undo" and each.desk is to.desk]
-        given = [each for each in undos if each.errand is None and each.path == entry.path]
-        for attempt in [*entry.attempts.values(), *given]:
+        undos = [
+            each for each in list(to.ground.attempts.values()) if each.spec.role == "undo" and each.owner is to.desk
+        ]
+        given = [each for each in undos if each.errand is None and each.spec.path == entry.path]
+        rows = [row for key in entry.attempts if (row := to.attempts.get(key)) is not None]
+        for attempt in [*(row.attempt for row in rows), *given]:
             attempt.fail(to.system.stopped_error(entry.path, Refusal.STOPPED))
 
     # -- having --------------------------------------------------------------------------------------------
 
     def accept(self, attempt: Attempt) -> None:
         """The orchestrator above has work for this team."""
-        if attempt.role == "undo":
+        if attempt.spec.role == "undo":
             self._undo(attempt)
             return
-        to, id_ = self._to, attempt.nested
+        to, id_ = self._to, attempt.spec.part
         to.ground.carry(id_, to.ground.variables_of(attempt))
         if id_ in to.desk.guard.aside:
             _break_off(attempt)
@@ -117,10 +121,9 @@ class Teams:
             state = fold(id_, kept) if (kept := to.ground.outline(id_)) else None
             event = self._first_record(id_, attempt) if state is None else None
         except Exception as error:  # noqa: BLE001 - a journal that makes no sense, an id that is too long: its failure
-            attempt.caught = error
-            attempt.fail(error)
+            attempt.fail_with(error)
             return
-        again, attempt.again = attempt.again, False
+        again = attempt.take_up()
         if state is not None and self._is_new(state, attempt, again=again):
             self._reopen(state, attempt)
         elif event is None:
@@ -141,7 +144,7 @@ class Teams:
     def take_over(self) -> None:
         """Accept, in a new incarnation, attempts that were given to this team and did not become a task of it."""
         for attempt in list(self._to.ground.attempts.values()):
-            if attempt.path == self._to.path and attempt.given and not attempt.done:
+            if attempt.spec.path == self._to.path and attempt.was_given and not attempt.done:
                 self.accept(attempt)
 
     @staticmethod
@@ -171,41 +174,42 @@ class Teams:
         """Fields of the first record of an attempt as a task of this team."""
         task = Task(
             goal=str(attempt.subtask) or "?",
-            inputs=attempt.values.inputs,
-            priority=attempt.priority,
-            budget=attempt.budget,
+            inputs=attempt.spec.values.inputs,
+            priority=attempt.spec.priority,
+            budget=attempt.spec.budget,
             id=id_,
-            metadata=dict(attempt.values.metadata),
+            metadata=dict(attempt.spec.values.metadata),
         )
-        chain = tuple(address.path for address in attempt.chain)
+        chain = tuple(address.path for address in attempt.spec.chain)
         return (
             task,
             self._until(attempt),
             chain,
-            (*attempt.lineage, same_instruction(str(attempt.subtask), attempt.subtask.inputs)),
+            (*attempt.spec.lineage, same_instruction(str(attempt.subtask), attempt.subtask.inputs)),
             attempt.key,
-            attempt.hops,
+            attempt.spec.hops,
             NEW_IDS,
         )
 
     def _until(self, attempt: Attempt) -> float | None:
         """When its time is up, in seconds since 1970."""
-        runs = None if attempt.timeout_s is None or attempt.started is None else attempt.started + attempt.timeout_s
-        ends = [end for end in (attempt.deadline, runs) if end is not None]
+        timeout_s, started = attempt.spec.timeout_s, attempt.started
+        runs = None if timeout_s is None or started is None else started + timeout_s
+        ends = [end for end in (attempt.spec.deadline, runs) if end is not None]
         return self._to.ground.epoch + min(ends) if ends else None
 
     def _resume(self, state: TaskState, attempt: Attempt) -> None:
         """Resume a part that is wanted. Its time passes again; while it was paused, or its process down, it did not."""
         to = self._to
-        restarts = state.paused or (attempt.again and attempt.timeout_s is not None)
+        restarts = state.paused or (attempt.is_redelivery and attempt.spec.timeout_s is not None)
         if restarts and attempt.ended_by is None and state.ending is None and state.final is None:
             to.emit(state, task_events.TaskResumed, self._until(attempt))
             if state.id not in self._held:
                 to.lifecycle.watch(state)
                 to.dispatcher.requeue_all(state)
                 to.lifecycle.advance(state)
-        attempt.again = False
-        self._to.lifecycle.prioritize(state, attempt.priority)  # perhaps nobody was here when it changed
+        attempt.take_up()
+        self._to.lifecycle.prioritize(state, attempt.spec.priority)  # perhaps nobody was here when it changed
         self.resume(state)
 
     def _finished_before(self, state: TaskState | None) -> None:
@@ -217,7 +221,7 @@ class Teams:
     def hold_until_wanted(self, state: TaskState) -> bool:
         """True if a part from the journal is to wait. One that is ending is wanted in any case, and does not."""
         attempt = self._to.ground.attempt_of(state)
-        is_taken = attempt is not None and not attempt.again and not attempt.done
+        is_taken = attempt is not None and not attempt.is_redelivery and not attempt.done
         if state.parent is None or state.ending is not None or is_taken:
             return False
         if state.id not in self._held:
@@ -271,16 +275,15 @@ class Teams:
         if attempt is None or attempt.done:
             return
         _ended_for(attempt, state)
-        attempt.use(report.usage if attempt.role == "work" else _used_by_undoing(state))
-        attempt.undone = report.compensated
-        if attempt.role == "work" and report.status is not TaskStatus.SUCCEEDED and attempt.ended_by is not None:
+        attempt.use(report.usage if attempt.spec.role == "work" else _used_by_undoing(state))
+        attempt.note(AttemptOutcome(undone=tuple(report.compensated)))
+        if attempt.spec.role == "work" and report.status is not TaskStatus.SUCCEEDED and attempt.ended_by is not None:
             attempt.fail(AttemptEnded(attempt.ended_by))
             return
         try:
             done = _outcome_of(attempt, report)
         except Exception as error:  # noqa: BLE001 - the output may not fit what was declared
-            attempt.caught = error
-            attempt.fail(error)
+            attempt.fail_with(error)
         else:
             attempt.complete(done)
 
@@ -297,9 +300,9 @@ class Teams:
         to.lifecycle.watch(state)
         for node in state.nodes.values():
             if node.status is SubtaskStatus.QUEUED:
-                to.dispatcher.queue.withdraw(node.ticket)
-            elif node.live is not None and node.live.preemptible:
-                to.dispatcher.end(node.live, "preempt")
+                to.dispatcher.leave_queue(node)
+            elif (attempt := to.attempts.of(node)) is not None and attempt.spec.preemptible:
+                to.dispatcher.end(attempt, "preempt")
         self.paused(state)
 
     def paused(self, state: TaskState) -> None:
@@ -315,13 +318,13 @@ class Teams:
 
     def _undo(self, attempt: Attempt) -> None:
         """Undo what its members had done for a task that had succeeded, or given way, here and not above."""
-        to, id_ = self._to, attempt.nested
+        to, id_ = self._to, attempt.spec.part
         state = to.states.get(id_)
         if not attempt.begin(to.life, to.system.now()) or (state is not None and state.parent == attempt.key):
             return
         kept = to.ground.outline(id_)
         if not kept:
-            attempt.undone = []
+            attempt.note(AttemptOutcome(undone=()))
             attempt.complete(Done(None))
             return
         if state is None:
@@ -346,22 +349,21 @@ def _ended_for(attempt: Attempt, state: TaskState) -> None:
     """Where the one above had ended it, the journal says why: an attempt that is given once more has it from there."""
     ending = state.ending
     if attempt.ended_by is None and ending is not None and ending.kind == "cancel" and ending.error in _FROM_ABOVE:
-        attempt.ended_by = ending.error
+        attempt.end_for(ending.error)
 
 
 def _break_off(attempt: Attempt) -> None:
     """Fail the attempt of a part that was put aside."""
     error = TeamFailedError("its orchestrator died of it; see InternalError", retryable=False)
-    attempt.caught = error
-    attempt.fail(error)
+    attempt.fail_with(error)
 
 
 def _outcome_of(attempt: Attempt, report: Report) -> Done:
     """Outcome of the attempt whose part of a task has ended."""
-    if attempt.role == "undo" and report.undo_errors:
+    if attempt.spec.role == "undo" and report.undo_errors:
         said = "; ".join(f"{id_}: {text}" for id_, text in report.undo_errors.items())
         raise TeamFailedError(said, retryable=False)
-    if attempt.role == "undo":
+    if attempt.spec.role == "undo":
         return Done(None)
     if report.status is not TaskStatus.SUCCEEDED:
         error = report.error

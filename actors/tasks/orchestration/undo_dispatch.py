@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from actors.messaging.envelope import MessageContext
 from actors.model.errors import Failed
 from actors.tasks.execution.attempt import STOP, Attempt, AttemptEnded
+from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.journal.fold import fold
@@ -168,10 +169,9 @@ class UndoDispatch:
                     state, compensation.given_to_a_person(state, node, act, failure, to.deciding.facts())
                 )
                 return
-            attempt = to.ground.attempts[key] = self._attempt(state, node, act, number, key)
-            if isinstance(how, RegistryEntry):
-                attempt.worker, attempt.path = how.id, how.path
-            else:
+            doer = how.id if isinstance(how, RegistryEntry) else act.worker
+            attempt = to.ground.attempts[key] = Attempt(self._spec(state, node, act, number, key, doer))
+            if not isinstance(how, RegistryEntry):
                 code: Any = how
                 DetachedCall(to.ground, attempt, partial(_undo, code, node.id), is_async=is_async(code))
         self._live[state.id] = attempt
@@ -196,14 +196,12 @@ class UndoDispatch:
         if self._to.settings.step_timeout_s is not None:
             self._to.dispatcher.watch_limits(attempt, self._to.settings.step_timeout_s, None)
 
-    def _attempt(self, state: TaskState, node: SubtaskState, act: EffectRecord, number: int, key: str) -> Attempt:
+    def _spec(
+        self, state: TaskState, node: SubtaskState, act: EffectRecord, number: int, key: str, doer: str
+    ) -> AttemptSpec:
         to = self._to
         result = to.results.of_act(state, node, act)
-        chain = to.desk.waiting_for(state, node)
-        attempt = Attempt(key, to.desk, state.id, node.spec, act.worker, f"{to.path}/{act.worker}", chain=chain)
-        attempt.role = "undo"
-        attempt.nested = part_of(state.id, node, act, state.ids)
-        attempt.values = ContextValues(
+        values = ContextValues(
             state.task.goal,
             number,
             f"{state.id}/{node.id}/{act.number}/undo",
@@ -211,18 +209,29 @@ class UndoDispatch:
             results={node.id: result},
             metadata=state.metadata_of(node.id),
         )
-        return attempt
+        return AttemptSpec(
+            key,
+            to.desk,
+            state.id,
+            node.spec,
+            doer,
+            f"{to.path}/{doer}",
+            values,
+            to.desk.waiting_for(state, node),
+            role="undo",
+            part=part_of(state.id, node, act, state.ids),
+        )
 
     def _give(self, attempt: Attempt, entry: RegistryEntry) -> None:
         self._limit(attempt)
         if entry.is_team:
-            self._to.handoff.give(attempt, entry, None)
+            self._to.handoff.give(attempt, entry)
             return
         if not self._to.ground.may_start() or not attempt.give_once():
             return
         running = (box for path, box in entry.boxes.items() if entry.members.get(path) == "running")
         box = next(iter(entry.free), None) or next(running, None) or next(iter(entry.boxes.values()))
-        attempt.member = box
+        attempt.goes_to(box)
         refusal = box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))
         if refusal is not None:
             attempt.fail(self._to.system.stopped_error(box.path, refusal))
@@ -248,7 +257,7 @@ class UndoDispatch:
         if isinstance(outcome, Failure) and outcome.kind is FailureKind.TIMEOUT:
             limit = self._to.settings.step_timeout_s or 0.0
             outcome = Failure(FailureKind.TIMEOUT, AttemptTimeoutError(node.id, node.undo_attempt, "step", limit))
-        nothing = isinstance(attempt.undone, list) and not attempt.undone
+        nothing = attempt.code_outcome.undone is not None and not attempt.code_outcome.undone
         facts = self._to.deciding.facts()
         self._to.recording.record(state, compensation.after(state, node, act, outcome, facts, nothing=nothing))
 

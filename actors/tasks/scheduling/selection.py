@@ -21,7 +21,6 @@ from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistr
 
 if TYPE_CHECKING:
     from actors.tasks.journal.task_state import TaskState
-    from actors.tasks.orchestration.orchestrator import Orchestrator
 
 _NOBODY = Failure(FailureKind.NOBODY, NoCapableWorkerError("", (), ()))
 
@@ -133,12 +132,12 @@ def put_off_by(staff: WorkerRegistry, key: LaneKey, now: float) -> tuple[str, fl
     return f"breaker of {names} open", min(waits)[0]
 
 
-def no_worker_failure(state: TaskState, node: SubtaskState, to: Orchestrator) -> Failure:
-    """Why there is nobody for a subtask."""
-    spec, staff = node.spec, to.staff
+def no_worker_failure(state: TaskState, node: SubtaskState, staff: WorkerRegistry, path: str) -> Failure:
+    """Why there is nobody for a subtask of a supervisor's task; ``path`` is the supervisor's."""
+    spec = node.spec
     wanted = spec.worker or spec.capability or spec.id
     able = staff.primaries(LaneKey(spec.worker, spec.capability))
-    waiting = waiting_for(state, node, to.path)
+    waiting = waiting_for(state, node, path)
     if waiting and any(entry.id in waiting for entry in able):
         target = next(entry.path for entry in able if entry.id in waiting)
         error = RecursionDetectedError((*chain_of(state, node), target))

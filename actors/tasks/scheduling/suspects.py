@@ -12,20 +12,24 @@ orchestrator touches this, so there is no lock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from actors.tasks.execution.attempt import Attempt
+SuspectT = TypeVar("SuspectT")
 
 
-class Suspects:
-    """Suspects of one orchestrator."""
+class Suspects(Generic[SuspectT]):
+    """Suspects of one orchestrator.
 
-    def __init__(self, max_losses: int) -> None:
+    Args:
+        max_losses: processes that may end with one, one after the other.
+        is_busy: says of one that was begun whether it runs, and does not wait for what it has asked for.
+    """
+
+    def __init__(self, max_losses: int, is_busy: Callable[[SuspectT], bool]) -> None:
         self._last_chance = max(1, max_losses - 1)
-        self._running: Attempt | None = None
+        self._is_busy = is_busy
+        self._running: SuspectT | None = None
         self._put_off: dict[object, Callable[[], None]] = {}
 
     def is_last_chance(self, losses: int) -> bool:
@@ -46,7 +50,7 @@ class Suspects:
         self._put_off[who] = again
         return True
 
-    def passes(self, losses: int, attempt: Attempt) -> None:
+    def passes(self, losses: int, attempt: SuspectT) -> None:
         """One that need not wait is about to begin."""
         if self.is_last_chance(losses):
             self._running = attempt
@@ -63,5 +67,4 @@ class Suspects:
         return who in self._put_off
 
     def _one_runs(self) -> bool:
-        running = self._running
-        return running is not None and not running.done and not running.waits
+        return self._running is not None and self._is_busy(self._running)

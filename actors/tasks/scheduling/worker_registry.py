@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -16,16 +16,23 @@ from actors.model.child_state import State
 from actors.model.spec import ChildSpec, DispatcherKind, SupervisorRecipe, WorkerRecipe
 from actors.tasks.model.executable import Executable, ExecutableInfo
 from actors.tasks.model.outcome import is_one_of
-from actors.tasks.orchestration.messages import WorkerChanged
 from actors.tasks.scheduling.circuit_breaker import CircuitBreaker
 from actors.tasks.scheduling.ready_queue import LaneKey
+from actors.tasks.scheduling.registry_messages import WorkerChanged
 
 if TYPE_CHECKING:
     from actors.messaging.mailbox import Mailbox
-    from actors.tasks.execution.attempt import Attempt
     from actors.tasks.model.outcome import Failure
 
 _BEST_FIRST: tuple[State, ...] = ("running", "restarting", "stopped", "parked")
+
+
+class Placement(NamedTuple):
+    """Where an attempt was put."""
+
+    box: Mailbox
+    updates_seen: int
+    """How often the member had been heard of by then."""
 
 
 class RegistryEntry:
@@ -50,8 +57,8 @@ class RegistryEntry:
         self.boxes: dict[str, Mailbox] = {}
         self.free: dict[Mailbox, None] = {}
         """Members that are up and have nothing."""
-        self.attempts: dict[str, Attempt] = {}
-        """Attempts that it has now, by key."""
+        self.attempts: dict[str, Placement | None] = {}
+        """Keys of the attempts that it has now, and where each was put; None: with a team, or not known."""
         self.updates_seen: Counter[str] = Counter()
         """How often a member was heard of."""
         self.lanes: set[LaneKey] = set()
@@ -118,7 +125,7 @@ class RegistryEntry:
         if self.is_team:
             return
         if state == "running" and was != "running":
-            if not any(attempt.member is box for attempt in self.attempts.values()):
+            if not any(placed is not None and placed.box is box for placed in self.attempts.values()):
                 self.free[box] = None
         elif state != "running":
             self.free.pop(box, None)
@@ -137,35 +144,35 @@ class RegistryEntry:
             return self.is_up and len(self.attempts) < self.size
         return bool(self.free)
 
-    def assign(self, attempt: Attempt) -> Mailbox | None:
-        """The mailbox that the attempt goes to, which is taken by it; a team has its orchestrator's."""
-        self.attempts[attempt.key] = attempt
+    def assign(self, key: str) -> Mailbox | None:
+        """Return the mailbox that an attempt goes to, which is taken by it; None: that of a team's orchestrator."""
         if self.is_team:
+            self.attempts[key] = None
             return None
-        attempt.member, _ = self.free.popitem()
-        attempt.news = self.updates_seen[attempt.member.path]
-        return attempt.member
+        box, _ = self.free.popitem()
+        self.attempts[key] = Placement(box, self.updates_seen[box.path])
+        return box
 
-    def reassign(self, attempt: Attempt) -> None:
-        """An attempt that it has already, from before this incarnation of the orchestrator."""
-        self.attempts[attempt.key] = attempt
-        if attempt.member is not None:
-            self.free.pop(attempt.member, None)
-            attempt.news = self.updates_seen[attempt.member.path]
+    def reassign(self, key: str, box: Mailbox | None) -> None:
+        """Note an attempt that it has already, from before this incarnation of the orchestrator."""
+        self.attempts[key] = None if box is None else Placement(box, self.updates_seen[box.path])
+        if box is not None:
+            self.free.pop(box, None)
 
-    def release(self, attempt: Attempt) -> None:
-        """The attempt is over."""
-        if self.attempts.pop(attempt.key, None) is None or self.is_team:
+    def release(self, key: str, *, was_refused: bool = False) -> None:
+        """Note that an attempt is over.
+
+        Args:
+            key: its.
+            was_refused: the member's mailbox did not take it: its supervisor has decided something that, if nothing was
+                heard since, is yet to be heard.
+        """
+        placed = self.attempts.pop(key, None)
+        if placed is None or self.members.get(placed.box.path) != "running":
             return
-        box = attempt.member
-        if box is not None and self.members.get(box.path) == "running":
-            self.free[box] = None
-
-    def mark_unavailable(self, attempt: Attempt) -> None:
-        """A member's mailbox refused: its supervisor has decided something that, if nothing was, is yet to be heard."""
-        box = attempt.member
-        if box is not None and self.members.get(box.path) == "running" and self.updates_seen[box.path] == attempt.news:
-            self.change(box.path, "restarting", box)
+        self.free[placed.box] = None
+        if was_refused and self.updates_seen[placed.box.path] == placed.updates_seen:
+            self.change(placed.box.path, "restarting", placed.box)
 
 
 class WorkerRegistry:

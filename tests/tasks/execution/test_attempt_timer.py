@@ -15,6 +15,7 @@ import pytest
 from actors import ChildStarted, Event
 from actors.execution.timers import Timer
 from actors.tasks.execution.attempt import Attempt
+from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ManualClock, settle
 from trees import Subtask, SupervisorSpec, TaskCancelledError, Tasks, WorkerSpec, start
@@ -24,7 +25,7 @@ PATIENCE_S = 20.0
 
 def attempt() -> Attempt:
     desk: Any = SimpleNamespace(post=lambda _: True)
-    return Attempt("t/s#1.1", desk, "t", Subtask(id="s"), "w", "r/w")
+    return Attempt(AttemptSpec("t/s#1.1", desk, "t", Subtask(id="s"), "w", "r/w"))
 
 
 def timer() -> Timer:

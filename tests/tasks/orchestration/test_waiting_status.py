@@ -109,6 +109,8 @@ def waiting(spec: SupervisorSpec, **options: Any) -> Iterator[tuple[Tree, TaskHa
             if isinstance(event, EscalationRaised):
                 break
         settle_orchestrators(running)
+        kept = running._system.services["tasks"].flush()
+        assert kept is None or kept.wait(LONG_S)
         yield running, handle
 
 
@@ -159,7 +161,7 @@ def _comes_to_wait(handle: TaskHandle) -> None:
 def _seen_outside(url: str, task: str) -> tuple[str, str]:
     """Status in the list of ``regrow tasks``, and in what it shows of one."""
     with StoreClient(url) as client:
-        listed = listing(client.tasks(None).tasks, SystemClock().wall())
+        listed = listing(client.tasks(None, {}).tasks, SystemClock().wall())
         found, parts = client.task(task)
         row = next(line for line in listed.splitlines() if line.startswith(f"{task} "))
         return row.split()[2], shown(found, parts, "text", SystemClock().wall()).split()[2]

@@ -9,6 +9,7 @@ import pytest
 from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected, WorkerCrashedError
 from actors.tasks.execution.attempt import Attempt, AttemptEnded
+from actors.tasks.execution.attempt_spec import AttemptOutcome, AttemptSpec
 from actors.tasks.execution.run_attempt import InvalidResultError
 from actors.tasks.model.outcome import Done, Failure, FailureKind
 from actors.tasks.model.task import Budget, Subtask, Usage
@@ -30,13 +31,13 @@ class Nobody:
 
 def attempt(budget: Budget | None = None) -> Attempt:
     desk: Any = Nobody()
-    return Attempt("t/s#1.1", desk, "t", Subtask(id="s", budget=budget), "w", "r/w")
+    return Attempt(AttemptSpec("t/s#1.1", desk, "t", Subtask(id="s", budget=budget), "w", "r/w"))
 
 
 def raised(error: BaseException, *, crashed: bool = False) -> Attempt:
     """Its code let this out."""
     made = attempt()
-    made.caught, made.crashed = error, crashed
+    made.note(AttemptOutcome(error, crashed))
     told = error
     if crashed:
         told = WorkerCrashedError("r/w", type(error).__name__)
@@ -99,7 +100,7 @@ def test_later_is_no_failure() -> None:
 @pytest.mark.parametrize(("ended_by", "phase", "limit_s"), [("timeout", "running", 5.0), ("idle", "idle", 2.0)])
 def test_a_timeout_names_its_phase_and_its_limit(ended_by: str, phase: str, limit_s: float) -> None:
     made = attempt()
-    made.ended_by = ended_by
+    made.end_for(ended_by)
     made.fail(AttemptEnded(ended_by))
     outcome = failure(made, timeout_s=5.0, idle_timeout_s=2.0)
 
@@ -111,7 +112,7 @@ def test_a_timeout_names_its_phase_and_its_limit(ended_by: str, phase: str, limi
 @pytest.mark.parametrize("ended_by", ["cancel", "preempt", "stop", "withdrawn"])
 def test_what_was_ended_by_others_is_neutral(ended_by: str) -> None:
     made = attempt()
-    made.ended_by = ended_by
+    made.end_for(ended_by)
     made.fail(AttemptEnded(ended_by))
 
     assert classify(made) is NEUTRAL
@@ -127,7 +128,8 @@ def test_an_attempt_whose_worker_was_stopped_is_neutral() -> None:
 def test_an_error_of_its_own_counts_also_where_it_was_being_ended() -> None:
     error = ValueError("no")
     made = attempt()
-    made.ended_by, made.caught = "timeout", error
+    made.end_for("timeout")
+    made.note(AttemptOutcome(error))
     made.fail(error)
 
     assert failure(made).kind is FailureKind.FAILED
@@ -135,7 +137,7 @@ def test_an_error_of_its_own_counts_also_where_it_was_being_ended() -> None:
 
 def test_what_was_caught_before_its_worker_died_of_something_else_does_not_count() -> None:
     made = attempt()
-    made.caught = ValueError("no")
+    made.note(AttemptOutcome(ValueError("no")))
     made.fail(ActorStoppedError("r/w", "was killed"))
 
     assert classify(made) is NEUTRAL

@@ -249,7 +249,7 @@ def test_an_undo_waits_for_a_worker_that_is_busy_and_its_time_counts_from_when_i
                 lambda: [
                     each
                     for each in tree._system.services["tasks"].attempts.values()
-                    if each.role == "undo" and each.given
+                    if each.spec.role == "undo" and each.was_given
                 ]
             )
             clock.advance(20.0)

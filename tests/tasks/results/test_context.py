@@ -32,10 +32,12 @@ SEEN = {"ask", "ask_sync", "attempt", "feedback", "goal", "heartbeat", "idempote
     "progress",
     "answers",
     "history",
+    "path",
     "previous",
     "remaining_s",
     "results",
     "revision",
+    "task_id",
     "token",
     "use",
 }

@@ -102,14 +102,14 @@ def test_a_worker_has_room_for_one_and_a_pool_for_each_of_its_members() -> None:
 
     assert not office.entry("a").has_room()
     assert not office.entry("p").has_room()
-    assert len({attempt.member for attempt in given}) == 3
+    assert len({attempt.box for attempt in given}) == 3
 
 
 def test_there_is_room_again_when_an_attempt_is_over() -> None:
     office = Office(spec("a"))
     (attempt,) = office.busy("a")
-    office.entry("a").release(attempt)
-    office.entry("a").release(attempt)
+    office.entry("a").release(attempt.key)
+    office.entry("a").release(attempt.key)
 
     assert office.entry("a").has_room()
     assert office.entry("a").info(0.0).load == 0
@@ -131,7 +131,7 @@ def test_one_that_comes_up_while_its_attempt_is_not_over_has_no_room_yet() -> No
     office.hear("a", "restarting")
     office.hear("a", "running")
     before = office.entry("a").has_room()
-    office.entry("a").release(attempt)
+    office.entry("a").release(attempt.key)
 
     assert (before, office.entry("a").has_room()) == (False, True)
 
@@ -140,7 +140,7 @@ def test_an_attempt_that_ends_while_its_worker_is_down_makes_no_room() -> None:
     office = Office(spec("a"))
     (attempt,) = office.busy("a")
     office.hear("a", "restarting")
-    office.entry("a").release(attempt)
+    office.entry("a").release(attempt.key)
 
     assert not office.entry("a").has_room()
 
@@ -148,20 +148,19 @@ def test_an_attempt_that_ends_while_its_worker_is_down_makes_no_room() -> None:
 def test_an_attempt_from_before_the_orchestrator_occupies_the_member_that_it_is_with() -> None:
     office, later = Office(spec("p", pool=2)), Office(spec("p", pool=2))
     (attempt,) = office.busy("p")
-    assert attempt.member is not None
-    attempt.member = later.boxes[attempt.member.path]
-    later.entry("p").reassign(attempt)
+    assert attempt.box is not None
+    box = later.boxes[attempt.box.path]
+    later.entry("p").reassign(attempt.key, box)
     (other,) = later.busy("p")
 
-    assert other.member is not attempt.member
+    assert other.box is not box
     assert not later.entry("p").has_room()
 
 
 def test_a_member_whose_mailbox_refused_gets_nothing_until_it_is_heard_of() -> None:
     office = Office(spec("a"))
     (attempt,) = office.busy("a")
-    office.entry("a").release(attempt)
-    office.entry("a").mark_unavailable(attempt)
+    office.entry("a").release(attempt.key, was_refused=True)
     before = office.entry("a").has_room()
     office.hear("a", "running")
 
@@ -173,8 +172,7 @@ def test_a_member_that_refused_and_was_heard_of_since_is_not_taken_for_closed() 
     (attempt,) = office.busy("a")
     office.hear("a", "stopped")
     office.hear("a", "running")
-    office.entry("a").release(attempt)
-    office.entry("a").mark_unavailable(attempt)
+    office.entry("a").release(attempt.key, was_refused=True)
 
     assert office.entry("a").has_room()
 

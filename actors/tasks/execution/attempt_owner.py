@@ -1,0 +1,92 @@
+"""Orchestrator's side of an attempt, as the code that runs it sees it: three narrow protocols."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Context as Variables
+
+    from actors.messaging.reply import Reply
+    from actors.runtime.system import System
+    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.execution.detached_call import DetachedCall
+    from actors.tasks.model.task import Usage
+
+
+class StepSlots(Protocol):
+    """Slots of the steps and undos of one orchestrator."""
+
+    def enter(self, step: DetachedCall, begin: Callable[[], object]) -> bool:
+        """Take a slot, or wait for one: then ``begin`` is called; True where it has one now."""
+
+    def leave(self, step: DetachedCall) -> None:
+        """Give its slot back, or its place in the line."""
+
+
+class AttemptOwner(Protocol):
+    """Port of the orchestrator that an attempt belongs to."""
+
+    @property
+    def path(self) -> str:
+        """Path of its supervisor."""
+
+    @property
+    def system(self) -> System:
+        """Tree that it is in."""
+
+    @property
+    def slots(self) -> StepSlots:
+        """Slots of its steps."""
+
+    @property
+    def count_tokens(self) -> Callable[[str], int] | None:
+        """Counter of tokens of the user's; None: there is none."""
+
+    def time(self) -> float:
+        """Seconds since 1970, by the tree's clock."""
+
+    def may_start(self) -> bool:
+        """True if something may be started now."""
+
+    def token(self) -> int:
+        """Fencing token that effects outside should carry."""
+
+    def latest_number(self, task: str) -> int:
+        """Number of the last event of a task."""
+
+    def variables_of(self, attempt: Attempt) -> Variables | None:
+        """Contextvars that an attempt is to see."""
+
+    def post(self, message: Any) -> bool:
+        """Tell it that an attempt has ended."""
+
+    def tell_usage(self, attempt: Attempt) -> None:
+        """Tell it that an attempt has used up something."""
+
+    def about_to_record(self, attempt: Attempt, usage: Usage | None) -> None:
+        """Note whose usage is about to be recorded; None: nobody's."""
+
+    def delegate(
+        self, attempt: Attempt, to: str, instruction: str, inputs: dict[str, Any], limit: float | None
+    ) -> Reply:
+        """Carry out ``context.ask``."""
+
+    def noted(self, error: Any) -> Any:
+        """Note an error that an attempt gets from its own ask."""
+
+
+class CallHost(Protocol):
+    """Tree that has code run which belongs to no worker."""
+
+    @property
+    def system(self) -> System:
+        """Tree."""
+
+    @property
+    def errands(self) -> set[DetachedCall]:
+        """Calls that run."""
+
+    def may_start(self) -> bool:
+        """True if something may be started now."""

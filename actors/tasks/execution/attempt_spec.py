@@ -1,0 +1,87 @@
+"""Facts about an attempt that are settled before it begins, and what left the worker's code at its end. Both frozen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from actors.tasks.execution.context import NOTHING_TO_SEE, ContextValues
+from actors.tasks.model.task import Budget, Subtask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Context as Variables
+
+    from pydantic import TypeAdapter
+
+    from actors.tasks.execution.attempt_owner import AttemptOwner
+
+Role: TypeAlias = Literal["work", "undo", "plan", "review", "combine"]
+
+
+class AttemptSpec(NamedTuple):
+    """Specification of one attempt. Made by whoever has decided on it, and never changed."""
+
+    key: str
+    """Unique in its tree, and in every incarnation of its orchestrator the same."""
+    owner: AttemptOwner
+    """Port of its orchestrator."""
+    task: str
+    """Id of its task."""
+    subtask: Subtask
+    worker: str
+    """Id of the worker."""
+    path: str
+    """Path of the worker; ancestry names it."""
+    values: ContextValues = NOTHING_TO_SEE
+    """Values that its code is to see, by its ``Context``."""
+    chain: tuple[Any, ...] = ()
+    """Addresses of those who wait for it."""
+    lineage: tuple[str, ...] = ()
+    """Instructions that those were given."""
+    deadline: float | None = None
+    """On the tree's clock; None: none."""
+    timeout_s: float | None = None
+    """Seconds that it may run."""
+    role: Role = "work"
+    start_number: int = 0
+    """Which start of the whole task it is."""
+    hops: int = 0
+    """How many tells and tasks led to it."""
+    priority: int = 0
+    """Priority of its task when it was made."""
+    preemptible: bool = False
+    budget: Budget | None = None
+    """Budget that is left for a team's part of the task."""
+    part: str = ""
+    """Id of the task that it is in a team; of an undo that of the one that was done."""
+    done_before: str = ""
+    """Id of the part that the team has done of it before, and that was sent back."""
+    adapter: TypeAdapter[Any] | None = None
+    """Type that its result must fit; None: any JSON."""
+    form: Callable[[Any], Any] | None = None
+    """Function, of a step, that makes the plain form of its return value; None: JSON is made of it."""
+    variables: Variables | None = None
+    """Contextvars of the worker that asked for it in ``context.ask``; None: those of its task count."""
+    arguments: tuple[dict[str, Any], ...] = ()
+    """Dicts that a step is called with, beside the values."""
+    losses: int = 0
+    """Processes that have ended with it."""
+
+
+class AttemptOutcome(NamedTuple):
+    """Outcome of an attempt, beside the value or the error that it was completed with: plain data."""
+
+    caught: BaseException | None = None
+    """Exception that left the worker's code."""
+    crashed: bool = False
+    """True where that was a crash of the worker."""
+    said: Any = None
+    """Meaning of it (``Outcome``), as plain data; None: nothing left the worker's code."""
+    tokens: int | None = None
+    """Tokens of its result, by the user's counter."""
+    undone: tuple[str, ...] | None = None
+    """Subtasks that the members of a team have undone; None: it was no undo of a team."""
+
+
+UNKNOWN_OUTCOME: Final = AttemptOutcome()
+"""Outcome of an attempt that nothing has left yet."""

@@ -1,0 +1,102 @@
+"""Facts about an error that has left user code, as plain data, made once and where that code runs.
+
+Looking at an error runs the user's code: its text, its question, what ``retryable`` says. Whatever raises while it is
+looked at makes of it an ``UnreadableError``. The orchestrator gets what is made here, and never touches the error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+from typing import Final, TypeAlias
+
+from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected
+from actors.tasks.model.outcome import Done, Failure, FailureKind, InvalidResultError, name_of, plain_text, text_of
+from actors.tasks.model.task_errors import (
+    LeaseLostError,
+    NoCapableWorkerError,
+    SubtaskFailedError,
+    TaskFailedError,
+    TeamFailedError,
+)
+from actors.validation.field_types import MAX_SECONDS
+
+
+class _Neutral(Enum):
+    """Ended for reasons of others: no failure, and no attempt."""
+
+    NEUTRAL = "neutral"
+
+
+_OF_OTHERS: Final = (SubtaskFailedError, TaskFailedError, TeamFailedError)
+Neutral: TypeAlias = _Neutral
+NEUTRAL: Final = _Neutral.NEUTRAL
+_NO_SECONDS: Final = Failed("Later(after_s) takes a number of seconds", retryable=False)
+Outcome: TypeAlias = Done | Failure | Neutral | Later
+
+
+class UnreadableError(Exception):
+    """Stands for an error of user code that cannot even be looked at: what it is asked for raises."""
+
+    def __init__(self, error: BaseException, broken: BaseException) -> None:
+        super().__init__(f"an error of the type {name_of(error)} cannot be looked at: that raised {name_of(broken)}")
+
+
+def _is_seconds(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value <= MAX_SECONDS
+
+
+def error_facts(error: BaseException, *, crashed: bool) -> Outcome:
+    """Outcome of an error that left the worker's code, as plain data. Raises whatever looking at the error raises."""
+    outcome = _error_facts(error, crashed=crashed)
+    if not isinstance(outcome, Failure):
+        return outcome
+    return replace(outcome, told=text_of(outcome.error), types=_types(error))
+
+
+def _error_facts(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PLR0911 - a table
+    if isinstance(error, LeaseLostError):
+        return NEUTRAL  # its process may not lead any more: whoever leads runs it again
+    if isinstance(error, Later):
+        return _later(error)
+    if isinstance(error, Rejected):
+        return Failure(FailureKind.REJECTED, error)
+    if isinstance(error, Escalated):
+        question: object = error.question
+        return Failure(FailureKind.ESCALATED, error, question="" if question is None else plain_text(question))
+    of_other = isinstance(error, _OF_OTHERS) and plain_text(error.kind) == FailureKind.RECURSION
+    if of_other or isinstance(error, RecursionDetectedError):
+        return Failure(FailureKind.RECURSION, error, retryable=False)
+    if isinstance(error, InvalidResultError):
+        return Failure(FailureKind.INVALID, error)
+    if crashed:
+        return Failure(FailureKind.CRASHED, error, counts=True)
+    if isinstance(error, NoCapableWorkerError):
+        needed, known = (tuple(plain_text(each) for each in names) for names in (error.needed, error.known))
+        hint = plain_text(getattr(error, "hint", ""))
+        error = NoCapableWorkerError(needed, known, task=plain_text(error.task), hint=hint)
+    retryable = bool(error.retryable) if isinstance(error, Failed) else True
+    return Failure(FailureKind.FAILED, error, retryable=retryable, counts=_says_something_of_the_worker(error))
+
+
+def _says_something_of_the_worker(error: BaseException) -> bool:
+    """False where the request was at fault, or somebody else who had a part in it."""
+    if isinstance(error, TeamFailedError):
+        return error.retryable
+    return not isinstance(error, (Failed, *_OF_OTHERS))
+
+
+def _later(error: Later) -> Later | Failure:
+    after_s = error.after_s
+    if not _is_seconds(after_s):
+        return Failure(FailureKind.FAILED, _NO_SECONDS, retryable=False)
+    return error if type(error) is Later and type(after_s) is float else Later(float(after_s))
+
+
+def _types(error: BaseException) -> tuple[type[BaseException], ...]:
+    """Type of an error, and of the error that it has come from."""
+    try:
+        inner = getattr(error, "error", None)
+    except Exception:  # noqa: BLE001 - a property of the user's; then there is none
+        inner = None
+    return (type(error), type(inner)) if isinstance(inner, BaseException) else (type(error),)

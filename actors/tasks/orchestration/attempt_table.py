@@ -1,0 +1,130 @@
+"""Table of the attempts that one incarnation of an orchestrator has running, and of the asks that they wait for.
+
+An attempt itself (``actors.tasks.execution.attempt``) outlives the orchestrator. What stands here is of one
+incarnation, and each new one makes its own: which subtask an attempt is for, what it ranks as, its breaker's token.
+Only the orchestrator touches it, so there is no lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from actors.tasks.journal.subtask_state import SubtaskState
+
+if TYPE_CHECKING:
+    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.journal.task_state import TaskState
+    from actors.tasks.orchestration.orchestrator_port import OpenDelegation
+
+_NOTHING: Final = frozenset[str]()
+
+
+def attempt_key(state: TaskState, node: SubtaskState, number: int) -> str:
+    """Return the key of an attempt, in every incarnation the same."""
+    return f"{state.id}/{node.id}#{node.act}.{number}"
+
+
+class RunningAttempt:
+    """One attempt that runs, or has been given and is about to."""
+
+    __slots__ = ("attempt", "breaker_token", "gives_way", "node", "priority", "rank")
+
+    def __init__(self, attempt: Attempt, node: SubtaskState, rank: int) -> None:
+        self.attempt = attempt
+        self.node = node
+        self.priority = attempt.spec.priority
+        """Priority of its task, as it is now."""
+        self.rank = rank
+        """Priority that it was begun with, for what it had waited: what is more urgent than this may interrupt it."""
+        self.breaker_token = 0
+        """Token of its worker's breaker; 0: its end counts for nothing there."""
+        self.gives_way = False
+        """True where it is being preempted."""
+
+    def has_priority(self, priority: int) -> None:
+        """Note that its task has another priority now."""
+        self.rank += priority - self.priority
+        self.priority = priority
+
+
+class AttemptTable:
+    """Attempts that run, by key and by subtask."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, RunningAttempt] = {}
+        self._of: dict[SubtaskState, RunningAttempt] = {}
+        self._waits: dict[str, frozenset[str]] = {}
+        """Keys of the open asks of each attempt that has any, also of steps and undos."""
+        self.waiting = 0
+        """Number of running attempts that wait for something that they asked for: they hold no slot."""
+
+    def __iter__(self) -> Iterator[RunningAttempt]:
+        return iter(self.running.values())
+
+    @property
+    def slots_taken(self) -> int:
+        """Number of running attempts that hold a slot."""
+        return len(self.running) - self.waiting
+
+    def add(self, attempt: Attempt, node: SubtaskState, rank: int) -> RunningAttempt:
+        """Take a slot for an attempt."""
+        row = self.running[attempt.key] = self._of[node] = RunningAttempt(attempt, node, rank)
+        self.waiting += attempt.key in self._waits
+        return row
+
+    def remove(self, attempt: Attempt) -> RunningAttempt | None:
+        """Remove one that has ended, and free its slot; None: it was removed before."""
+        row = self.running.pop(attempt.key, None)
+        if row is not None:
+            self.waiting -= attempt.key in self._waits
+            if self._of.get(row.node) is row:
+                del self._of[row.node]
+        return row
+
+    def get(self, key: str) -> RunningAttempt | None:
+        """Return the one of this key."""
+        return self.running.get(key)
+
+    def of(self, node: SubtaskState) -> Attempt | None:
+        """Return the attempt that a subtask has now."""
+        row = self._of.get(node)
+        return row.attempt if row is not None else None
+
+    def row_of(self, node: SubtaskState) -> RunningAttempt | None:
+        """Return what is known of it."""
+        return self._of.get(node)
+
+    # -- asks ----------------------------------------------------------------------------------------------
+
+    def is_waiting(self, attempt: Attempt) -> bool:
+        """True where it waits for something that it has asked for."""
+        return attempt.key in self._waits
+
+    def is_busy(self, attempt: Attempt) -> bool:
+        """True where it runs, and does not wait for what it has asked for."""
+        return not attempt.done and attempt.key not in self._waits
+
+    def recall_asks(self, asks: Mapping[str, OpenDelegation], owner: object) -> None:
+        """Note, in a new incarnation, which attempts of this owner wait for what."""
+        for key, ask in asks.items():
+            if ask.attempt.owner is owner:
+                self.waits_for(ask.attempt, key)
+
+    def waits_for(self, attempt: Attempt, ask: str) -> None:
+        """Note that it waits for an ask: it holds no slot meanwhile."""
+        self._set(attempt, self._waits.get(attempt.key, _NOTHING) | {ask})
+
+    def waits_no_longer(self, attempt: Attempt, ask: str) -> None:
+        """Note that one of its asks is over."""
+        self._set(attempt, self._waits.get(attempt.key, _NOTHING) - {ask})
+
+    def _set(self, attempt: Attempt, asks: frozenset[str]) -> None:
+        was = attempt.key in self._waits
+        if asks:
+            self._waits[attempt.key] = asks
+        else:
+            self._waits.pop(attempt.key, None)
+        row = self.running.get(attempt.key)
+        if row is not None and row.attempt is attempt:
+            self.waiting += bool(asks) - was

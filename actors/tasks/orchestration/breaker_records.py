@@ -1,0 +1,124 @@
+"""Breakers of one orchestrator's workers: told how attempts end, kept in the journal, looked at again in their time.
+
+What a breaker does is decided in ``actors.tasks.scheduling.circuit_breaker``. Here it is recorded, and read back by a
+new incarnation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors.model.events import Event
+from actors.tasks.journal.subtask_state import SubtaskState
+from actors.tasks.model import task_events
+from actors.tasks.model.outcome import Done, Failure
+from actors.tasks.model.task_ids import BREAKER
+from actors.tasks.orchestration.attempt_table import RunningAttempt
+from actors.tasks.recovery.classify import Outcome
+from actors.tasks.scheduling.worker_registry import RegistryEntry
+
+
+class BreakerRecords:
+    """Breakers, and what is recorded of them.
+
+    Args:
+        emit: records what has become of one.
+        read: reads a journal.
+        time: seconds since 1970.
+        at: has something done at such a time.
+        reopen: has those looked at again that wait for a worker, or for another one in its place.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[task_events.BreakerChanged], None],
+        read: Callable[[str], Sequence[Event]],
+        time: Callable[[], float],
+        at: Callable[[float, Callable[[], None]], Any],
+        reopen: Callable[[RegistryEntry], None],
+    ) -> None:
+        self._emit = emit
+        self._read = read
+        self._time = time
+        self._at = at
+        self._reopen = reopen
+
+    def begin(self, row: RunningAttempt, entry: RegistryEntry) -> None:
+        """Let a breaker know that an attempt begins, which may be its probe."""
+        if entry.breaker is not None:
+            row.breaker_token = entry.breaker.begin(self._time())
+            if entry.breaker.state == "half_open":
+                self.record(entry, task_events.BreakerHalfOpened)
+
+    def resume(self, row: RunningAttempt, entry: RegistryEntry) -> None:
+        """Let it know of one that an earlier incarnation has begun, unless that was before it opened."""
+        if entry.breaker is not None and row.node.started_at > (entry.breaker.opened_at or 0.0):
+            row.breaker_token = entry.breaker.begin(self._time())
+
+    def ended(
+        self, row: RunningAttempt, entry: RegistryEntry | None, outcome: Outcome
+    ) -> tuple[bool, type[task_events.BreakerChanged] | None]:
+        """Tell the breaker how one ended: whether it has counted that as a failure, and what that changed, if so."""
+        if entry is None or entry.breaker is None:
+            return False, None
+        node, token, failed = row.node, row.breaker_token, False
+        now, before = self._time(), entry.breaker.state
+        counted = node.counted[1] if node.counted is not None and node.counted[0] == entry.id else None
+        if isinstance(outcome, Done):
+            changed = entry.breaker.succeeded(token, now, counted)
+        elif isinstance(outcome, Failure) and entry.counts(outcome):
+            changed = failed = entry.breaker.failed(token, now, counted)
+        else:
+            changed = entry.breaker.neutral(token, now)
+        return failed, _turn_of(entry.breaker.state, before) if changed else None
+
+    def left(self, row: RunningAttempt, entry: RegistryEntry | None) -> None:
+        """Tell it that an attempt is over of which nothing is recorded any more."""
+        if entry is not None and entry.breaker is not None:
+            entry.breaker.neutral(row.breaker_token, self._time())
+
+    def count_again(self, node: SubtaskState, entry: RegistryEntry | None) -> None:
+        """Count a failure that an earlier incarnation recorded, and not yet in the journal of its breaker."""
+        at = node.counted[1] if node.counted is not None else 0.0
+        if entry is None or entry.breaker is None or at < entry.breaker_at or at in entry.breaker.failures:
+            return
+        before = entry.breaker.state
+        if entry.breaker.failed(entry.breaker.begin(at), at):
+            self.record(entry, _turn_of(entry.breaker.state, before))
+
+    def record(self, entry: RegistryEntry, kind: type[task_events.BreakerChanged]) -> None:
+        """Record what a breaker has counted, or that it has turned."""
+        breaker = entry.breaker
+        if breaker is not None:
+            ended = tuple(tuple(each) for each in breaker.ended)
+            self._emit(kind(entry.path, self._time(), breaker.state, breaker.failures, breaker.opened_at, ended))
+            self._cools_down(entry)
+
+    def restore(self, entry: RegistryEntry | None) -> None:
+        """Have the breaker of a worker go on from where it was."""
+        if entry is None or entry.breaker is None:
+            return
+        kept = self._read(f"{BREAKER}{entry.path}")
+        if kept and isinstance(kept[-1], task_events.BreakerChanged):
+            entry.breaker.restore(kept[-1].state, kept[-1].failures, kept[-1].opened_at, kept[-1].ended)
+            entry.breaker_at = kept[-1].at
+            self._cools_down(entry)
+
+    def _cools_down(self, entry: RegistryEntry) -> None:
+        """Look again, when its breaker admits a probe, at subtasks that wait for other workers meanwhile."""
+        if entry.breaker is not None and entry.breaker.state == "open":
+            now = self._time()
+            self._at(now + entry.breaker.retry_in_s(now), lambda: self._cooled_down(entry))
+
+    def _cooled_down(self, entry: RegistryEntry) -> None:
+        """Let an open breaker admit its probe; look again later where it does not yet: clocks may differ a little."""
+        self._reopen(entry)
+        if not entry.admits(self._time()):
+            self._cools_down(entry)
+
+
+def _turn_of(state: str, before: str) -> type[task_events.BreakerChanged]:
+    """Kind of event for a breaker that is in ``state`` now."""
+    turns = {"open": task_events.BreakerOpened, "closed": task_events.BreakerClosed}
+    return turns[state] if state != before else task_events.BreakerChanged
