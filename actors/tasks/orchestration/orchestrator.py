@@ -98,28 +98,23 @@ class Orchestrator(ManagedActor):
     def __init__(self, life: Incarnation, settings: Tasks) -> None:
         self._regrow_life = self.life = life
         self.ground = task_runtime_of(cast("System", life.system))
-        self.system, self.store = self.ground.system, self.ground.store
+        self.system, self.store, self.settings = self.ground.system, self.ground.store, settings
         self.path = life.mailbox.path.rpartition("/")[0]  # of the supervisor: the team
-        self.settings = settings
         self.desk = self.ground.desk(self.path, settings)
         self.states: dict[str, TaskState] = {}
-        self.staff = WorkerRegistry()
+        self.staff, self.attempts = WorkerRegistry(), AttemptTable()
         self.recording = Recording(self)
         self.emit = self.recording.emit
-        self.attempts = AttemptTable()
         self.suspects: Suspects[Attempt] = Suspects(settings.max_losses, self.attempts.is_busy)
-        self.turns = Turns(self)
-        self.dispatcher = AttemptDispatcher(self)
+        self.turns, self.dispatcher = Turns(self), AttemptDispatcher(self)
         emit = self.recording.emit_breaker
         self.breakers = BreakerRecords(emit, self.store.read, self.time, self.at, self.dispatcher.changed)
-        self.handoff = AttemptHandoff(self)
-        self.compensation = UndoDispatch(self)
+        self.handoff, self.compensation = AttemptHandoff(self), UndoDispatch(self)
         self.results = TaskResults(self.desk, self.dispatcher.settle)
         self.handlers = CommandHandlers(self)
         self.stages = TaskStages(self.desk, self.recording, self.turns, self.results, self.handlers)
         self.lifecycle: TaskLifecycle = TaskLifecycle(self.handlers, self.recording, self.results, self.stages)
-        self.deciding = Deciding(self)
-        self.escalations = Escalations(self)
+        self.deciding, self.escalations = Deciding(self), Escalations(self)
         self.delegation: Delegation = Delegation(self)
         self.teams: Teams = Teams(self)
         self.handlers.connect()

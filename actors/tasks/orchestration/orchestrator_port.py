@@ -1,8 +1,7 @@
 """A desk: what one orchestrator shows to others, and how it is reached; the same for all its incarnations.
 
 Its address, its states and reports, the orders that wait for it, and what ``context.ask`` does, for those who must not
-wait for the orchestrator itself. Locking: as in ``actors.tasks.orchestration.task_runtime``, which has all desks of a
-tree.
+wait for the orchestrator itself. Locking: as in ``actors.tasks.orchestration.task_runtime``, which has all of them.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from actors.tasks.orchestration.task_runtime import TaskRuntime
 
 ORCHESTRATOR = "orchestrator"
-"""The reserved id of the first child of a supervisor with ``tasks=``."""
+"""Reserved id of the first child of a supervisor with ``tasks=``."""
 BACKSTOP_S = 5.0
 """How much longer than its limit somebody waits in an ask, should there be no orchestrator to end it."""
 _COMMANDS: Final = CommandsWaiting()
@@ -77,8 +76,7 @@ class OrchestratorPort:
     """Public side of one orchestrator: how it is reached, and its states as others see them."""
 
     def __init__(self, ground: TaskRuntime, path: str, settings: Tasks) -> None:
-        self.ground = ground
-        self.system = ground.system
+        self.ground, self.system = ground, ground.system
         self.path = path
         """Path of the supervisor."""
         self.settings = settings
@@ -148,7 +146,7 @@ class OrchestratorPort:
         self.tell(UsageReported(attempt, attempt.task))
 
     def about_to_record(self, attempt: Attempt, usage: Usage | None) -> None:
-        """Note whose usage is about to be recorded; None: nobody's."""
+        """Note whose usage is about to be recorded, if anybody's."""
         self.taken = None if usage is None else (attempt, usage)
 
     def _broke(self, error: Exception, task: str | None) -> None:

@@ -25,7 +25,8 @@ How far this is built:
   it out, after a record and after a resume alike. ``lifecycle`` carries out what ``next_of(state, facts)`` says, by a
   short list of acts (``TaskActs``), and ``stages`` calls the steps; neither knows the orchestrator. Of
   ``TaskLifecycle.resume`` the hold of a team's part and ``Delegation.recheck_deadlocks`` are left.
-* **Attempt**: still one object that many write. It is to become a frozen spec, an outcome, and the dispatcher's table.
+* **Attempt**: done. A frozen spec (``AttemptSpec``), what left the worker's code (``AttemptOutcome``), and a row in the
+  orchestrator's own table (``AttemptTable``).
 """
 
 from __future__ import annotations
