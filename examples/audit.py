@@ -246,8 +246,8 @@ def complexity(function: ast.AST) -> int:
 
 
 def findings(context: Context) -> list[Finding]:
-    """What the others found. A team's members see it under ``results`` of their inputs."""
-    results = context.inputs["results"]
+    """What the others found. A team's members see the results that the team was given."""
+    results = context.results
     return [Finding(**each) for result in results.values() if isinstance(result, list) for each in result]
 
 
@@ -261,7 +261,7 @@ def risk(task: Subtask, context: Context) -> list[dict[str, Any]]:  # noqa: ARG0
     found = findings(context)
     around = Counter(each.file for each in found)
     hard: Counter[str] = Counter()
-    for result in context.inputs["results"].values():
+    for result in context.results.values():
         for number, place in result["worst"] if isinstance(result, dict) else ():
             hard[place.partition(":")[0]] += number
     rated = [(10 * each.weight + min(9, around[each.file]) + hard[each.file] // 10, each) for each in found]

@@ -118,7 +118,7 @@ async def bank(task: Subtask, context: Context) -> Done:  # noqa: ARG001
 
 async def charged(context: Context, how: str) -> Done:
     """Charge what the cart said; a team's members see what came before under ``results`` of their inputs."""
-    amount = context.inputs["results"]["cart"]
+    amount = context.results["cart"]
     # On the event loop, so it awaits: a blocking ask would hold up all other async workers, and is refused.
     await actors.ref("shop/book").ask_async((context.idempotency_key, f"{how}: charged {amount}"))
     return Done({"how": how, "amount": amount}, usage=Usage(cost=0.02 * amount))
