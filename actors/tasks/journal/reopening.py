@@ -93,6 +93,8 @@ def _count(state: TaskState) -> None:
 def revise(state: TaskState, rerun: dict[str, str]) -> None:
     """Run these again with their feedback, and then all that had used their results."""
     again = {node.id: node for node in with_dependants(state.nodes[id_] for id_ in rerun)}
+    for id_ in _still_skipped(state, again):
+        del again[id_]
     for node in again.values():
         state.review.forget(node.id)
         if node.is_done:
@@ -103,3 +105,21 @@ def revise(state: TaskState, rerun: dict[str, str]) -> None:
     for node in again.values():
         node.missing = sum(not state.is_settled(state.nodes[needed]) for needed in node.spec.depends_on)
     state.ready += [node for node in again.values() if not node.missing]
+
+
+def _still_skipped(state: TaskState, again: dict[str, SubtaskState]) -> set[str]:
+    """Find those that need something else, too, which has failed: they would wait for it for ever."""
+    found: set[str] = set()
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        for node in again.values():
+            needed = [state.nodes[id_] for id_ in node.spec.depends_on if id_ not in again or id_ in found]
+            if node.status is SubtaskStatus.SKIPPED and any(_is_gone(each) for each in needed):
+                found.add(node.id)
+    return found
+
+
+def _is_gone(node: SubtaskState) -> bool:
+    ended = {SubtaskStatus.FAILED, SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED}
+    return node.spec.required and node.status in ended

@@ -270,3 +270,21 @@ def test_in_a_team_each_result_is_reviewed_too() -> None:
         it.submit()
         assert it.report().status is TaskStatus.SUCCEEDED
     assert Counter(call.subtask for call in script.calls) == {"code": 2, "test": 1, "deploy": 1, "docs": 1}
+
+
+def test_what_was_skipped_for_another_reason_does_not_wait_for_ever_after_a_revision() -> None:
+    plan = [
+        Subtask("fails", worker="bad"),
+        Subtask("code", worker="w"),
+        Subtask("both", worker="w", depends_on=["fails", "code"]),
+        Subtask("after", worker="w", depends_on=["both"]),
+    ]
+    script = ScriptedExecutable()
+    bad = WorkerSpec(id="bad", execute=ScriptedExecutable(ValueError("no")).execute, on_failure=[])
+    worker = WorkerSpec(id="w", execute=script.execute)
+    with shop(plan, bad, worker, reviewer=Reviewer(code=1), review="each") as it:
+        it.submit()
+        report = it.report()
+    assert report.status is TaskStatus.FAILED
+    assert set(report.skipped) == {"both", "after"}
+    assert [call.subtask for call in script.calls] == ["code", "code"]
