@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors import BlockingAskError, ConfigError, TreeDownError, UnknownPathError
+from actors import BlockingAskError, ConfigError, Event, TreeDownError, UnknownPathError
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from trees import (
     StaticPlan,
@@ -82,6 +82,7 @@ def test_who_waits_when_the_tree_goes_down_hears_it_and_the_task_stays_unfinishe
     hang = Hang()
     script = AsyncScriptedExecutable(hang)
     found: list[type[BaseException]] = []
+    read: list[list[Event]] = []
 
     async def wait() -> None:
         await handle
@@ -89,14 +90,16 @@ def test_who_waits_when_the_tree_goes_down_hears_it_and_the_task_stays_unfinishe
     with start(spec_of(script)) as tree:
         handle = tree.submit("do it")
         script.wait_for_calls(1)
-        ways = [handle.result, lambda: asyncio.run(wait()), lambda: list(handle.events())]
+        ways = [handle.result, lambda: asyncio.run(wait())]
         threads = [threading.Thread(target=lambda way=way: found.append(type(error_of(way)))) for way in ways]
+        threads.append(threading.Thread(target=lambda: read.append(list(handle.events()))))
         for thread in threads:
             thread.start()
     for thread in threads:
         thread.join(10)
 
-    assert found == [TreeDownError] * 3
+    assert found == [TreeDownError] * 2
+    assert [len(events) > 0 for events in read] == [True]  # events end with their tree
     assert not handle.status.is_final
     assert script.calls[0].ended == "CancelledError"
     with pytest.raises(TreeDownError):
