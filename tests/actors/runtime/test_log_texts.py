@@ -48,6 +48,7 @@ BOTH = pytest.mark.parametrize("mode", ["text", "type"])
 # -- every kind of event -----------------------------------------------------------------------------------------
 
 NAMES = {"path", "task", "subtask", "worker", "sender", "message_type", "subscriber", "child", "chain", "part"}
+NAMES |= {"failed", "subtasks", "rejected", "review", "role"}
 NAMES |= {"escalation", "parent", "target", "kind", "answer", "step", "reason", "state", "stack", "ask"}
 """Fields with names and words of ours; ``reason`` not where it is marked. All others may hold what users wrote."""
 
@@ -238,6 +239,7 @@ TREE = SupervisorSpec(
         planner=planner,
         reviewer=reviewer,
         synthesizer=synthesizer,
+        on_step_failure="best_effort",
         on_failure=[Retry(max_attempts=2, initial_s=0.0, max_s=0.0)],
     ),
     children=[
