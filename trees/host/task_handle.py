@@ -26,7 +26,8 @@ from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetPriority, WaiterJoined
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
-from actors.tasks.results.review import as_verdict
+from actors.tasks.recovery.next_step import looked_at
+from actors.tasks.results.review import as_verdict, problems_of_person
 from actors.tasks.results.synthesis import json_form
 from actors.validation.missing_names import missing_name
 from actors.validation.validation_messages import require_seconds, value_phrase
@@ -299,12 +300,21 @@ def respond(desk: OrchestratorPort, id_: str, answer: Answer, given: float | Non
         what = f"a {type(value).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
         raise EscalationError(id_, what) from None
     if word == "edit" and found.step == "review":
-        try:
-            as_verdict(value, found.subtasks)
-        except ConfigError as error:
+        problem = _problem_of(desk, found, value)
+        if problem:
             desk.answered.pop(id_, None)
-            raise EscalationError(id_, f"an Edit of a review takes a verdict: {error}") from None
+            raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}")
     desk.tell(EscalationResponse(found.task, id_, word, value, given))
+
+
+def _problem_of(desk: OrchestratorPort, question: Escalation, value: object) -> str:
+    """Say what is wrong with a person's verdict, or nothing."""
+    state = desk.states.get(question.task)
+    seen = looked_at(state, question.subtasks) if state is not None else question.subtasks
+    try:
+        return "; ".join(map(str, problems_of_person(as_verdict(value, seen), seen)))
+    except ConfigError as error:
+        return str(error)
 
 
 def waiting_chain(desk: OrchestratorPort) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -43,7 +43,16 @@ class StageState:
         self.calls += 1
         self.tries, self.due, self.refused = 0, None, 0
         self.step = self.failed = self.error = self.feedback = ""
-        self.vouched, self.answered, self.asked = False, None, ()
+        self.vouched = False
+
+    def settle(self) -> None:
+        """What the last question about a step asks for has happened, or that step has ended otherwise."""
+        self.answered, self.asked = None, ()
+
+    @property
+    def has_answer_about(self) -> tuple[str, ...]:
+        """Rejected subtasks of which a person has said what is to become, and nothing has followed from that."""
+        return self.asked if self.answered is not None else ()
 
     def fails(self, step: str, error: str, tries: int, due: float | None) -> None:
         """A call has failed: it is made again at ``due``, or (None) it has failed for good."""
@@ -66,10 +75,14 @@ class ReviewState:
     """A result is reviewed before anything that depends on it starts."""
     waiting: dict[str, None] = field(default_factory=dict)
     """Subtasks whose results are to be reviewed before anything that depends on them starts."""
-    rejected: dict[str, None] = field(default_factory=dict)
-    """Subtasks that have not passed for good, and of which is yet to be decided; an empty id stands for all."""
-    checks: str = ""
-    """Checks of those that have not passed, in a line."""
+    rejected: dict[str, str] = field(default_factory=dict)
+    """Subtasks that have not passed for good, and of which is yet to be decided, each with the checks of its review in
+    a line; an empty id stands for all."""
+
+    @property
+    def checks(self) -> str:
+        """Checks of those that have not passed, in a line."""
+        return "; ".join(dict.fromkeys(text for text in self.rejected.values() if text))
 
     def lets_pass(self, subtask: str) -> bool:
         """True where what depends on the result of this subtask need not wait for a review."""
@@ -83,7 +96,7 @@ class ReviewState:
     def begins_anew(self) -> None:
         """Nothing is decided any more: what had not passed is to be reviewed."""
         self.waiting |= {id_: None for id_ in self.rejected if id_}
-        self.rejected, self.checks = {}, ""
+        self.rejected = {}
 
 
 @dataclass(frozen=True, slots=True)

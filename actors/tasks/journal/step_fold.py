@@ -67,7 +67,7 @@ def _review_refused(state: TaskState, event: task_events.ReviewRefused) -> None:
 
 def _reviewed(state: TaskState, event: task_events.Reviewed) -> None:
     step_over(state)
-    state.stage.ends()
+    _review_over(state.stage, event)
     state.iterations = max(state.iterations, event.iteration)
     state.best_effort |= event.best_effort
     state.usage += event.usage
@@ -75,12 +75,11 @@ def _reviewed(state: TaskState, event: task_events.Reviewed) -> None:
         state.notes.append(f"reviewer: {event.error}")
     if event.checks and event.best_effort:
         state.notes.append(f"review: not passed: {event.checks}")
-    open_ = {} if event.best_effort else dict.fromkeys(event.rejected)
+    open_ = {} if event.best_effort else dict.fromkeys(event.rejected, event.checks)
     if state.review.each:
         _reviewed_each(state, event, open_)
     else:
         state.review.rejected, state.reviewed = open_, not event.rerun and not open_
-    state.review.checks = event.checks if state.review.rejected else ""
     if event.rerun and event.undo_first:
         state.rework = Rework("revision", dict(event.rerun))
     elif event.rerun:
@@ -88,13 +87,27 @@ def _reviewed(state: TaskState, event: task_events.Reviewed) -> None:
     state.phase = "running"
 
 
-def _reviewed_each(state: TaskState, event: task_events.Reviewed, rejected: dict[str, None]) -> None:
+def _review_over(stage: StageState, event: task_events.Reviewed) -> None:
+    """A review has ended, or a person's word on rejected results is carried out.
+
+    With ``review="each"`` a person may answer about some while others are being reviewed: the end of that review takes
+    nothing from the answer, and the answer nothing from a review that has failed meanwhile.
+    """
+    about = stage.has_answer_about
+    is_of_others = bool(about and event.subtasks) and set(about).isdisjoint(event.subtasks)
+    if not about or is_of_others:
+        stage.ends()
+    if not is_of_others:
+        stage.settle()
+
+
+def _reviewed_each(state: TaskState, event: task_events.Reviewed, rejected: dict[str, str]) -> None:
     for id_ in event.subtasks:
         node = state.nodes[id_]
         node.reviews += 1
         state.review.forget(id_)
         if id_ in rejected:
-            state.review.rejected[id_] = None
+            state.review.rejected[id_] = rejected[id_]
         elif id_ not in event.rerun:
             state.passes(node)
 
@@ -115,6 +128,7 @@ def _replanning(state: TaskState, event: task_events.Replanning) -> None:
 def _synthesized(state: TaskState, event: task_events.Synthesized) -> None:
     step_over(state)
     state.stage.ends()
+    state.stage.settle()
     state.output, state.combined, state.uncombined = event.output, True, bool(event.error)
     state.usage += event.usage
     if event.error:
@@ -131,7 +145,7 @@ def _answered(state: TaskState, event: task_events.StepAnswered) -> None:
     stage, question = state.stage, state.escalations.pop(event.escalation)
     stage.asked = question.subtasks
     if not question.subtasks and event.answer in {"approve", "respond"}:
-        stage.failed, stage.vouched = "", event.answer == "approve"
+        stage.failed, stage.vouched, stage.refused = "", event.answer == "approve", 0
         stage.feedback = "" if stage.vouched else str(event.value)
     else:
         stage.answered = event

@@ -240,8 +240,7 @@ def _answered(state: TaskState) -> Draft:
         return _end("review" if stage.asked else "step", f"{said}; {stage.error or state.review.checks}".rstrip("; "))
     if stage.failed == "combine":
         return draft(task_events.Synthesized, event.value)
-    shown = stage.asked or tuple(state.review.waiting)
-    ids = tuple(id_ for id_ in shown if id_) or planned_results(state)
+    ids = looked_at(state, stage.asked)
     if event.answer == "respond":
         return _sent_back(state, dict.fromkeys(ids, str(event.value)), ids)
     if event.answer == "approve":
@@ -250,8 +249,11 @@ def _answered(state: TaskState) -> Draft:
 
 
 def _by_person(state: TaskState, value: object, ids: tuple[str, ...]) -> Draft:
-    """Take the verdict of a person for the reviewer's; it was read when it was given, so it is one."""
-    failed = findings(as_verdict(value, ids)).failed
+    """Take the verdict of a person for the reviewer's; it was looked at when it was given, so it is one."""
+    verdict = as_verdict(value, ids)
+    failed = findings(verdict).failed
+    if not verdict.passed and not failed:  # recorded by an earlier version
+        return _end("review", "a person said no")
     return _sent_back(state, {id_: text for id_, text in failed.items() if id_ in ids}, ids)
 
 
@@ -259,6 +261,12 @@ def _sent_back(state: TaskState, failed: Mapping[str, str], ids: tuple[str, ...]
     rerun = {id_: f"Revision {reviews_of(state, id_) + 1}: {text}".rstrip(": ") for id_, text in failed.items()}
     more: dict[str, Any] = {"subtasks": _of_each(state, ids), "undo_first": bool(rerun)}
     return draft(task_events.Reviewed, state.iterations, not rerun, rerun, **more)
+
+
+def looked_at(state: TaskState, asked: tuple[str, ...]) -> tuple[str, ...]:
+    """Ids of the subtasks that a question about a review is about: those that it names, or all that were to be seen."""
+    shown = asked or tuple(state.review.waiting)
+    return tuple(id_ for id_ in shown if id_) or planned_results(state)
 
 
 def reviews_of(state: TaskState, id_: str) -> int:

@@ -168,6 +168,15 @@ def problems_of(verdict: Verdict, known: Collection[str], again: Collection[str]
     return tuple(problems)
 
 
+def problems_of_person(verdict: Verdict, known: Collection[str]) -> tuple[Problem, ...]:
+    """Find what a person has to be told about a verdict: a no is never taken for a yes."""
+    problems = problems_of(verdict, known, known)
+    if not verdict.passed and not verdict.checks:
+        hint = "Say which subtask did not pass, and what is to be better; or answer Respond(text), or Reject(reason)."
+        problems += (Problem("verdict", "passed is false, and nothing is to run again", hint),)
+    return problems
+
+
 def told(failed: Mapping[str, str]) -> str:
     """Say in a line what has not passed, and why."""
     return "; ".join(f"{id_}: {text}" if text else id_ for id_, text in failed.items())

@@ -14,6 +14,7 @@ from trees import (
     Check,
     Edit,
     Escalate,
+    EscalationError,
     Reject,
     Respond,
     StaticPlan,
@@ -221,5 +222,28 @@ def test_a_person_is_asked_about_the_review_of_a_team_and_the_outer_task_waits()
         [question] = handle.escalations
         assert handle.status is TaskStatus.WAITING
         handle.respond(question.id, Approve())
+        settle(it.tree)
+        assert it.report().status is TaskStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (False, "nothing is to run again"),
+        ({"passed": False, "checks": []}, "nothing is to run again"),
+        ([{"subtask": "x", "passed": False, "feedback": "bad"}], "speaks of x"),
+        ({"passed": True, "checks": {"b": {"passed": False, "feedback": "bad"}}}, "passed is true, and b did not pass"),
+        ({"b": False}, "has no feedback"),
+        ("maybe", "no JSON"),
+    ],
+)
+def test_the_no_of_a_person_is_never_taken_for_a_yes(given: Any, why: str) -> None:
+    with rejecting(None, on_rejected="escalate") as it:
+        handle = it.submit()
+        [question] = handle.escalations
+        with pytest.raises(EscalationError, match=why):
+            handle.respond(question.id, Edit(given))
+        assert handle.status is TaskStatus.WAITING
+        handle.respond(question.id, Edit({"b": True}))  # it is still open
         settle(it.tree)
         assert it.report().status is TaskStatus.SUCCEEDED
