@@ -221,18 +221,22 @@ class WorkerIncarnation(EndingIncarnation):
         return True
 
     async def _set_up(self) -> bool:
-        """Run all that comes before the first message; False where it was abandoned in a slow ``__init__``.
+        """Run all that comes before the first message; False where it was abandoned in a slow step of that.
 
         Its successor may be up already then. No value of the user's leaves this: none is finalized after the report.
         """
         recipe = self.recipe
         if recipe.resource is not None:
             await self._open(recipe.resource)
+            if self.is_over:
+                return False
         self.actor = recipe.make(self)
         if self.is_over:
             return False
         if recipe.has_lifespan:
             await self._open(self.actor.lifespan)
+            if self.is_over:
+                return False
         started = self.actor.on_start() if not recipe.starts_plain else None
         if type(started) is CoroutineType:
             await self._settled(started)
@@ -320,6 +324,7 @@ class WorkerIncarnation(EndingIncarnation):
             error = None if self.order is not None else cancelled
         except BaseException as caught:
             error = caught
+        error = self._lost if error is None else error
         if error is not None:
             await self._crash(error)
             return

@@ -1,28 +1,36 @@
 """An async lifespan of a worker on a thread: held by a body of its own on the event loop, in one task.
 
 The worker's thread waits while it is entered and while it is left, as for a sync one. The body is an incarnation like
-any other, so it is in the same crash boundary; its owner is no supervisor, and it is never restarted. Where the worker
-is abandoned, its thread may never come to leave anything: then the body is killed, and the lifespan is left with a
-``CancelledError``.
+any other, so it is in the same crash boundary; its owner is no supervisor, and it is never restarted. Two ends are not
+the worker's own:
+
+* The worker is abandoned: its thread may never come to leave anything. Then the body is killed, and the lifespan is
+  left with a ``CancelledError``.
+* The lifespan ends by itself, because a scope in it was cancelled (a task of its group has failed). The worker has lost
+  its resource: it is ordered to end, after the message that it is handling, and has crashed of that
+  (``Residence.lost``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from actors.execution.crash_boundary import WorkerIncarnation
-from actors.execution.incarnation import Exited, Incarnation
+from actors.execution.incarnation import Exited
+from actors.execution.incarnation_ends import EndingIncarnation
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.reply import Reply
 from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
+
+_ENDED: Final = "the lifespan ended by itself while its worker was running"
 
 
 class HeldLifespan:
     """A sync context manager around an async one."""
 
-    def __init__(self, worker: Incarnation, manager: Any) -> None:
+    def __init__(self, worker: EndingIncarnation, manager: Any) -> None:
         self._worker = worker
         self._manager = manager
         self._entered, self._leaving, self._over = Reply(), Reply(), Reply()
@@ -67,8 +75,11 @@ class HeldLifespan:
         """Receive a report of the body."""
         if isinstance(message, Exited):
             error = message.exit.error
+            by_itself = not self._leaving.done
             self._entered.fail(error if error is not None else RuntimeError("the lifespan ended before it had begun"))
             self._over.complete(error)
+            if by_itself:
+                self._worker.lose_resource(error if error is not None else RuntimeError(_ENDED))
         return True
 
 

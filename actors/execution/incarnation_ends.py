@@ -45,6 +45,9 @@ class EndingIncarnation(ControlledIncarnation):
     async def _obey(self) -> None:
         """End as ordered: on_stop first, unless killed."""
         reason, error = self.order or Reason.SHUTDOWN, None
+        if reason is not Reason.KILLED and (lost := self._lost) is not None:
+            await self._crash(lost)
+            return
         if reason is not Reason.KILLED and self._enter_last_hook(plain=self.recipe.stops_plain):
             error = await self._hook("on_stop")
         await self._finish(Exit(reason) if error is None else Exit(Reason.CRASHED, error, what="on_stop raised"))
@@ -95,6 +98,11 @@ class EndingIncarnation(ControlledIncarnation):
     def _owns(self) -> bool:
         return self.residence is not None and self.residence.is_open
 
+    @property
+    def _lost(self) -> BaseException | None:
+        """Error of a lifespan that has ended by itself; None: none has."""
+        return None if self.residence is None else self.residence.lost
+
     async def _open(self, factory: Callable[[], object]) -> None:
         """Enter a lifespan, where it stays: in the task, or on the thread, in which all of this runs."""
         held = None if self.recipe.where is DispatcherKind.LOOP else self._held
@@ -105,6 +113,11 @@ class EndingIncarnation(ControlledIncarnation):
         from actors.execution.held_lifespan import HeldLifespan  # noqa: PLC0415 - that is an incarnation itself
 
         return HeldLifespan(self, manager)
+
+    def lose_resource(self, error: BaseException) -> None:
+        """End it soon, as crashed: its lifespan, which is held elsewhere, has ended by itself. On any thread."""
+        cast("Residence", self.residence).lost = error
+        self.request_stop(Reason.NORMAL)
 
     async def _finish(self, exit_: Exit) -> None:
         """Leave the lifespan, if there is one, and then report the end."""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 class Residence:
     """State that one incarnation holds between its messages. Used by its own thread, or task, only."""
 
-    __slots__ = ("_stack", "gate", "value", "work")
+    __slots__ = ("_stack", "gate", "lost", "value", "work")
 
     def __init__(self) -> None:
         self._stack: AsyncExitStack | None = None
@@ -59,6 +59,8 @@ class Residence:
         """Where its task on the loop waits for work; None: it is at work, or has none yet."""
         self.work: Iterator[Envelope] = NOTHING
         """Messages that it is to handle when it goes on."""
+        self.lost: BaseException | None = None
+        """Error with which its lifespan has ended by itself, elsewhere: it has crashed of that, and is to end."""
 
     @property
     def is_open(self) -> bool:

@@ -27,6 +27,8 @@ EVERYWHERE = pytest.mark.parametrize("place", PLACES)
 MAY_HANG = [place for place in PLACES if place != "loop, sync lifespan"]
 """Where a lifespan that hangs holds up nobody else."""
 ON_A_LOOP = [place for place in PLACES if place.startswith("loop")]
+HAS_A_TASK = [place for place in PLACES if place != "thread"]
+"""Where a lifespan may hold a scope of asyncio's."""
 
 
 def fail() -> None:
@@ -494,9 +496,9 @@ def test_an_escalation_leaves_those_of_all_children(place: str) -> None:
         eventually(tree.ref("t/crew/w").is_alive, "the next incarnation")
 
 
-@pytest.mark.parametrize("place", ON_A_LOOP)
+@pytest.mark.parametrize("place", HAS_A_TASK)
 def test_a_scope_that_is_cancelled_ends_the_worker_with_the_error_of_its_lifespan(place: str) -> None:
-    """The child of a task group fails: its host task, here the worker's, is cancelled wherever it stands."""
+    """The child of a task group fails: its host task is cancelled wherever it stands, and the worker may be idle."""
     books, loops = Books(), list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]()
 
     async def child() -> None:

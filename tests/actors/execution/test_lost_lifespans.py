@@ -1,0 +1,181 @@
+"""Lifespans that end by themselves under a sync worker, and starts that are given up in the middle of one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+import pytest
+
+import actors
+from actors import ChildExited, InternalError, StartError, Worker
+from actors.model.spec import Reason
+from tests.support.hardening import LONG_S, Gate, Witness, eventually, obey, tree_of, worker
+from tests.support.owning import Books
+from trees import WorkerSpec
+
+
+class Breakable:
+    """An async lifespan whose task group fails, or whose scope is left early, when it is told to."""
+
+    def __init__(self, *, quietly: bool = False) -> None:
+        self.books = Books()
+        self.quietly = quietly
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._go: asyncio.Event | None = None
+
+    @asynccontextmanager
+    async def __call__(self) -> AsyncIterator[str]:
+        self._loop, self._go = asyncio.get_running_loop(), asyncio.Event()
+        host = asyncio.current_task()
+        assert host is not None
+
+        async def child(go: asyncio.Event) -> None:
+            await go.wait()
+            if not self.quietly:
+                raise LookupError("the child of the group")
+            host.cancel()
+
+        self.books.note("entered")
+        with suppress(*[asyncio.CancelledError] * self.quietly):
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(child(self._go))
+                try:
+                    yield "the resource"
+                finally:
+                    task.cancel()
+        self.books.note("left")
+
+    def break_it(self) -> None:
+        assert self._loop is not None
+        assert self._go is not None
+        self._loop.call_soon_threadsafe(self._go.set)
+
+
+class Careful(Worker):
+    """A sync worker that keeps what its hooks were told."""
+
+    told: list[object]
+
+    def on_receive(self, message: Any) -> Any:
+        return obey(message)
+
+    def on_failure(self, kind: type[BaseException] | None, *_: Any) -> None:
+        self.told.append(kind)
+
+    def on_stop(self) -> None:
+        self.told.append("stop")
+
+
+def careful() -> tuple[type[Careful], list[object]]:
+    told: list[object] = []
+    return type("Told", (Careful,), {"told": told}), told
+
+
+def test_a_sync_worker_whose_async_lifespan_fails_while_it_is_idle_has_crashed_of_that_and_gets_a_new_one() -> None:
+    life, (kind, told) = Breakable(), careful()
+    with tree_of(worker("w", kind, lifespan=life)) as tree:
+        seen = Witness(tree)
+        tree.ref("t/w").ask(1)
+        life.break_it()
+        exited = seen.wait(ChildExited, path="t/w")
+        assert exited.reason is Reason.CRASHED
+        assert isinstance(exited.error, ExceptionGroup)
+        assert told == [ExceptionGroup], "it is a crash: on_failure, and no on_stop"
+        life.books.wait("entered", 2)
+        assert tree.ref("t/w").ask(actors.resource) == "the resource"
+        assert seen.of(InternalError) == []
+
+
+def test_a_sync_worker_whose_lifespan_fails_while_it_is_busy_ends_after_that_message() -> None:
+    life = Breakable()
+
+    def break_it() -> bool:
+        life.break_it()
+        return actors.stopping(LONG_S)
+
+    with tree_of(worker("w", lifespan=life)) as tree:
+        seen = Witness(tree)
+        busy = tree.ref("t/w").ask(break_it, block=False)
+        waits = tree.ref("t/w").ask(actors.resource, block=False)
+        assert busy.get(timeout=LONG_S) is True
+        assert waits.get(timeout=LONG_S) == "the resource", "what waits is handled by its successor"
+        assert seen.wait(ChildExited, path="t/w").reason is Reason.CRASHED
+        assert life.books.lines.count("entered") == 2
+
+
+def test_a_lifespan_that_ends_by_itself_without_an_error_is_a_crash_of_its_worker_too() -> None:
+    life = Breakable(quietly=True)
+    with tree_of(worker("w", lifespan=life, restart="temporary")) as tree:
+        seen = Witness(tree)
+        life.break_it()
+        exited = seen.wait(ChildExited, path="t/w")
+        assert exited.reason is Reason.CRASHED
+        assert "ended by itself" in str(exited.error)
+
+
+@pytest.mark.parametrize("quietly", [False, True])
+def test_a_body_on_a_thread_learns_that_it_has_lost_its_lifespan_and_has_crashed_of_that(*, quietly: bool) -> None:
+    life, ended, go = Breakable(quietly=quietly), threading.Event(), threading.Event()
+
+    def body() -> None:
+        go.wait(LONG_S)
+        life.break_it()
+        if actors.stopping(LONG_S):
+            ended.set()
+
+    with tree_of(WorkerSpec(id="w", run=body, lifespan=life, restart="temporary")) as tree:
+        seen = Witness(tree)
+        go.set()
+        exited = seen.wait(ChildExited, path="t/w")
+        assert ended.is_set()
+        assert exited.reason is Reason.CRASHED
+        assert isinstance(exited.error, RuntimeError if quietly else ExceptionGroup)
+
+
+def test_a_stop_of_a_worker_that_has_just_lost_its_lifespan_ends_in_time() -> None:
+    for _ in range(20):
+        life = Breakable()
+        with tree_of(worker("w", lifespan=life)) as tree:
+            life.break_it()
+            tree.terminate_child("t/w")
+        assert life.books.lines in (["entered"], ["entered", "left"])
+
+
+@pytest.mark.parametrize("slow", ["the lifespan of the spec", "the lifespan of the object"])
+def test_a_start_that_is_given_up_in_a_lifespan_runs_no_more_code_of_its_worker(slow: str) -> None:
+    gate, done = Gate(), list[str]()
+
+    @contextmanager
+    def entered(which: str) -> Iterator[None]:
+        if which == slow:
+            gate()
+        done.append(which)
+        try:
+            yield
+        finally:
+            done.append(f"{which} is left")
+
+    class Made(Worker):
+        def __init__(self) -> None:
+            done.append("__init__")
+
+        def lifespan(self) -> Any:
+            return entered("the lifespan of the object")
+
+        def on_start(self) -> None:
+            done.append("on_start")
+
+    spec = WorkerSpec(id="w", actor=Made, lifespan=lambda: entered("the lifespan of the spec"), start_timeout_s=0.05)
+    with pytest.raises(StartError, match=r"within 0\.05 s"), tree_of(spec):
+        pass
+    gate.open.set()
+    eventually(lambda: "the lifespan of the spec is left" in done, "the thread that comes back")
+    if slow == "the lifespan of the spec":
+        assert done == [slow, f"{slow} is left"]
+    else:
+        spec_s = "the lifespan of the spec"
+        assert done == [spec_s, "__init__", slow, f"{slow} is left", f"{spec_s} is left"]
