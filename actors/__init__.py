@@ -165,6 +165,8 @@ __all__ = [
     "TaskFinished",
     "TaskJoined",
     "TaskPaused",
+    "TaskPriorityChanged",
+    "TaskReopened",
     "TaskResumed",
     "TaskSubmitted",
     "TreeDownError",

@@ -58,6 +58,13 @@ def test_every_kind_says_what_others_need(kind: type[Event]) -> None:
     assert (journalled_kind(kind.__name__) is kind) == kind.journalled
 
 
+@pytest.mark.parametrize("kind", [each for each in OURS if issubclass(each, TaskEvent)], ids=lambda kind: kind.__name__)
+def test_every_event_of_a_task_can_be_imported_from_trees_and_from_actors(kind: type[Event]) -> None:
+    for package in (trees, actors):
+        assert getattr(package, kind.__name__) is kind
+        assert kind.__name__ in package.__all__
+
+
 def test_kinds_are_those_that_happen_and_no_two_are_counted_by_one_name() -> None:
     assert not {Event, TaskEvent, SubtaskEvent} & set(kinds())
     assert len({metric_of(kind) for kind in OURS}) == len(OURS) > 50

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from actors.messaging.reply import Reply, require_thread
 from actors.runtime.system import System
-from actors.tasks.journal.metadata import has_metadata
+from actors.tasks.journal.metadata import has_metadata, wanted_metadata
 from actors.tasks.journal.report import Report
 from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.model.executable import ExecutableInfo
@@ -96,12 +96,13 @@ class TaskApi:
         wanted = None if status is None else _status(status)
         if metadata is not None and not isinstance(metadata, Mapping):
             raise ValueError(f"tasks: metadata: expected a dict, got {type_phrase(metadata)}. Write {{'customer': 7}}")
+        labels = None if metadata is None else wanted_metadata(metadata)
         found: list[TaskHandle] = []
         for desk in task_runtime_of(self._system).all_desks():
             store = desk.ground.store
             known = [*dict.fromkeys([*store.finished(desk.path), *store.streams(desk.path), *list(desk.states)])]
-            if metadata is not None:
-                known = [id_ for id_, first in store.firsts(known).items() if has_metadata(first, metadata)]
+            if labels is not None:
+                known = [id_ for id_, first in store.firsts(known).items() if has_metadata(first, labels)]
             found += [TaskHandle(desk, id_, found=True) for id_ in known]
         return found if wanted is None else [handle for handle in found if _stands_at(handle, wanted)]
 

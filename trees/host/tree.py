@@ -164,7 +164,8 @@ class Tree(TreeChildren):
                 have ended are read from the store: on an event loop, call it with ``asyncio.to_thread``.
 
         Raises:
-            ValueError: there is no such status.
+            ValueError: there is no such status, or ``metadata`` is no dict.
+            ConfigError: nobody can have that for metadata.
             StoreError: they cannot be read.
         """
         return self._tasks.tasks(status, metadata)

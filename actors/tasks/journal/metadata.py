@@ -14,6 +14,7 @@ from typing import Any
 from actors.model.events import Event
 from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.step_events import Planned
+from actors.tasks.model.task import Task
 from actors.tasks.model.task_events import SubtaskDelegated, TaskSubmitted
 
 
@@ -22,7 +23,25 @@ def has_metadata(first: Event | None, wanted: Mapping[str, Any]) -> bool:
     if not isinstance(first, TaskSubmitted) or first.parent is not None:
         return False
     labels = first.spec.metadata
-    return all(name in labels and labels[name] == value for name, value in wanted.items())
+    return all(name in labels and _are_alike(labels[name], value) for name, value in wanted.items())
+
+
+def wanted_metadata(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what somebody looks for in the form in which it is kept: dates are texts, tuples are lists.
+
+    Raises:
+        ConfigError: nobody can have that for metadata.
+    """
+    return Task(goal="?", metadata=dict(wanted)).metadata
+
+
+def _are_alike(kept: object, wanted: object) -> bool:
+    """True where both are the same JSON, in which ``true`` is no number."""
+    if isinstance(kept, dict) and isinstance(wanted, dict):
+        return kept.keys() == wanted.keys() and all(_are_alike(kept[name], wanted[name]) for name in kept)
+    if isinstance(kept, list) and isinstance(wanted, list):
+        return len(kept) == len(wanted) and all(map(_are_alike, kept, wanted))
+    return isinstance(kept, bool) is isinstance(wanted, bool) and kept == wanted
 
 
 class MetadataReader:
@@ -37,7 +56,9 @@ class MetadataReader:
         if isinstance(event, TaskSubmitted):
             self._of_task = event.spec.metadata
         elif isinstance(event, Planned):
-            self._of_subtasks = {spec.id: spec.metadata for spec in event.plan.subtasks if spec.metadata}
+            for spec in event.plan.subtasks:  # what another plan leaves out may yet be undone
+                if spec.metadata or spec.id in self._of_subtasks:
+                    self._of_subtasks[spec.id] = spec.metadata
         elif isinstance(event, SubtaskDelegated) and event.spec.metadata:
             self._of_subtasks[event.subtask] = event.spec.metadata
         own = self._of_subtasks.get(getattr(event, "subtask", ""))

@@ -46,7 +46,7 @@ class StageState:
         self.vouched = False
 
     def settle(self) -> None:
-        """What the last question about a step asks for has happened, or that step has ended otherwise."""
+        """Let go of an answer: what it asks for has happened, or the step has ended otherwise."""
         self.answered, self.asked = None, ()
 
     @property

@@ -35,6 +35,7 @@ __all__ = [
     "Usage",
     "by_id",
     "instructed",
+    "metadata_size",
     "same_instruction",
     "usage_of",
 ]
@@ -101,6 +102,11 @@ METADATA_CHARS: Final = 4_096
 """Limit of metadata, in characters of JSON: each event of a task carries it."""
 
 
+def metadata_size(metadata: object) -> int:
+    """Characters of metadata as JSON."""
+    return len(json.dumps(metadata))
+
+
 def _as_metadata(value: object) -> object:
     """Small JSON."""
     if not isinstance(value, dict):
@@ -109,7 +115,7 @@ def _as_metadata(value: object) -> object:
     if odd is not None:
         raise validation_error(f"has {type_phrase(odd)} for a key", "Use texts.")
     found = _as_json(value)
-    size = len(json.dumps(found))
+    size = metadata_size(found)
     if size > METADATA_CHARS:
         what = f"is {size:,} characters of JSON, more than {METADATA_CHARS:,}"
         raise validation_error(what, "It is for small facts to search and to group by; inputs= takes what is large.")

@@ -158,6 +158,7 @@ class TaskStages:
                 ancestry=state.chain,
                 goal="" if is_again else state.task.goal,
                 done=done,
+                metadata=state.task.metadata,
             )
         if is_again:
             problems += taken_ids(new, [node.id for node in nodes.values() if node.parent is not None])

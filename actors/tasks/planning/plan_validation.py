@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import pkgutil
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from graphlib import CycleError, TopologicalSorter
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from actors.model.errors import Problem
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
-from actors.tasks.model.task import Budget, Plan, Subtask
+from actors.tasks.model.task import METADATA_CHARS, Budget, Plan, Subtask, metadata_size
 from actors.tasks.planning.estimates import EstimateError, EstimateTotal, estimate_of, exceedances
 from actors.tasks.planning.plan_warnings import plan_warnings
 from actors.validation.field_types import MAX_SECONDS
@@ -108,6 +109,7 @@ def check_plan(
     ancestry: tuple[str, ...] = (),
     goal: str = "",
     done: Collection[str] = (),
+    metadata: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[list[Problem], list[str]]:
     """Everything that is wrong with a plan, and what is merely doubtful.
 
@@ -120,11 +122,15 @@ def check_plan(
         ancestry: paths of those who wait for this task; nobody of them can be given a part of it.
         goal: what the plan is for; only warnings look at it.
         done: ids of what an earlier plan has done, and this one may build on.
+        metadata: of the task; that of each subtask lies over it, and both together are limited.
     """
     index = Candidates(rows)
     subtasks = [index.resolved(subtask) for subtask in plan.subtasks]
     problems = _problems(
-        _PlanCheck(f"task {task_id}", index, subtasks, ancestry, frozenset(done)), subtasks, max_subtasks, budget
+        _PlanCheck(f"task {task_id}", index, subtasks, ancestry, frozenset(done), metadata),
+        subtasks,
+        max_subtasks,
+        budget,
     )
     return problems, plan_warnings(subtasks, rows, goal)
 
@@ -145,6 +151,7 @@ def _problems(check: _PlanCheck, subtasks: list[Subtask], max_subtasks: int, bud
         check.dependencies(subtask)
         check.times(subtask)
         check.undo(subtask)
+        check.labels(subtask)
     check.cycles()
     check.cost(budget)
     return check.problems
@@ -168,9 +175,11 @@ class _PlanCheck:
         subtasks: list[Subtask],
         ancestry: tuple[str, ...],
         done: frozenset[str] = frozenset(),
+        metadata: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.problems: list[Problem] = []
         self._done = done
+        self._metadata = metadata
         self._task = task
         self._index = index
         self._subtasks = subtasks
@@ -277,6 +286,15 @@ class _PlanCheck:
             )
         if wrong := self._undos[name]:
             self._problem(subtask, "undo", *wrong)
+
+    def labels(self, subtask: Subtask) -> None:
+        """Check that the metadata of the task and of the subtask are small together: each event carries both."""
+        if not (subtask.metadata and self._metadata):
+            return
+        size = metadata_size({**self._metadata, **subtask.metadata})
+        if size > METADATA_CHARS:
+            what = f"is {size:,} characters of JSON with that of the task, more than {METADATA_CHARS:,}"
+            self._problem(subtask, "metadata", what, "Give it less; inputs= takes what is large.")
 
     def cycles(self) -> None:
         """Nothing waits for itself through others. Of each knot one round is named."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from tests.support.command import regrow, runtime
 from tests.support.dispatching import LONG_S, heard
 from trees import (
     Check,
+    Plan,
+    PlanError,
     StaticPlan,
     Subtask,
     SupervisorSpec,
@@ -55,7 +58,7 @@ class Seeing:
 
 def tree_of(worker: Any, plan: list[Subtask], *more: Any, **tasks: Any) -> SupervisorSpec:
     child = WorkerSpec(id="w", execute=worker.execute, undo=getattr(worker, "undo", None))
-    settings = Tasks(planner=StaticPlan(plan), on_failure=[], **tasks)
+    settings = Tasks(**{"planner": StaticPlan(plan), "on_failure": [], **tasks})
     return SupervisorSpec(id="p", tasks=settings, children=[child, *more])
 
 
@@ -240,6 +243,24 @@ def test_tasks_are_found_by_metadata_and_not_the_parts_of_their_teams() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
+def test_what_is_looked_for_has_the_form_in_which_it_is_kept_and_true_is_no_number() -> None:
+    labels = {"day": date(2026, 11, 22), "pair": (1, 2), "n": 1, "deep": {"yes": [True]}}
+    with start(tree_of(Seeing(), [Subtask("a", worker="w")])) as tree:
+        tree.run(Task("go", id="t", metadata=labels), timeout=LONG_S)
+
+        def found(wanted: dict[str, Any]) -> list[str]:
+            return [handle.id for handle in tree.tasks(metadata=wanted)]
+
+        for name, value in labels.items():
+            assert found({name: value}) == ["t"], name
+        assert found({"n": 1.0}) == ["t"]
+        assert found({"n": True}) == []
+        assert found({"deep": {"yes": [1]}}) == []
+        assert found({"pair": [1]}) == []
+        with pytest.raises(ConfigError, match="cannot be kept as JSON"):
+            found({"n": object()})
+
+
 def test_the_command_finds_tasks_by_their_metadata_too(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'tasks.db'}"
     with start(tree_of(ScriptedExecutable("ok"), [Subtask("a", worker="w")]), store=url) as tree:
@@ -278,6 +299,42 @@ def test_the_command_finds_tasks_by_their_metadata_too(tmp_path: Path) -> None:
 def test_metadata_is_small_json_and_anything_else_is_refused(made: Any, odd: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         made(odd)
+
+
+def test_metadata_of_task_and_subtask_are_small_together_or_the_plan_is_refused() -> None:
+    crew = SupervisorSpec(
+        id="team",
+        tasks=Tasks(planner=StaticPlan([Subtask("b", worker="m")])),
+        children=[WorkerSpec(id="m", execute=(member := Seeing()).execute)],
+    )
+    half = METADATA_CHARS // 2
+    task = Task("go", metadata={"of": "x", "task": "t" * half})
+    for size, fits in [(half - 40, True), (half, False)]:
+        plan = [Subtask("a", worker="team", metadata={"of": "y", "subtask": "s" * size})]
+        with start(tree_of(Seeing(), plan, crew)) as tree:
+            if fits:
+                assert tree.run(task, timeout=LONG_S).results
+                assert member.seen[-1][1].keys() == {"of", "task", "subtask"}
+            else:
+                with pytest.raises(PlanError, match=r"a\.metadata: is 4,1\d\d characters of JSON with that of"):
+                    tree.run(task, timeout=LONG_S)
+    assert len(member.seen) == 1
+
+
+def test_what_another_plan_leaves_out_keeps_its_metadata_where_events_are_read(tmp_path: Path) -> None:
+    plans = [[Subtask("a", worker="no", metadata={"way": 1})], [Subtask("b", worker="w", metadata={"way": 2})]]
+    no = WorkerSpec(id="no", execute=Seeing(OSError("no")).execute, on_failure=[], undo=lambda *_: None)
+    live: list[Any] = []
+    spec = tree_of(Seeing(), [], no, replan=1, planner=lambda *_: Plan(plans.pop(0)))
+    with start(spec, store=f"sqlite:///{tmp_path}/s.db") as tree:
+        tree.subscribe(live.append)
+        handle = tree.submit(Task("go", id="t"))
+        handle.result(timeout=LONG_S)
+        told = [(each.seq, each.metadata) for each in handle.events()]
+    of_task = {each.seq: each.metadata for each in live if isinstance(each, TaskEvent)}
+    assert told == sorted(of_task.items())
+    assert {"way": 1} in of_task.values()
+    assert {"way": 2} in of_task.values()
 
 
 def test_metadata_may_be_as_large_as_the_limit() -> None:
