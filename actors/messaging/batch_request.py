@@ -15,16 +15,17 @@ from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import enter_new, leave
 
 
-def give_item(ref: Ref, item: Any, timeout_s: float | None) -> tuple[Reply, Callable[[], None]]:
+def give_item(ref: Ref, item: Any) -> tuple[Reply, Callable[[], None]]:
     """Send an item; return the answer to come, and how to say that nobody waits for it any more.
 
+    It has no deadline but that of the request that is handled here: what its batch gives it begins with its handler.
     From here on the request that is handled here waits for the answer: a batch that would wait for itself is refused.
 
     Raises:
         RecursionDetectedError: the target waits, directly or not, for this worker. Nothing was sent.
     """
     current = CURRENT.get()
-    reply, envelope = ref.request(item, timeout_s, current)
+    reply, envelope = ref.request(item, None, current)
     reply.is_of_batch = True
     entered = None if current is None else enter_new(reply, current)
     if envelope is not None:

@@ -381,9 +381,9 @@ class Reply(pykka.Future[Any]):
         """The error of a wait that was too long, as the present handler's own."""
         return own_copy(self._too_late(timeout))
 
-    def expire(self) -> None:
-        """Fail a request that will not be handled, because no one waits for it in time."""
-        self._finish(None, self._too_late(None))
+    def expire(self, limit_s: float | None = None) -> None:
+        """Fail a request that nobody waits for any more; ``limit_s``: its time, where its own says less of it."""
+        self._finish(None, self._too_late(limit_s))
 
     def _too_late(self, timeout: float | None) -> ReplyTimeoutError:
         path = self.target.path if self.target is not None else "?"

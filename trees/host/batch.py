@@ -5,7 +5,7 @@ its own. Everything is done when its consumer asks for the next result:
 
 1. what has ended is handed out, first come first served;
 2. where nothing has, and fewer than the limit are under way, the next item is taken and given;
-3. where nothing more is to be given, it waits for the first to end, or for the time of the oldest to be up.
+3. where nothing more is to be given, it waits for the first to end, or for the time of one to be up.
 
 So no more items are held than the limit, whatever the number of items: memory is flat, and the items may have no end. A
 source that takes its time holds up no result that is there. Workers go on while the consumer is busy.
@@ -30,6 +30,7 @@ batch, so one that is dropped in the middle is closed at once.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sized
 from functools import partial
@@ -88,7 +89,7 @@ class Batch(Generic[ItemT]):
         self._target = target
         self._arrivals = Arrivals()
         self._given: dict[GivenItem, None] = {}
-        """Under way, the oldest first: it is the first whose time is up."""
+        """Under way, the oldest first."""
         self._pending: Any = _NOTHING
         """An item that was taken and is yet to be given, with what is given for it."""
         self._pull: asyncio.Task[Any] | None = None
@@ -232,16 +233,18 @@ class Batch(Generic[ItemT]):
         """An item could not be given: it has ended like any other."""
         reply = Reply()
         reply.fail(error)
-        self._arrivals.bring(GivenItem(item, reply, reply.outcome, lambda: None, lambda: None))
+        self._arrivals.bring(GivenItem(item, reply, reply.outcome, lambda: None))
 
     def _left(self) -> float | None:
-        """Seconds until the time of the oldest is up; ends those whose time is."""
-        for given in list(self._given):
-            left = None if given.expires is None else given.expires - monotonic()
-            if left is None or left > 0:
-                return left
-            given.time_is_up()
-        return 0.0 if self._given else None
+        """Seconds until the time of the first is up; ends those whose time is."""
+        now, first = monotonic(), math.inf
+        for given in self._given:
+            if given.expires is None:
+                return None
+            if given.expires <= now:
+                given.expires = given.time_is_up()
+            first = min(first, given.expires)
+        return None if first == math.inf else first - now
 
     def _ended(self) -> GivenItem | None:
         """One that has ended; None: none has yet. At the end of all this raises how it ends."""

@@ -9,11 +9,16 @@ and the journal that every task has.
 =====================  =========================================  ===============================================
 given at a time        as many as there are members, so that      as many as wanted: time in the queue does not
                        no ask waits out its time in a queue       count, a subtask's time begins with its attempt
+its time begins        when its handler begins                    when its attempt begins
 its time is up         the ask has failed; a worker that still    its attempt is ended, and its ladder decides
                        handles it is replaced, uncounted
 it raises              a crash, which counts in no window          a failed attempt: its ladder decides
 nobody wants it        what waits is not handled                   the task is cancelled
 =====================  =========================================  ===============================================
+
+Messages of others may wait before an item: another batch on the same pool, say. So an item that has not begun goes on
+waiting as long as its target gets on: it is given up where for the whole of its time nothing was begun there, and no
+worker came up.
 """
 
 from __future__ import annotations
@@ -21,10 +26,10 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -34,6 +39,7 @@ from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ref import ref_of
 from actors.messaging.reply import Reply
+from actors.model.clock import monotonic
 from actors.model.errors import UnknownPathError
 from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import ReplaceChild
@@ -43,6 +49,9 @@ from actors.tasks.orchestration.messages import Cancel
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from actors.validation.validation_messages import require_seconds, value_phrase
 from trees.host.task_api import TaskApi
+
+if TYPE_CHECKING:
+    from actors.messaging.envelope import CurrentMessage
 
 MESSAGE_S: Final = 10.0
 """Seconds that a message may take: longer than for an ask, because a worker that takes longer is given up."""
@@ -66,12 +75,10 @@ class GivenItem:
     """Return what has come of it; raises what it failed with. Only at its end."""
     leave: Callable[[], object]
     """Note that nobody wants it any more."""
-    time_is_up: Callable[[], object]
-
-    @property
-    def expires(self) -> float | None:
-        """When somebody has to call ``time_is_up``, as ``monotonic`` counts; None: never."""
-        return self.reply.expires
+    time_is_up: Callable[[], float] = lambda: math.inf
+    """End it, unless it has more time; return when to call this again."""
+    expires: float | None = None
+    """When somebody has to call ``time_is_up``, as ``monotonic`` counts; None: never, and so for the whole batch."""
 
 
 class BatchTarget(Protocol):
@@ -182,21 +189,66 @@ class MessageTarget(_InTree):
 
     def give(self, item: Any, prepared: Any) -> GivenItem:
         """Ask for it."""
-        reply, left = give_item(self._ref, prepared, self._timeout_s)
-        return GivenItem(item, reply, reply.outcome, left, lambda: self._replace(reply))
+        reply, left = give_item(self._ref, prepared)
+        if self._timeout_s is None and reply.expires is None:
+            return GivenItem(item, reply, reply.outcome, left)
+        time = _MessageTime(self._system, self._boxes(), reply, self._timeout_s)
+        return GivenItem(item, reply, reply.outcome, left, time.is_up, time.first)
 
     async def give_async(self, item: Any, prepared: Any) -> GivenItem:
         """Ask for it: with no more under way than its mailbox has room for nobody waits."""
         return self.give(item, prepared)
 
-    def _replace(self, reply: Reply) -> None:
-        """End an item whose time is up. A worker that still handles it hangs: the others must not wait for it."""
-        request = reply.handled_by
-        reply.expire()
-        if request is None:
-            return
+    def _boxes(self) -> Sequence[Mailbox]:
+        box = self._system.boxes.get(self.path)
+        return box.members if isinstance(box, PoolAddress) else (box,) if isinstance(box, Mailbox) else ()
+
+
+class _MessageTime:
+    """Time that the message of one item has: see above."""
+
+    def __init__(self, system: System, boxes: Sequence[Mailbox], reply: Reply, limit_s: float | None) -> None:
+        self._system = system
+        self._boxes = boxes
+        self._reply = reply
+        self._end = math.inf if reply.expires is None else reply.expires
+        """When the request ends for which the batch works."""
+        self._limit_s = math.inf if limit_s is None else limit_s
+        self._seen = (self._starts(), system.now())
+        self.first = min(self._end, monotonic() + self._limit_s)
+        """When to look for the first time."""
+
+    def is_up(self) -> float:
+        """End the item, unless it has more time; return when to look again."""
+        request, now = self._reply.handled_by, monotonic()
+        more_s = self._waits_for() if request is None else self._left_of(request)
+        if more_s > 0 and now < self._end:
+            return min(self._end, now + more_s)
+        self._reply.abandon()  # what has not begun is not to begin any more
+        self._reply.expire(None if self._limit_s == math.inf else self._limit_s)
+        if request is not None:  # a worker that still handles it hangs: the others must not wait for it
+            life: Any = request.life
+            life.owner.post(ReplaceChild(life, MAX_HUNG, self._reply))
+        return math.inf
+
+    def _left_of(self, request: CurrentMessage) -> float:
+        """Seconds that are left of an item that has begun."""
         life: Any = request.life
-        life.owner.post(ReplaceChild(life, MAX_HUNG, reply))
+        current = life.current  # first: what is read after it is never the time of an older message
+        since = life.since
+        is_at_work = current is not None and current[1] is self._reply
+        return since + self._limit_s - self._system.now() if is_at_work else 0.0
+
+    def _waits_for(self) -> float:
+        """Seconds that one that has not begun may wait on: all its time, where its target has got on meanwhile."""
+        starts, looked = self._seen
+        lives: list[Any] = [life for box in self._boxes if (life := box.life) is not None]
+        self._seen = (self._starts(), self._system.now())
+        has_got_on = self._seen[0] != starts or any(life.since > looked for life in lives)
+        return self._limit_s if has_got_on else 0.0
+
+    def _starts(self) -> int:
+        return sum(box.incarnation for box in self._boxes)
 
 
 class TaskTarget(_InTree):
@@ -252,7 +304,7 @@ class TaskTarget(_InTree):
             if not reply.done:
                 self._desk.tell(Cancel(id_, "its batch was given up"))
 
-        return GivenItem(item, reply, result, leave, leave)
+        return GivenItem(item, reply, result, leave)
 
 
 def _words(item: Any) -> str:

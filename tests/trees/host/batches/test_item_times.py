@@ -1,0 +1,91 @@
+"""The time of an item that is a message: from the beginning of its handler; what waits behind others waits on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors import ReplyTimeoutError
+from actors.model.clock import monotonic
+from tests.support.hardening import Gate, obey, obey_async, tree_of, worker
+from trees import Tree
+
+SLOW_S = 0.06
+LIMIT_S = 0.2
+
+
+def slow(item: Any) -> Any:
+    threading.Event().wait(SLOW_S)
+    return item
+
+
+async def slow_async(item: Any) -> Any:
+    await asyncio.sleep(SLOW_S)
+    return item
+
+
+def both(tree: Tree, to: str, count: int) -> list[list[tuple[Any, Any]]]:
+    """What two batches at once find, each of so many items, all given at once."""
+    found: list[list[tuple[Any, Any]]] = [[], []]
+
+    def run(mine: list[tuple[Any, Any]]) -> None:
+        mine += tree.map(range(count), to, timeout_s=LIMIT_S, max_in_flight=count)
+
+    threads = [threading.Thread(target=run, args=(mine,)) for mine in found]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+@pytest.mark.parametrize("handle", [slow, slow_async])
+def test_two_batches_at_once_on_one_worker_take_no_time_from_each_other(handle: Callable[[Any], Any]) -> None:
+    """Given all at once, and alone, each item has time enough; behind those of two batches none had."""
+    with tree_of(worker("w", handle)) as tree:
+        for found in both(tree, "t/w", 6):
+            assert sorted(found) == [(n, n) for n in range(6)]
+        assert tree.child("t/w").incarnation == 1, "nobody was replaced for an item that had only waited"
+
+
+def test_two_batches_at_once_on_one_pool_take_no_time_from_each_other() -> None:
+    with tree_of(worker("w", slow, pool=2)) as tree:
+        for found in both(tree, "t/w", 10):
+            assert sorted(found) == [(n, n) for n in range(10)]
+
+
+def test_an_item_behind_what_hangs_is_given_up_after_its_time_and_is_not_handled_later() -> None:
+    gate, handled = Gate(), list[int]()
+    with tree_of(worker("w", obey)) as tree:
+        tree.ref("t/w").tell(gate)
+        gate.wait_reached()
+        begun = monotonic()
+        found = dict(tree.map([7], "t/w", timeout_s=LIMIT_S))
+        assert monotonic() - begun >= LIMIT_S
+        assert isinstance(found[7], ReplyTimeoutError)
+        assert f"{LIMIT_S}" in str(found[7])
+        waits = tree.map([lambda: handled.append(9)], "t/w", timeout_s=LIMIT_S)
+        assert isinstance(next(waits)[1], ReplyTimeoutError)
+        gate.open.set()
+        assert tree.ref("t/w").ask("after") == "after"
+        assert handled == []
+        assert tree.child("t/w").incarnation == 1
+
+
+@pytest.mark.parametrize("handle", [obey, obey_async])
+def test_an_item_that_hangs_ends_after_its_time_and_those_behind_it_have_theirs(handle: Callable[[Any], Any]) -> None:
+    gate = Gate()
+    hang: Callable[[], Any] = gate if handle is obey else asyncio.Event().wait
+    items = [hang, lambda: 1, lambda: 2]
+    with tree_of(worker("w", handle)) as tree:
+        begun = monotonic()
+        found = list(tree.map(items, "t/w", timeout_s=LIMIT_S, max_in_flight=3))
+        assert monotonic() - begun < 10
+        gate.open.set()
+    results = {items.index(item): result for item, result in found}
+    assert isinstance(results.pop(0), ReplyTimeoutError)
+    assert results == {1: 1, 2: 2}
