@@ -80,10 +80,10 @@ def test_a_double_effect_is_found(soak: Callable[..., TaskSoak], monkeypatch: py
     """An attempt is put twice into the mailbox of its worker, and nobody looks whether it was begun before."""
     give, begin = AttemptHandoff.give, Attempt.begin
 
-    def twice(self: AttemptHandoff, attempt: Attempt, entry: Any, box: Any) -> None:
-        give(self, attempt, entry, box)
-        if not entry.is_team:
-            box.put_unbounded((attempt, None, None))
+    def twice(self: AttemptHandoff, attempt: Attempt, entry: Any) -> None:
+        give(self, attempt, entry)
+        if not entry.is_team and attempt.box is not None:
+            attempt.box.put_unbounded((attempt, None, None))
 
     def again(self: Attempt, life: Any, now: float) -> bool:
         begin(self, life, now)

@@ -498,15 +498,15 @@ FAULTS: dict[str, Fault] = {
     "marks idle after the second look": (
         Mailbox,
         "take",
-        "self._is_idle(life)\n            if not self._has_work():",
-        "if not self._has_work():\n                self._is_idle(life)",
+        "self._is_idle(incarnation)\n            if not self._has_work():",
+        "if not self._has_work():\n                self._is_idle(incarnation)",
         two_senders,
     ),
     "lets two runs of a life overlap": (
         Mailbox,
         "hold",
-        "self.life is not life or life.held",
-        "self.life is not life",
+        "self.life is not incarnation or incarnation.held",
+        "self.life is not incarnation",
         a_job_too_many,
     ),
     "notes the wake-up for whatever period there is by then": (
@@ -540,7 +540,7 @@ FAULTS: dict[str, Fault] = {
     "gives back what was answered already": (
         Mailbox,
         "give_back",
-        "if life.current is not envelope:",
+        "if incarnation.current is not envelope:",
         "if False:",
         replaced_meanwhile,
     ),
@@ -597,8 +597,8 @@ FAULTS: dict[str, Fault] = {
     "keeps calls for the next incarnation": (
         SupervisorMailbox,
         "detach",
-        "life.unheard = [*self.batch, *self.drain()]",
-        "life.unheard = []",
+        "incarnation.unheard = [*self.batch, *self.drain()]",
+        "incarnation.unheard = []",
         calls_while_an_incarnation_ends,
     ),
     "takes calls while no incarnation is there": (

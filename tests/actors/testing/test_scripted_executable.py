@@ -344,16 +344,16 @@ def test_a_tree_has_settled_while_its_tasks_wait_for_the_clock_or_for_a_person()
 GOOD = {"subtasks": [{"id": "a", "instruction": "x", "worker": "worker"}]}
 
 
-def with_model(planner: Any = None, synthesizer: Any = None) -> SupervisorSpec:
+def with_model(planner: Any = None, **settings: Any) -> SupervisorSpec:
     planner = planner or StaticPlan([Subtask("a", "x", worker="worker")])
-    tasks = Tasks(planner=planner, synthesizer=synthesizer)
+    tasks = Tasks(planner=planner, **settings)
     return SupervisorSpec(id="shop", tasks=tasks, children=[WorkerSpec(id="worker", execute=ScriptedExecutable())])
 
 
 def test_a_fake_model_answers_in_order_and_remembers_prompts_and_schemas() -> None:
     model = FakeModel("that is no plan", ConnectionError("rate limit"), GOOD)
 
-    with start(with_model(ModelPlanner(model)), clock=ManualClock()) as tree:
+    with start(with_model(ModelPlanner(model), step_retry=AT_ONCE), clock=ManualClock()) as tree:
         report = tree.run("find the cats", timeout=LONG_S)
 
     assert report.results == {"a": "x"}

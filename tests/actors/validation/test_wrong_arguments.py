@@ -64,7 +64,6 @@ def test_all_wrong_arguments_of_start_are_told_at_once() -> None:
     ("spec", "text"),
     [
         (None, "start(...): expected a SupervisorSpec, got None. The root of a tree is one"),
-        ("module:TREE", "start(...): expected a SupervisorSpec, got a str."),
         (SupervisorSpec, "start(...): expected a SupervisorSpec, got the class SupervisorSpec."),
         (WorkerSpec(id="w", handle=print), "w: expected a SupervisorSpec, got a WorkerSpec."),
     ],

@@ -268,7 +268,8 @@ def test_a_tree_that_does_not_start_leaves_the_lease_to_others(begin: Begin, wor
     def refuse() -> None:
         raise ValueError("not here")
 
-    bad = works.tree(children=[WorkerSpec(id="w1", actor=_shy(refuse)), WorkerSpec(id="w2", execute=works.second)])
+    shy = WorkerSpec(id="shy", actor=_shy(refuse))
+    bad = works.tree(children=[*works.tree().children, shy])
     if when == "at the start":
         with pytest.raises(StartError):
             begin("b", bad)
