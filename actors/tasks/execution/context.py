@@ -69,9 +69,9 @@ class ContextValues(NamedTuple):
     @property
     def is_light(self) -> bool:
         """True where copying them for the worker's code takes no time to speak of."""
-        inputs, results, previous = self.inputs, self.results, self.revision.previous
+        inputs, results, work = self.inputs, self.results, self.revision.work
         is_light = (not inputs or is_small(inputs)) and (not results or is_small(results))
-        return is_light and (not previous or is_small(previous))
+        return is_light and (not work or is_small(work))
 
     @property
     def dicts(self) -> tuple[dict[str, Any], ...]:

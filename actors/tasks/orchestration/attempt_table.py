@@ -69,15 +69,19 @@ class AttemptTable:
 
     def add(self, attempt: Attempt, node: SubtaskState, rank: int) -> RunningAttempt:
         """Take a slot for an attempt."""
-        row = self.running[attempt.key] = self._of[node] = RunningAttempt(attempt, node, rank)
-        self.waiting += attempt.key in self._waits
+        key = attempt.key
+        row = self.running[key] = self._of[node] = RunningAttempt(attempt, node, rank)
+        if key in self._waits:
+            self.waiting += 1
         return row
 
     def remove(self, attempt: Attempt) -> RunningAttempt | None:
         """Remove one that has ended, and free its slot; None: it was removed before."""
-        row = self.running.pop(attempt.key, None)
+        key = attempt.key
+        row = self.running.pop(key, None)
         if row is not None:
-            self.waiting -= attempt.key in self._waits
+            if key in self._waits:
+                self.waiting -= 1
             if self._of.get(row.node) is row:
                 del self._of[row.node]
         return row

@@ -68,7 +68,7 @@ class AttemptHandoff:
             f"{state.id}/{node.id}/{node.act}",
             {**task.inputs, **spec.inputs} if task.inputs or spec.inputs else {},
             results_of_member(around, to.results.of(state, spec.depends_on)),
-            state.metadata_of(node.id),
+            state.metadata_of(node.id) if state.has_metadata else state.task.metadata,
             self._revision(state, node, team),
         )
         return AttemptSpec(
@@ -213,9 +213,10 @@ class AttemptHandoff:
 
 def _is_preemptible(spec: Subtask, entry: RegistryEntry) -> bool:
     """True where it may be interrupted: no payment is cut in half, and a thread cannot be."""
+    if not spec.preemptible or not (entry.is_async or entry.is_team):
+        return False
     has_undo = spec.undo is not None or entry.executable.undo is not None
-    wanted = spec.preemptible if "preemptible" in spec.model_fields_set else not has_undo
-    return wanted and (entry.is_async or entry.is_team)
+    return not has_undo or "preemptible" in spec.model_fields_set
 
 
 def _budget_of(state: TaskState, node: SubtaskState) -> Budget | None:

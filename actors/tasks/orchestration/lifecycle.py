@@ -141,7 +141,9 @@ class TaskLifecycle:
         if state.ready:
             ready, state.ready = state.ready, []
             for node in ready:
-                self._record(state, endings.queued_or_skipped(state, node))
+                queued = endings.queued_or_skipped(state, node)
+                if queued is not None:
+                    self._recording.record(state, queued)
         if state.open and state.phase == "running" and not state.review.each:
             return  # as most changes leave it: subtasks run, and no step is due before they have ended
         following = next_of(state, self._results.facts(state, is_busy=self._stages.is_busy(state)))
@@ -177,7 +179,8 @@ class TaskLifecycle:
 
     def look_at_budget(self, state: TaskState) -> None:
         """Something was used up: where it was too much, the task ends with what is done."""
-        self._record(state, endings.over_budget(state))
+        if state.task.budget is not None:
+            self._record(state, endings.over_budget(state))
 
     # -- ending --------------------------------------------------------------------------------------------
 

@@ -80,6 +80,8 @@ class OrchestratorPort:
         self.path = path
         """Path of the supervisor."""
         self.settings = settings
+        self.count_tokens: Callable[[str], int] | None = settings.count_tokens
+        """Counter of tokens of the user's; None: there is none."""
         self.states: dict[str, TaskState] = {}
         """States of the tasks that are not finished."""
         self.reports = ReportCache(settings.context_tokens)
@@ -119,11 +121,6 @@ class OrchestratorPort:
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""
         return self.ground.epoch + self.system.now()
-
-    @property
-    def count_tokens(self) -> Callable[[str], int] | None:
-        """Counter of tokens of the user's; None: there is none."""
-        return self.settings.count_tokens
 
     def may_start(self) -> bool:
         """True if something may be started now."""

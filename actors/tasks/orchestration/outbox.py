@@ -85,8 +85,11 @@ class Outbox:
 
     def after(self, kept: Reply | None, effects: list[Effect], task: str | None = None) -> None:
         """Do them now where what they follow from is kept, else when it is; never before those that came before."""
-        group = _Group(self._number + 1, kept, effects)
         waits = kept is not None or (self._lines if task is None else task in self._lines)
+        if not waits and self._fetching is None:
+            self._do(effects, task)  # nothing can be lacking
+            return
+        group = _Group(self._number + 1, kept, effects)
         if not waits and self._is_whole(group, task):
             self._do(group.effects, task)
             return

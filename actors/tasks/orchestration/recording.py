@@ -91,6 +91,8 @@ class Recording:
 
     def count(self, attempt: Attempt) -> None:
         """Record what an attempt has used up that no other record has."""
+        if attempt.unrecorded is NO_USAGE:
+            return
         state = self._to.states.get(attempt.task)
         used = attempt.take_used()
         if state is None or state.final is not None or used is NO_USAGE:

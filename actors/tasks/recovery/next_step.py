@@ -119,11 +119,11 @@ def missing(state: TaskState) -> list[SubtaskState]:
     return [
         node
         for node in state.nodes.values()
-        if node.parent is None
+        if node.status is not SubtaskStatus.SUCCEEDED
+        and node.parent is None
         and node.spec.required
         and not node.dropped
         and node.is_done
-        and node.status is not SubtaskStatus.SUCCEEDED
     ]
 
 

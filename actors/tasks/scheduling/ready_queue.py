@@ -94,6 +94,8 @@ class _Lane(Generic[ItemT]):
     def best(self, tick: int) -> _Heap[ItemT] | None:
         """The heap whose first entry is next; None: nothing waits. Heaps in which nothing waits are let go of."""
         best, at, last, classes = None, 0, math.inf, self.classes
+        if len(classes) == 1 and (only := self.heaps[classes[0]]) and only[0][2].item is not None:
+            return only  # as in most lanes: there is nothing to compare
         while at < len(classes) and classes[at] <= last:
             heap = self.heaps[classes[at]]
             while heap and heap[0][2].item is None:
@@ -107,6 +109,14 @@ class _Lane(Generic[ItemT]):
                 best = heap
             at += 1
         return best
+
+    def of_front(self) -> _Heap[ItemT] | None:
+        """The heap of its front, as long as that waits: what is sooner would have become the front."""
+        front = self.front
+        if front is None or front.item is None:
+            return None
+        heap = self.heaps[front.class_]
+        return heap if heap[0][2] is front else None
 
     def head(self, tick: int) -> _Waiting[ItemT] | None:
         """The entry that is next."""
@@ -167,7 +177,7 @@ class ReadyQueue(Generic[ItemT]):
         # The number tells one that was put back from itself as it was withdrawn, which is of the same rank.
         lane.push(entry, next(self._places))
         self.size += 1
-        if is_new or (lane.is_open and self._rank(entry) < lane.rank):
+        if is_new or (lane.place is not None and self._rank(entry) < lane.rank):
             self._open_lane(lane, entry)
         return entry
 
@@ -181,7 +191,7 @@ class ReadyQueue(Generic[ItemT]):
 
     def present_priority(self, ticket: object, otherwise: int) -> int:
         """Priority of an item, with what it has waited, when one was last taken; ``otherwise`` of what never waited."""
-        return _priority(ticket.class_, self._tick) if isinstance(ticket, _Waiting) else otherwise
+        return -((self._tick - ticket.class_) // TICKS) if isinstance(ticket, _Waiting) else otherwise
 
     def withdraw(self, ticket: object) -> None:
         """Withdraw an item; fine if it was taken already."""
@@ -197,12 +207,13 @@ class ReadyQueue(Generic[ItemT]):
 
         A lane for which ``serve`` gives None is closed until ``reopen``. ``now`` is in seconds, as ``since``.
         """
-        self._turn(now)
+        if not self._from <= now < self._until:
+            self._turn(now)
         while self._open:
             _, place, lane = heapq.heappop(self._open)
             if lane.place != place:
                 continue  # it was closed, or stands somewhere else now
-            heap = lane.best(self._tick)
+            heap = lane.of_front() or lane.best(self._tick)
             if heap is None:
                 self._drop(lane)
             elif heap[0][2] is not lane.front:
@@ -218,7 +229,7 @@ class ReadyQueue(Generic[ItemT]):
         item, entry.item = entry.item, None
         assert item is not None  # noqa: S101 - best() has just looked
         self.size -= 1
-        head = lane.head(self._tick)
+        head = lane.head(self._tick) if heap or len(lane.classes) > 1 else None
         if head is None:
             self._drop(lane)
         else:
@@ -251,7 +262,8 @@ class ReadyQueue(Generic[ItemT]):
 
     def heads(self, now: float = 0.0) -> Iterator[tuple[LaneKey, Rank, ItemT]]:
         """The most urgent item of each lane."""
-        self._turn(now)
+        if not self._from <= now < self._until:
+            self._turn(now)
         for lane in list(self._lanes.values()):
             head = lane.head(self._tick)
             if head is not None and head.item is not None:
@@ -266,9 +278,7 @@ class ReadyQueue(Generic[ItemT]):
         return (-((self._tick - entry.class_) // TICKS), *entry.order)
 
     def _turn(self, now: float) -> None:
-        """Put the lanes that are open in order, where that has changed with the time."""
-        if self._from <= now < self._until:
-            return
+        """Put the lanes that are open in order for another tick."""
         tick = self._tick = self._tick_at(now)
         a_second = self._ticks_a_second
         if a_second:
@@ -281,8 +291,3 @@ class ReadyQueue(Generic[ItemT]):
                 self._drop(lane)
             else:
                 self._open_lane(lane, head)
-
-
-def _priority(class_: int, tick: int) -> int:
-    """Present priority of a class."""
-    return -((tick - class_) // TICKS)
