@@ -6,6 +6,7 @@ is answered. What does not go on by itself::
     done, pending, waiting          nothing of these runs
     running, a team has it          as its part does
     running, it has asked           what it has asked for, here or above, is not done: it waits in ``context.ask``
+    step (review="each")            none is at work, and no result is yet to be reviewed
     anything else                   goes on
 
 Pure: a fold and the folds of its parts go in.
@@ -55,9 +56,18 @@ def _asks(state: TaskState, part_of: PartOf) -> bool:
     return bool(state.escalations) or any(_asks(part, part_of) for part in _parts(state, part_of))
 
 
+def _steps_go_on(state: TaskState) -> bool:
+    """True where a step is at work or is to be called, though a question is open: with ``review="each"``."""
+    if state.step:
+        return True
+    if state.rework is not None:
+        return not any(question.undoing for question in state.escalations.values())
+    return bool(state.review.waiting) and not state.stage.failed
+
+
 def _stands(state: TaskState, part_of: PartOf, askers: Collection[str]) -> bool:
     """True where nothing goes on by itself; ``askers`` are the paths of workers that wait for an ask above."""
-    if state.phase in {"new", "planning"}:
+    if state.phase in {"new", "planning"} or _steps_go_on(state):
         return False
     if not state.open:
         return bool(state.escalations)  # else its reviewer, its synthesizer or an undo is at work

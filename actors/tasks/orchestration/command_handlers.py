@@ -54,7 +54,7 @@ class CommandHandlers:
         of_task: dict[TaskCommand, Callable[[TaskState], object]] = {
             TaskCommand.NEXT: to.lifecycle.go_on,
             TaskCommand.RANK: to.dispatcher.prioritize,
-            TaskCommand.ASK: self.limit_questions,
+            TaskCommand.ASK: self._asked,
             TaskCommand.END: to.lifecycle.ended,
             TaskCommand.OVER: to.lifecycle.over,
         }
@@ -138,6 +138,11 @@ class CommandHandlers:
     def advance(self, state: TaskState) -> None:
         """Do what is next for a task."""
         self._to.lifecycle.advance(state)
+
+    def _asked(self, state: TaskState) -> None:
+        """A person is asked about a step: nothing else waits for the answer."""
+        self.limit_questions(state)
+        self.advance(state)
 
     def _count_again(self, _: TaskState, node: SubtaskState) -> None:
         worker = node.counted[0] if node.counted is not None else None

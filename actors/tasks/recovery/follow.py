@@ -61,7 +61,7 @@ class TaskCommand(Enum):
     """Thing to be done about a task as a whole."""
 
     NEXT = "look whether its budget is used up, and do what is next"
-    ASK = "end the question about a step when its time is up"
+    ASK = "end the question about a step when its time is up, and do what is next meanwhile"
     END = "end what runs of it and what waits"
     RANK = "have all of it that waits or runs take its new rank"
     OVER = "let go of it, and tell who waits for it"

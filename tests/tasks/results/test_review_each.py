@@ -392,3 +392,34 @@ def test_an_answer_that_was_given_while_another_result_was_being_reviewed_outliv
         settle(it.tree)
         assert it.report().status is TaskStatus.SUCCEEDED
         assert len(it.events(StepEscalated)) == 1
+
+
+def test_a_task_waits_for_a_person_only_when_its_reviewer_has_nothing_to_do() -> None:
+    reviewer, script = Gated("docs", code=1), SlowDocs()
+    with each(reviewer, script, **ASKS) as it:
+        it.begin()
+        it.until(StepEscalated)
+        script.may.set()
+        assert reviewer.begun.wait(LONG_S)
+        it.pass_()
+        assert it.handle.status is TaskStatus.RUNNING
+        reviewer.gate.set()
+        settle(it.tree)
+        assert it.handle.status is TaskStatus.WAITING
+        it.handle.cancel()
+
+
+def test_what_has_a_result_is_reviewed_and_goes_on_though_a_person_is_asked_about_another_one() -> None:
+    plan = [*PIPELINE, Subtask("site", worker="w", depends_on=["docs"])]
+    reviewer, script = Gated("code", code=1), SlowDocs()
+    with each(reviewer, script, plan, **ASKS) as it:
+        it.begin()
+        assert reviewer.begun.wait(LONG_S)
+        script.may.set()
+        it.until(SubtaskSucceeded, 2)  # the docs come while the reviewer looks at the code
+        reviewer.gate.set()
+        settle(it.tree)
+        assert [question.subtask for question in it.handle.escalations] == ["code"]
+        assert it.status("site") == "succeeded"
+        assert it.handle.status is TaskStatus.WAITING
+        it.handle.cancel()
