@@ -111,10 +111,15 @@ class HostLoop(LoopScheduler):
         """End every life that is on the loop, or waits for it; and the tree, which cannot go on."""
         error = HostLoopClosedError(self._root_path)
         self._lost(error)
-        lives = [*self._tasks.copy().values(), *self._take_ready()]
-        self._tasks.clear()
-        for incarnation in lives:
+        while (incarnation := self._next_life()) is not None:
             incarnation.thread_refused(error)
+
+    def _next_life(self) -> WorkerIncarnation | None:
+        """Take one life that is on the loop, or waits for it: several threads may do so, while others schedule."""
+        try:
+            return self._ready.pop() if self._ready else self._tasks.popitem()[1]
+        except LookupError:  # there is none, or another thread was faster, which has them all ended
+            return None
 
     def close(self, timeout_s: float) -> None:
         """Let go of the loop, because the tree has ended; it goes on without it."""

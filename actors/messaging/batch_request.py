@@ -7,12 +7,15 @@ replaced, its asker gets the error), but counts in no restart window: ``Reply.is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.messaging.envelope import CURRENT
 from actors.messaging.ref import Ref
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import enter_new, leave
+
+if TYPE_CHECKING:
+    from actors.messaging.envelope import Envelope
 
 
 def give_item(ref: Ref, item: Any) -> tuple[Reply, Callable[[], None]]:
@@ -24,20 +27,36 @@ def give_item(ref: Ref, item: Any) -> tuple[Reply, Callable[[], None]]:
     Raises:
         RecursionDetectedError: the target waits, directly or not, for this worker. Nothing was sent.
     """
-    current = CURRENT.get()
-    reply, envelope = ref.request(item, None, current)
-    reply.is_of_batch = True
-    entered = None if current is None else enter_new(reply, current)
+    reply, envelope, left = _request(ref, item)
     if envelope is not None:
         try:
             ref.deliver(envelope)
         except BaseException:
-            leave(reply, entered)
-            reply.abandon()
+            left()
             raise
+    return reply, left
+
+
+async def give_item_async(ref: Ref, item: Any) -> tuple[Reply, Callable[[], None]]:
+    """As ``give_item``, on an event loop: where its mailbox is full, it awaits room. Cancelled, nothing was sent."""
+    reply, envelope, left = _request(ref, item)
+    if envelope is not None:
+        try:
+            await ref.deliver_async(envelope)
+        except BaseException:
+            left()
+            raise
+    return reply, left
+
+
+def _request(ref: Ref, item: Any) -> tuple[Reply, Envelope | None, Callable[[], None]]:
+    current = CURRENT.get()
+    reply, envelope = ref.request(item, None, current)
+    reply.is_of_batch = True
+    entered = None if current is None else enter_new(reply, current)
 
     def left() -> None:
         leave(reply, entered)
         reply.abandon()
 
-    return reply, left
+    return reply, envelope, left

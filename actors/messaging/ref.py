@@ -277,6 +277,11 @@ class Ref(pykka.ActorRef[Any]):
         if verdict is not None:
             self._put_again(envelope, verdict)
 
+    async def deliver_async(self, envelope: Envelope) -> None:
+        """Put it without holding up the loop: room is awaited."""
+        if (verdict := self._put(envelope)) is not None:
+            await self._put_again_async(envelope, verdict)
+
     # -- putting envelopes ---------------------------------------------------------------------------------
 
     def _put(self, envelope: Envelope) -> PutResult:

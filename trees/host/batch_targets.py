@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from actors.messaging.batch_request import give_item
+from actors.messaging.batch_request import give_item, give_item_async
 from actors.messaging.mailbox import Mailbox
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.pool_address import PoolAddress
@@ -113,8 +113,11 @@ def target_of(api: TaskApi, system: System, to: str, timeout_s: float | None, ma
     Raises:
         UnknownPathError: nothing of this path is listed now, and no worker has such a capability.
         TaskError: it is a supervisor without an orchestrator.
+        TypeError: it is no text.
         ValueError: a number is wrong.
     """
+    if not isinstance(to, str):
+        raise TypeError(f"map: to={value_phrase(to)} is no path. Give the path, or a capability, of a worker as a text")
     require_seconds("map", timeout_s)
     if max_in_flight is not None and (type(max_in_flight) is not int or max_in_flight < 1):
         raise ValueError(f"map: max_in_flight={value_phrase(max_in_flight)} is no number of items. Give 1 or more")
@@ -189,15 +192,17 @@ class MessageTarget(_InTree):
 
     def give(self, item: Any, prepared: Any) -> GivenItem:
         """Ask for it."""
-        reply, left = give_item(self._ref, prepared)
+        return self._given(item, *give_item(self._ref, prepared))
+
+    async def give_async(self, item: Any, prepared: Any) -> GivenItem:
+        """Ask for it, and await room: messages of others may fill its mailbox."""
+        return self._given(item, *await give_item_async(self._ref, prepared))
+
+    def _given(self, item: Any, reply: Reply, left: Callable[[], None]) -> GivenItem:
         if self._timeout_s is None and reply.expires is None:
             return GivenItem(item, reply, reply.outcome, left)
         time = _MessageTime(self._system, self._boxes(), reply, self._timeout_s)
         return GivenItem(item, reply, reply.outcome, left, time.is_up, time.first)
-
-    async def give_async(self, item: Any, prepared: Any) -> GivenItem:
-        """Ask for it: with no more under way than its mailbox has room for nobody waits."""
-        return self.give(item, prepared)
 
     def _boxes(self) -> Sequence[Mailbox]:
         box = self._system.boxes.get(self.path)

@@ -12,7 +12,7 @@ import pytest
 from actors import ReplyTimeoutError
 from actors.model.clock import monotonic
 from tests.support.hardening import Gate, obey, obey_async, tree_of, worker
-from trees import Tree
+from trees import Mailbox, Tree
 
 SLOW_S = 0.06
 LIMIT_S = 0.2
@@ -89,3 +89,20 @@ def test_an_item_that_hangs_ends_after_its_time_and_those_behind_it_have_theirs(
     results = {items.index(item): result for item, result in found}
     assert isinstance(results.pop(0), ReplyTimeoutError)
     assert results == {1: 1, 2: 2}
+
+
+def test_batches_of_coroutines_at_once_await_room_in_a_full_mailbox_and_account_for_every_item() -> None:
+    async def batch(tree: Tree) -> list[tuple[Any, Any]]:
+        return [pair async for pair in tree.map(range(30), "t/w")]
+
+    async def all_at_once(tree: Tree) -> list[list[tuple[Any, Any]]]:
+        return await asyncio.gather(*[batch(tree) for _ in range(3)])
+
+    async def quick(item: Any) -> Any:
+        await asyncio.sleep(0.001)
+        return item
+
+    with tree_of(worker("w", quick, mailbox=Mailbox(capacity=1))) as tree:
+        for found in asyncio.run(all_at_once(tree)):
+            assert sorted(found) == [(n, n) for n in range(30)]
+        assert tree.ref("t/w").depth == 0
