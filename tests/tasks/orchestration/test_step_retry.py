@@ -314,6 +314,26 @@ def test_respond_calls_the_step_again_with_the_text_as_feedback(step: str) -> No
     assert seen == ["", "use the other one"]
 
 
+@pytest.mark.parametrize("answer", [Approve(), Respond("look again")])
+def test_after_the_answer_of_a_person_a_verdict_that_makes_no_sense_is_handed_back_once_as_ever(answer: Any) -> None:
+    told: list[str] = []
+
+    def review(*_: Any, feedback: str = "") -> Any:
+        told.append(feedback)
+        return True if len(told) == 4 else "nonsense"
+
+    with of("reviewer", review, on_step_failure="escalate", step_retry=Retry(1)) as it:
+        handle = it.submit()
+        assert len(told) == 2
+        handle.respond(handle.escalations[0].id, answer)
+        settle(it.tree)
+        assert it.report().status is TaskStatus.SUCCEEDED
+        assert not it.report().best_effort
+    assert len(told) == 4
+    assert "no JSON" in told[1]
+    assert "no JSON" in told[3]
+
+
 @pytest.mark.parametrize(("step", "value"), [("reviewer", True), ("reviewer", {"passed": True}), ("synthesizer", "x")])
 def test_edit_takes_the_place_of_what_the_step_would_have_returned(step: str, value: Any) -> None:
     with of(step, failing(step, 9), on_step_failure="escalate", step_retry=Retry(1)) as it:
