@@ -90,6 +90,8 @@ class Batch(Generic[ItemT]):
         self._arrivals = Arrivals()
         self._given: dict[GivenItem, None] = {}
         """Under way, the oldest first."""
+        self._first = math.inf
+        """When the time of the first of them may be up."""
         self._pending: Any = _NOTHING
         """An item that was taken and is yet to be given, with what is given for it."""
         self._pull: asyncio.Task[Any] | None = None
@@ -227,6 +229,8 @@ class Batch(Generic[ItemT]):
 
     def _is_given(self, given: GivenItem) -> None:
         self._given[given] = None
+        if given.expires is not None and given.expires < self._first:
+            self._first = given.expires
         given.reply.when_done(partial(self._arrivals.bring, given))
 
     def _failed(self, item: Any, error: Exception) -> None:
@@ -237,14 +241,15 @@ class Batch(Generic[ItemT]):
 
     def _left(self) -> float | None:
         """Seconds until the time of the first is up; ends those whose time is."""
-        now, first = monotonic(), math.inf
-        for given in self._given:
-            if given.expires is None:
-                return None
-            if given.expires <= now:
-                given.expires = given.time_is_up()
-            first = min(first, given.expires)
-        return None if first == math.inf else first - now
+        now = monotonic()
+        if self._first <= now:
+            first = math.inf
+            for given in self._given:
+                if given.expires is not None and given.expires <= now:
+                    given.expires = given.time_is_up()
+                first = min(first, math.inf if given.expires is None else given.expires)
+            self._first = first
+        return None if self._first == math.inf else self._first - now
 
     def _ended(self) -> GivenItem | None:
         """One that has ended; None: none has yet. At the end of all this raises how it ends."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -201,25 +201,23 @@ class MessageTarget(_InTree):
     def _given(self, item: Any, reply: Reply, left: Callable[[], None]) -> GivenItem:
         if self._timeout_s is None and reply.expires is None:
             return GivenItem(item, reply, reply.outcome, left)
-        time = _MessageTime(self._system, self._boxes(), reply, self._timeout_s)
+        time = _MessageTime(self._system, self.path, reply, self._timeout_s)
         return GivenItem(item, reply, reply.outcome, left, time.is_up, time.first)
-
-    def _boxes(self) -> Sequence[Mailbox]:
-        box = self._system.boxes.get(self.path)
-        return box.members if isinstance(box, PoolAddress) else (box,) if isinstance(box, Mailbox) else ()
 
 
 class _MessageTime:
     """Time that the message of one item has: see above."""
 
-    def __init__(self, system: System, boxes: Sequence[Mailbox], reply: Reply, limit_s: float | None) -> None:
+    __slots__ = ("_end", "_limit_s", "_looked", "_path", "_reply", "_system", "first")
+
+    def __init__(self, system: System, path: str, reply: Reply, limit_s: float | None) -> None:
         self._system = system
-        self._boxes = boxes
+        self._path = path
         self._reply = reply
         self._end = math.inf if reply.expires is None else reply.expires
         """When the request ends for which the batch works."""
         self._limit_s = math.inf if limit_s is None else limit_s
-        self._seen = (self._starts(), system.now())
+        self._looked = system.now()
         self.first = min(self._end, monotonic() + self._limit_s)
         """When to look for the first time."""
 
@@ -246,14 +244,12 @@ class _MessageTime:
 
     def _waits_for(self) -> float:
         """Seconds that one that has not begun may wait on: all its time, where its target has got on meanwhile."""
-        starts, looked = self._seen
-        lives: list[Any] = [life for box in self._boxes if (life := box.life) is not None]
-        self._seen = (self._starts(), self._system.now())
-        has_got_on = self._seen[0] != starts or any(life.since > looked for life in lives)
+        looked, self._looked = self._looked, self._system.now()
+        box = self._system.boxes.get(self._path)
+        boxes = box.members if isinstance(box, PoolAddress) else (box,) if isinstance(box, Mailbox) else ()
+        lives: list[Any] = [life for box in boxes if (life := box.life) is not None]
+        has_got_on = any(life.since > looked or life.since == 0.0 for life in lives)  # 0.0: it has just come up
         return self._limit_s if has_got_on else 0.0
-
-    def _starts(self) -> int:
-        return sum(box.incarnation for box in self._boxes)
 
 
 class TaskTarget(_InTree):
