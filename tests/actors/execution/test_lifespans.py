@@ -517,6 +517,7 @@ def test_a_scope_that_is_cancelled_ends_the_worker_with_the_error_of_its_lifespa
     with tree_of(WorkerSpec(id="w", handle=handle, lifespan=grouped, restart="temporary")) as tree:
         seen = Witness(tree)
         tree.ref("t/w").ask(1)
+        eventually(lambda: bool(loops), "the child of the group")
         loop, go = loops[0]
         loop.call_soon_threadsafe(go.set)
         exited = seen.wait(ChildExited, path="t/w")
