@@ -42,6 +42,8 @@ from trees.store import SqlStore
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
+GRACE_S = 1.0
+"""How much longer than the lease a takeover may take: the tree is started in this time."""
 LEASE_S = 2.0
 HOWS = ("kill", "freeze", "cut", "silent", "stop")
 
@@ -131,9 +133,10 @@ class Process:
 class Round:
     """Two processes, and what becomes of them."""
 
-    def __init__(self, url: str, folder: Path, lease_s: float, dice: random.Random) -> None:
+    def __init__(self, url: str, folder: Path, lease_s: float, dice: random.Random, grace_s: float) -> None:
         self.url = url
         self.lease_s = lease_s
+        self.grace_s = grace_s
         self.dice = dice
         self.effects = folder / "effects"
         self.file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite") else None
@@ -170,12 +173,12 @@ class Round:
     def kill(self, leader: Process, other: Process, token: int) -> float:
         since = unstopped()
         leader.send(signal.SIGKILL)
-        return self.taken_over(other, token, since, self.lease_s + 1.0)
+        return self.taken_over(other, token, since, self.lease_s + self.grace_s)
 
     def stop(self, leader: Process, other: Process, token: int) -> float:
         since = unstopped()
         leader.order("stop")
-        taken = self.taken_over(other, token, since, 1.0 + self.lease_s / 4)
+        taken = self.taken_over(other, token, since, self.grace_s + self.lease_s / 4)
         if self.lost(leader, since).at > self.leads(other, token).at:
             raise Wrong(f"{other.name} led before {leader.name} had stopped {self.story()}")
         return taken
@@ -191,7 +194,7 @@ class Round:
         leader.wait_until_stopped()
         self.frozen_at = unstopped()
         try:
-            taken = self.taken_over(other, token, since, self.lease_s + 1.0)
+            taken = self.taken_over(other, token, since, self.lease_s + self.grace_s)
             self.pause(1.0)
         finally:
             leader.send(signal.SIGCONT)
@@ -204,7 +207,7 @@ class Round:
         proxy = self.proxies[self.processes.index(leader)]
         since = unstopped()
         (proxy.silence if silent else proxy.cut)()
-        taken = self.taken_over(other, token, since, self.lease_s + 1.0)
+        taken = self.taken_over(other, token, since, self.lease_s + self.grace_s)
         if self.lost(leader, since).at > self.leads(other, token).at:
             raise Wrong(f"{other.name} led before {leader.name} had lost it {self.story()}")
         self.pause(1.0)
@@ -226,7 +229,7 @@ class Round:
             free = unstopped()
         both = [leader, other]  # the one that has lost it has started again, and has the same right to it
         left_s = max(0.0, locked + self.lease_s - free)
-        self.wait_for_any(both, token, left_s + 1.0 + self.lease_s / 4)
+        self.wait_for_any(both, token, left_s + self.grace_s + self.lease_s / 4)
         return unstopped() - free
 
     # -- what must be --------------------------------------------------------------------------------------
@@ -322,9 +325,9 @@ def closing(run: Round) -> Iterator[Round]:
         run.close()
 
 
-def play(url: str, folder: Path, how: str, lease_s: float, dice: random.Random) -> float:
-    """One round: how long it took until the other one led."""
-    with closing(Round(url, folder, lease_s, dice)) as run:
+def play(url: str, folder: Path, how: str, lease_s: float, dice: random.Random, *, grace_s: float = GRACE_S) -> float:
+    """One round: how long it took until the other one led, which may be the lease and ``grace_s``."""
+    with closing(Round(url, folder, lease_s, dice, grace_s)) as run:
         leader = run.add("a")
         token = run.leads(leader).token
         other = run.add("b")

@@ -19,7 +19,8 @@ HOWS = {
     "stop": "it is stopped in order",
 }
 LEASE_S = 3.0
-"""Longer than that of the program itself: beside other tests a process may be held up for a second."""
+GRACE_S = 3.0
+"""Both longer than in the program itself: beside other tests a process may be held up for a second or two."""
 SAMPLE = {("sqlite", "kill"), ("postgres", "freeze"), ("sqlite", "cut"), ("postgres", "stop")}
 ROWS = [
     pytest.param(store, how, id=f"{store}-{words}", marks=() if (store, how) in SAMPLE else only_in_the_whole)
@@ -39,9 +40,9 @@ def test_one_leads_and_the_other_takes_over_and_nothing_is_lost(
 
     # A stop hands over at once. With a long lease that shows on a busy machine, too.
     lease_s = 3 * LEASE_S if how == "stop" else LEASE_S
-    took = play(store_url, tmp_path, how, lease_s, Random(seed))  # noqa: S311 - chance, not secrets
+    took = play(store_url, tmp_path, how, lease_s, Random(seed), grace_s=GRACE_S)  # noqa: S311 - chance, not secrets
 
-    assert took <= LEASE_S + 1
+    assert took <= LEASE_S + GRACE_S
 
 
 @pytest.mark.serial
@@ -50,6 +51,6 @@ def test_a_leader_whose_store_falls_silent_is_followed_too(postgres_url: str, tm
     seed = secrets.randbelow(10**6)
     print(f"seed {seed}")
 
-    took = play(postgres_url, tmp_path, "silent", LEASE_S, Random(seed))  # noqa: S311 - chance, not secrets
+    took = play(postgres_url, tmp_path, "silent", LEASE_S, Random(seed), grace_s=GRACE_S)  # noqa: S311 - chance, not secrets
 
-    assert took <= LEASE_S + 1
+    assert took <= LEASE_S + GRACE_S

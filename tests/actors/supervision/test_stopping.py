@@ -98,7 +98,7 @@ def test_the_members_of_a_pool_are_stopped_at_once_and_its_siblings_one_by_one(d
 @THREADS
 def test_each_child_has_its_own_limit(dispatch: str) -> None:
     hang = Hang(deaf=True)
-    children = [faulty(id_, on_stop=hang, dispatch=dispatch, shutdown=0.05) for id_ in "abc"]
+    children = [faulty(id_, on_stop=hang, dispatch=dispatch, shutdown=60.0) for id_ in "abc"]
     clock = ManualClock()
     with running(shop(*children), clock=clock) as tree:
         record = Record(tree)
@@ -106,7 +106,7 @@ def test_each_child_has_its_own_limit(dispatch: str) -> None:
             for count in range(1, 4):
                 hang.wait_until_entered()
                 while len(record.of(ChildAbandoned)) < count:  # its limit may not have begun yet
-                    clock.advance(0.1)
+                    clock.advance(1.0)  # far less than the limit of the next one, which may begin meanwhile
         hang.release()
 
     assert [event.path for event in record.of(ChildAbandoned)] == ["shop/c", "shop/b", "shop/a"]
