@@ -30,13 +30,16 @@ class DroppingStore(CuttingStore, DurableStore):
         self.damaged: Callable[[str, int], Exception | None] = lambda _stream, _number: None
         self._wanted: queue.SimpleQueue[tuple[str, Collection[int], Reply] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._starting = threading.Lock()
+        """Two threads may be the first to ask: one of them starts it."""
 
     def outline(self, stream: str, start: int = 0) -> Sequence[Event]:
         return [without_large(record, stream, n) for n, record in enumerate(self.read(stream, start), start)]
 
     def fetch(self, stream: str, numbers: Collection[int]) -> Reply:
-        if not self._thread.ident:
-            self._thread.start()
+        with self._starting:
+            if not self._thread.ident:
+                self._thread.start()
         reply = Reply()
         self.fetched += [(stream, number) for number in numbers]
         self._wanted.put((stream, numbers, reply))
