@@ -317,8 +317,10 @@ class Orchestrator(ManagedActor):
             self.escalations.responded(state, responded)
 
     def _on_worker_changed(self, change: WorkerChanged) -> None:
-        if not self.staffed:
-            return  # the supervisor tells of all of them, this one included, as soon as it knows that we are up
+        if self.closing or not self.staffed:
+            # Where all is being stopped a team that stops is not gone: the next process gives it its part again. And
+            # the supervisor tells of all workers, this one included, as soon as it knows that we are up.
+            return
         known = self.staff.get(change.spec.id)
         entry = self.staff.hear(change)
         if entry is not None:

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from actors import Escalated, Failed
+from actors import Escalated, Failed, Worker
 from actors.model.clock import SystemClock
 from actors.tasks.journal.fold import fold
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.testing import settle
 from tests.support.asking import LONG_S
+from tests.support.hardening import Gate, in_thread
 from tests.support.resuming import settle_orchestrators
 from trees import (
     Approve,
@@ -149,6 +150,32 @@ def test_another_process_and_the_next_one_see_that_it_waits_for_a_person(spec: S
     with start(spec, store=url) as again:
         _comes_to_wait(again.task(task))
         assert again.task(task).status == "waiting"
+
+
+class Lingers(Worker):
+    """Worker whose stop takes as long as the test wants."""
+
+    gate: Gate
+
+    def on_stop(self) -> None:
+        self.gate()
+
+
+def test_a_stop_in_which_the_orchestrator_hears_of_its_team_first_leaves_the_team_what_it_has(tmp_path: Path) -> None:
+    """Children stop in reverse order: the team, the one that lingers, the orchestrator."""
+    url = f"sqlite:///{tmp_path / 'tasks.db'}"
+    gate = Gate()
+    lingers = WorkerSpec(id="lingers", actor=type("L", (Lingers,), {"gate": gate}))
+    spec = tree([Subtask("team")], lingers, team([Subtask("person")], PERSON))
+    with waiting(spec, store=url) as (running, handle):
+        task = handle.id
+        stopped = in_thread(running.stop)
+        gate.wait_reached()  # the team has stopped
+        settle_orchestrators(running)
+        gate.open.set()
+        stopped()
+
+    assert _seen_outside(url, task)[0] == "waiting"
 
 
 def _comes_to_wait(handle: TaskHandle) -> None:
