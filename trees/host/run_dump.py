@@ -1,8 +1,8 @@
 """View of a run for its dump: the run, what is known of it at this moment, and the runs of its teams' parts.
 
 Comes in: the port of the orchestrator that has the task, and its id. Goes out: a ``RunView``. Nobody is asked: states
-are read as they stand, and what has ended is read from its report or its journal. A part that the store has let go of,
-or whose journal is damaged, is left out.
+are read as they stand, and what has ended is read from its report or its journal. For what goes on no large value is
+read from a store. A part that the store has let go of, or whose journal is damaged, is left out.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ def view_run(desk: OrchestratorPort, run: Report | TaskState, *, deep: bool) -> 
         nodes = list(run.nodes.values())
         live = {node.id: desk.ground.attempt_at(run, node) for node in nodes}
         progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
-        queued = [node for node in nodes if node.status is SubtaskStatus.QUEUED]
-        waits = {node.id: put_off(desk.staff, lane_of(run, node, desk.path), now) for node in queued}
+        lanes = {node.id: lane_of(run, node, desk.path) for node in nodes if node.status is SubtaskStatus.QUEUED}
+        why = {lane: put_off(desk.staff, lane, now) for lane in set(lanes.values())}
+        waits = {id_: why[lane] for id_, lane in lanes.items()}
         reviews = desk.settings.reviewer is not None
         view = view_of(run, now, progress, waits, reviews=reviews, part_of=desk.ground.part_of)
     if not deep:
@@ -41,15 +42,14 @@ def view_run(desk: OrchestratorPort, run: Report | TaskState, *, deep: bool) -> 
 
 def _parts_of(desk: OrchestratorPort, view: RunView) -> dict[str, tuple[OrchestratorPort, Report | TaskState]]:
     """Runs of the parts that teams have of a run, the last one of each subtask."""
-    store = desk.ground.store
     try:
-        records = store.read(view.id)
+        records = desk.ground.outline(view.id)
     except StoreError:
         return {}
     parts = {each.subtask: each.part for each in records if isinstance(each, SubtaskStarted) and each.part}
     found = {}
     for subtask, part in parts.items():
-        standing = store.standing(part)
+        standing = desk.ground.store.standing(part)
         if standing is not None and standing.owner:
             its = desk.ground.desk_at(standing.owner)
             run = _run_of(its, part)
@@ -61,7 +61,7 @@ def _parts_of(desk: OrchestratorPort, view: RunView) -> dict[str, tuple[Orchestr
 def _run_of(desk: OrchestratorPort, id_: str) -> Report | TaskState | None:
     try:
         run = desk.states.get(id_) or desk.report(id_)
-        if run is None and (records := desk.ground.store.read(id_)):
+        if run is None and (records := desk.ground.outline(id_)):
             run = fold(id_, records)
     except StoreError:
         return None

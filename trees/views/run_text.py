@@ -118,8 +118,8 @@ def _under(view: RunView, parent: str | None, prefix: str) -> list[tuple[RunView
 
 def _below_one(view: RunView, parent: str | None) -> list[tuple[RunView, SubtaskReport]]:
     part = view.parts.get(parent) if parent is not None else None
-    inner = part.children().get(None, ()) if part is not None else ()
-    return [*((view, each) for each in view.children().get(parent, ())), *((part, each) for each in inner if part)]
+    inner = part.children.get(None, ()) if part is not None else ()
+    return [*((view, each) for each in view.children.get(parent, ())), *((part, each) for each in inner if part)]
 
 
 def _facts(view: RunView, each: SubtaskReport) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from actors.tasks.journal.dropped import NotHeld
@@ -23,7 +24,7 @@ from trees.views.snapshot import TaskPhase
 Progress = Mapping[str, tuple[float, str]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunView:
     """One run, at one moment."""
 
@@ -57,6 +58,7 @@ class RunView:
     parts: Mapping[str, RunView] = field(default_factory=dict)
     """Runs of what teams have of it, by the subtask that a team was given."""
 
+    @cached_property
     def children(self) -> dict[str | None, list[SubtaskReport]]:
         """Under None the subtasks of the plan, under an id those that this one asked for."""
         found: dict[str | None, list[SubtaskReport]] = {}

@@ -13,6 +13,7 @@ from actors.testing import settle
 from tests.support.attempts import LONG_S
 from trees import Escalate, Respond, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.store import MemoryStore
+from trees.store.database import Database
 
 SEEN: list[tuple[str, str]] = []
 
@@ -131,3 +132,29 @@ def test_a_worker_knows_its_path_and_the_task_that_its_events_have() -> None:
     part = "t@team:1.1"
     assert [(part, "p/team/asks"), (part, "p/team/asks"), (part, "p/team/w"), ("t", "p/w")] == SEEN
     assert {task for task, _ in SEEN} == tasks
+
+
+def test_the_dump_of_a_run_that_goes_on_reads_nothing_from_the_database(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def large(task: Any, context: Any) -> str:
+        return "x" * 200_000
+
+    inner = [Subtask("large"), Subtask("asks", depends_on=["large"])]
+    members = [WorkerSpec(id="asks", execute=asks, on_failure=[Escalate()]), WorkerSpec(id="large", execute=large)]
+    plan = [Subtask("first", worker="large"), Subtask("team", depends_on=["first"])]
+    spec = team("p", plan, team("team", inner, *members), WorkerSpec(id="large", execute=large))
+    looks: list[object] = []
+    with start(spec, store=f"sqlite:///{tmp_path / 's.db'}") as tree:
+        handle = tree.submit(Task("go", id="t"))
+        settle(tree)
+        reading = Database.reading
+        monkeypatch.setattr(Database, "reading", lambda self: looks.append(self) or reading(self))
+        text, data = handle.dump(), json.loads(handle.dump("json"))
+        seen = list(looks)
+        handle.respond(handle.escalations[0].id, Respond("yes"))
+        handle.result(LONG_S)
+
+    assert not seen
+    assert "asks t@team:1.1:asks:1, about team/asks: May I?" in text
+    assert [each["status"] for each in data["subtasks"][1]["part"]["subtasks"]] == ["succeeded", "waiting"]
