@@ -1,6 +1,7 @@
 """JSON in the text that a model or a function answers with: in a fence, or with prose around it.
 
-Pure. Nothing here knows what the JSON is to mean.
+What stands inside an object or list that is broken (cut off, a comma too many) is no answer by itself: the checks of a
+broken verdict may all have passed where the verdict says no. Pure. Nothing here knows what the JSON is to mean.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import json
 import re
 from typing import Final
 
-_FENCE: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
+_FENCE: Final = re.compile(r"```[a-zA-Z]*[^\S\n]*\n(.*?)```", re.DOTALL)
 _BEGINS: Final = re.compile(r"[{\[]")
+_BRACKET_OR_STRING: Final = re.compile(r'[{\[]|[}\]]|"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _MOST_BEGINNINGS: Final = 200
 """Brackets at which JSON is looked for, at most: prose has a few."""
 
@@ -48,9 +50,25 @@ def _among_prose(text: str) -> dict[str, object] | list[object] | None:
             continue  # within what was read
         try:
             value, after = decode(text, at)
-        except (ValueError, RecursionError):
+        except json.JSONDecodeError as error:
+            if text[at + 1 : error.pos].strip():  # else it is a bracket of the prose
+                end = _end_of_broken(text, at)
+            continue
+        except RecursionError:
+            end = _end_of_broken(text, at)
             continue
         end = after
         if after - at > longest:
             best, longest = value, after - at
     return best
+
+
+def _end_of_broken(text: str, at: int) -> int:
+    """Return where the bracket at a place is closed; the end of the text where it never is."""
+    depth = 0
+    for match in _BRACKET_OR_STRING.finditer(text, at):
+        mark = match.group()
+        depth += (mark in "{[") - (mark in "}]")
+        if not depth:
+            return match.end()
+    return len(text)
