@@ -45,7 +45,7 @@ class Clause:
 _GERUND: Final = r"[^\W\d_]+ing\b"
 _CUT: Final = re.compile(
     r"(?:\A|\n)[ \t]*(?:\d{1,3}[.)]|[-*\u2022])[ \t]+"
-    r"|[,.](?=\s|$)|[;:!?\n]+(?=\s|$)|\n|->|=>|\u2192"
+    r"|[,.](?=\s|$)|(?<![;:!?\n])[;:!?\n]+(?=\s|$)|\n|->|=>|\u2192"
     r"|\b(?:and|then|after that|followed by)\b"
     r"|(?=\b(?:but|without|instead of|rather than|except)\b)"
     rf"|(?=\b(?:before|after)\s+{_GERUND})",

@@ -19,7 +19,7 @@ from actors.tasks.model.executable import ExecutableInfo, MemberInfo
 from actors.tasks.planning.goal_text import GENERIC_WORDS, STOP_WORDS, Token, stem, stems, tokens, word_set
 from actors.tasks.planning.verb_families import Verb, Verbs, is_plural
 
-_SEGMENT: Final = re.compile(r"[,.:;!?\n()]+(?:\s|$)|\b(?:and|or)\b|&|/")
+_SEGMENT: Final = re.compile(r"(?<![,.:;!?\n()])[,.:;!?\n()]+(?:\s|$)|\b(?:and|or)\b|&|/")
 _JOINED: Final = re.compile(r"-(?:to|in|of|on|by|for)-")
 """Parts of ``end-to-end``, which is no preposition."""
 _LEAD_INS: Final = frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.planning.goal_text import word_set
 from actors.tasks.planning.keyword_planner import KeywordPlanner
 from actors.tasks.planning.plan_validation import check_plan
-from actors.tasks.planning.verb_families import VERB_FAMILIES
+from actors.tasks.planning.verb_families import VERB_FAMILIES, Verbs
+from actors.tasks.planning.worker_words import profile_of
 from tests.tasks.planning.test_planners import row
 from trees import SupervisorSpec, Tasks, WorkerSpec, start
 
@@ -402,28 +404,47 @@ def test_whatever_is_asked_for_makes_a_plan_that_fits_and_loses_no_work(words: l
 # -- cost --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "search the docs, ",
-        "search docs then review them. ",
-        "search many documents ",
-        "review it, search it, ",
-        "lorem ipsum dolor, ",
-        "do not search and review, ",
-        "search and ",
-    ],
-)
+UNITS = [
+    "search the docs, ",
+    "search docs then review them. ",
+    "search many documents ",
+    "review it, search it, ",
+    "lorem ipsum dolor, ",
+    "do not search and review, ",
+    "search and ",
+    ";",
+    ".",
+    "!?",
+    "(",
+    "\n",
+]
+
+
+def grows_with_its_length(took: Callable[[int], float]) -> None:
+    took(1_000)
+    small = min(took(10_000) for _ in range(3))
+    assert min(took(40_000) for _ in range(2)) < 12 * small + 0.05, "four times as long takes four times as long"
+
+
+@pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("keywords", [None, {"search": "search", "ipsum": "review", "unit test": "code"}])
 def test_the_time_for_a_goal_grows_with_its_length_and_no_faster(unit: str, keywords: dict[str, str] | None) -> None:
     planner = KeywordPlanner(keywords, default="search")
     catalogue = rows(ARTICLES)
 
     def took(size: int) -> float:
-        goal, began = "Search. " + unit * (size // len(unit)), time.process_time()
+        goal, began = f"Search. {unit * (size // len(unit))}x", time.process_time()
         planner.plan(Task(goal), catalogue, "")
         return time.process_time() - began
 
-    took(1_000)
-    small = min(took(10_000) for _ in range(3))
-    assert min(took(40_000) for _ in range(2)) < 12 * small + 0.05, "four times as long takes four times as long"
+    grows_with_its_length(took)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_time_for_a_description_grows_with_its_length_and_no_faster(unit: str) -> None:
+    def took(size: int) -> float:
+        said, began = f"Searches {unit * (size // len(unit))}x", time.process_time()
+        profile_of(row("search", description=said), Verbs())
+        return time.process_time() - began
+
+    grows_with_its_length(took)
