@@ -115,6 +115,16 @@ def start_thread(thread: threading.Thread) -> None:
         raise InterpreterEndsError(what) from error
 
 
+def join_thread(thread: threading.Thread, within_s: float) -> None:
+    """Wait for the end of a thread, for at most ``within_s`` seconds, the one door for all such waits.
+
+    One that is just being started has an ``ident`` a moment before it may be joined: ``Thread.join`` raises until then.
+    Such a thread is not waited for, and neither is the caller's own.
+    """
+    if thread.is_alive() and thread is not threading.current_thread():
+        thread.join(max(0.0, within_s))
+
+
 def stack_of(ident: int) -> str:
     """The stack of the thread with this identity, innermost call last; empty when it has ended."""
     frame = sys._current_frames().get(ident)  # noqa: SLF001 - the documented way to a thread's stack

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING
 
-from actors.concurrency.thread_state import HERE, InterpreterEndsError, start_thread
+from actors.concurrency.thread_state import HERE, InterpreterEndsError, join_thread, start_thread
 from actors.concurrency.wakeup import Turnstile
 from actors.execution.daemon_executor import DaemonExecutor
 from actors.execution.loop_scheduler import LoopScheduler
@@ -100,8 +100,7 @@ class Loop(LoopScheduler):
         loop = self._loop
         if loop is not None and self._thread is not None:
             self._call_on(loop, loop.stop)
-            if not self.is_here:
-                self._thread.join(timeout_s)
+            join_thread(self._thread, timeout_s)
         self._watchdog.close(timeout_s)
 
 

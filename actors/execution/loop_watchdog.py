@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from actors.concurrency.thread_state import start_thread
+from actors.concurrency.thread_state import join_thread, start_thread
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 
@@ -58,8 +58,8 @@ class Watchdog:
         """End it, because the loop ends; waits at most ``timeout_s``."""
         self._closing.set()
         self.busy.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
+        if self._thread is not None:
+            join_thread(self._thread, timeout_s)
 
     def _watch(self) -> None:
         while True:

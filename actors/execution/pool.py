@@ -40,7 +40,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from actors.concurrency.thread_state import HERE, InterpreterEndsError, Job, start_thread
+from actors.concurrency.thread_state import HERE, InterpreterEndsError, Job, join_thread, start_thread
 from actors.concurrency.wakeup import Turnstile, Wakeup
 from actors.execution.pool_thread import PoolThread
 from actors.model.clock import cpu_s, monotonic
@@ -353,8 +353,6 @@ class Pool:
         end = monotonic() + timeout_s
         # Those in user code come last: one may be stuck there for good, and the others must not wait for it.
         for thread in sorted(threads, key=lambda thread: thread.in_user_code):
-            if thread is not threading.current_thread() and thread.ident is not None:
-                patience = min(timeout_s, STUCK_S) if thread.in_user_code else end - monotonic()
-                thread.join(max(0.0, patience))
+            join_thread(thread, min(timeout_s, STUCK_S) if thread.in_user_code else end - monotonic())
         if self._ticker is not None:
-            self._ticker.join(max(0.0, end - monotonic()))
+            join_thread(self._ticker, end - monotonic())

@@ -15,7 +15,7 @@ import itertools
 import threading
 from collections.abc import Callable
 
-from actors.concurrency.thread_state import start_thread
+from actors.concurrency.thread_state import join_thread, start_thread
 from actors.model.clock import Clock
 
 LONGEST_S = 86_400.0
@@ -121,5 +121,5 @@ class Timers:
             self._closed = True
             self._heap.clear()
             self._wake.notify_all()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
+        if self._thread is not None:
+            join_thread(self._thread, timeout_s)

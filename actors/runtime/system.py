@@ -215,27 +215,25 @@ class System:
 
     def _stopped(self, exit_: Exit) -> None:
         """Nothing runs any more; there may be much to answer."""
-        self.leftovers.finish()
-        self.publish(events.TreeStopped(self.root_path, self.cause is not None))
-        self._close(exit_)
+        self._close(
+            exit_,
+            self.leftovers.finish,
+            lambda: self.publish(events.TreeStopped(self.root_path, self.cause is not None)),
+        )
 
-    def _close(self, exit_: Exit) -> None:
-        """Let go of every thread, then tell who waits."""
+    def _close(self, exit_: Exit, *before: Callable[[], object]) -> None:
+        """Let go of every thread, then tell who waits: whatever one step meets, the others follow."""
         self.exit = exit_
-        self._unregister()
-        self.bus.flush(CLOSE_S)
-        self.timers.close(CLOSE_S)
-        self._dispatchers.close(CLOSE_S)
-        for act in self._last_acts:
+        flush = partial(self.bus.flush, CLOSE_S)
+        steps: list[Callable[[], object]] = [*before, self._unregister, flush]
+        steps += [partial(self.timers.close, CLOSE_S), partial(self._dispatchers.close, CLOSE_S)]
+        steps += [*self._last_acts, flush] if self._last_acts else []
+        steps += [*(service.end for service in self.services.values()), partial(self.pool.close, CLOSE_S)]
+        for act in steps:
             try:
                 act()
-            except Exception as error:  # noqa: BLE001 - whatever it meets, those who wait for the end must hear of it
+            except Exception as error:  # noqa: BLE001 - those who wait for the end must hear of it
                 self.reports.internal_error(error)
-        if self._last_acts:
-            self.bus.flush(CLOSE_S)
-        for service in self.services.values():
-            service.end()
-        self.pool.close(CLOSE_S)
         living_trees.discard(self)
         if isinstance(exit_.error, StartError):
             self.started.fail(exit_.error)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pykka
 
+from actors.concurrency.thread_state import join_thread
 from actors.execution.pool import Pool
 from actors.execution.pool_thread import PoolThread
 from actors.model.clock import monotonic
@@ -59,6 +60,5 @@ def _outliving(before: set[threading.Thread], patience_s: float) -> list[threadi
     pools = {thread.pool for thread in before if isinstance(thread, PoolThread)}
     new = [thread for thread in threading.enumerate() if thread not in before and not _is_growth(thread, pools)]
     for thread in new:
-        if thread is not threading.current_thread():
-            thread.join(max(0.0, end - monotonic()))
+        join_thread(thread, end - monotonic())
     return [thread for thread in new if thread.is_alive()]

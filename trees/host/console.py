@@ -27,7 +27,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from actors.concurrency.thread_state import after_fork
+from actors.concurrency.thread_state import after_fork, join_thread
 from actors.model.errors import ActorsError
 from actors.validation.validation_messages import PlacedError
 from trees.views.snapshot import Only
@@ -183,8 +183,8 @@ class Console:
         thread = self._thread
         if thread is None:
             self._let_go()
-        elif thread is not threading.current_thread():
-            thread.join(CLOSE_S)
+        else:
+            join_thread(thread, CLOSE_S)
 
     def _serve(self, show: Callable[[ConsoleRequest], str]) -> None:
         with selectors.DefaultSelector() as selector:

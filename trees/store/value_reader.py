@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
-from actors.concurrency.thread_state import start_thread
+from actors.concurrency.thread_state import join_thread, start_thread
 from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
@@ -84,8 +84,8 @@ class ValueReader:
         with self._changed:
             self._is_closed, thread = True, self._thread
             self._changed.notify_all()
-        if thread is not None and thread is not threading.current_thread() and thread.ident is not None:
-            thread.join(within_s)
+        if thread is not None:
+            join_thread(thread, within_s)
 
     # -- the thread ----------------------------------------------------------------------------------------
 

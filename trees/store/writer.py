@@ -30,6 +30,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from typing import Final, Protocol
 
+from actors.concurrency.thread_state import join_thread
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.model.events import Event, InternalError
@@ -146,8 +147,7 @@ class Writer:
         with self._changed:
             self._closing = True
             self._changed.notify()
-        if threading.current_thread() is not self._thread and self._thread.ident is not None:
-            self._thread.join(within_s)
+        join_thread(self._thread, within_s)
 
     # -- the thread ----------------------------------------------------------------------------------------
 

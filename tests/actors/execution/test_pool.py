@@ -128,3 +128,32 @@ def test_a_close_ends_every_thread_that_is_not_stuck(failures: list[BaseExceptio
 
     assert left == 1
     assert failures == []
+
+
+def test_a_close_meets_a_thread_that_is_just_being_started(failures: list[BaseException]) -> None:
+    """``Thread.start`` has a moment in which the new thread has an ident and cannot be joined yet."""
+    pool, ran = Pool("q", 30, near_cap=lambda *_: None, failed=failures.append), threading.Event()
+    begun, goes_on = threading.Event(), threading.Event()
+
+    class Held(threading.Event):
+        def set(self) -> None:
+            begun.set()
+            goes_on.wait(LONG_S)
+            super().set()
+
+    def begin(thread: threading.Thread) -> None:
+        if thread.name.startswith("q-") and not begun.is_set():
+            thread._started = Held()  # type: ignore[attr-defined]
+        real(thread)
+
+    real = threading.Thread.start
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading.Thread, "start", begin)
+        submitting = threading.Thread(target=pool.submit, args=(Job(ran.set),))
+        real(submitting)
+        assert begun.wait(LONG_S)
+        pool.close(LONG_S)
+        goes_on.set()
+        submitting.join(LONG_S)
+    eventually(lambda: not threads_named("q-"))
+    assert failures == []
