@@ -197,11 +197,10 @@ class Attempt(Reply, SystemMessage):
     def take_used(self) -> Usage:
         """Take the usage that no record has; whoever takes it records it, and nothing else before that."""
         if self.unrecorded is NO_USAGE:
-            self.owner.about_to_record(self, None)
             return NO_USAGE
         with self._lock:
             rest, self.unrecorded = self.unrecorded, NO_USAGE
-        self.owner.about_to_record(self, None if rest is NO_USAGE else rest)
+        self.owner.about_to_record(self, rest)
         return rest
 
     def take_back(self, usage: Usage) -> None:
@@ -236,7 +235,7 @@ class Attempt(Reply, SystemMessage):
     def origin(self, origin_type: type[MessageContext]) -> MessageContext:
         """Return the context that its message carries: those who wait for it, and until when."""
         spec = self.spec
-        return origin_type(None, spec.chain, spec.deadline, spec.hops, spec.lineage, self.owner.variables_of(self))
+        return origin_type(None, spec.chain, spec.deadline, spec.hops, spec.lineage, spec.variables)
 
 
 __all__ = ["LOST", "STOP", "Attempt", "AttemptEnded"]

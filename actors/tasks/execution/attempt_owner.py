@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextvars import Context as Variables
 
     from actors.messaging.reply import Reply
     from actors.runtime.system import System
@@ -56,17 +55,14 @@ class AttemptOwner(Protocol):
     def latest_number(self, task: str) -> int:
         """Number of the last event of a task."""
 
-    def variables_of(self, attempt: Attempt) -> Variables | None:
-        """Contextvars that an attempt is to see."""
-
     def post(self, message: Any) -> bool:
         """Tell it that an attempt has ended."""
 
     def tell_usage(self, attempt: Attempt) -> None:
         """Tell it that an attempt has used up something."""
 
-    def about_to_record(self, attempt: Attempt, usage: Usage | None) -> None:
-        """Note whose usage is about to be recorded; None: nobody's."""
+    def about_to_record(self, attempt: Attempt, usage: Usage) -> None:
+        """Note whose usage is about to be recorded."""
 
     def delegate(
         self, attempt: Attempt, to: str, instruction: str, inputs: dict[str, Any], limit: float | None

@@ -61,7 +61,8 @@ class AttemptSpec(NamedTuple):
     form: Callable[[Any], Any] | None = None
     """Function, of a step, that makes the plain form of its return value; None: JSON is made of it."""
     variables: Variables | None = None
-    """Contextvars of the worker that asked for it in ``context.ask``; None: those of its task count."""
+    """Contextvars that its code is to see: of the worker that asked for it in ``context.ask``, else of its task; None:
+    its task was resumed, or nobody had set any."""
     arguments: tuple[dict[str, Any], ...] = ()
     """Dicts that a step is called with, beside the values."""
     losses: int = 0

@@ -43,7 +43,7 @@ class AttemptDispatcher:
         self._priorities: set[int] = set()
         """Priorities of all tasks so far: where there is only one, nothing gives way to anything. (What has waited is
         sooner, and gives way later; but it interrupts nothing that it would not have interrupted at first.)"""
-        self._unsettled = Unsettled()
+        self._unsettled: Unsettled[SubtaskState] = Unsettled()
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -122,11 +122,10 @@ class AttemptDispatcher:
     def pump(self) -> None:
         """Start whatever can be started now."""
         queue, most = self.queue, self._to.settings.max_parallel
-        suspects = self._to.suspects
+        suspects, table, delegation = self._to.suspects, self._to.attempts, self._to.delegation
         suspects.release()
-        table = self._to.attempts
-        while table.slots_taken < most and self._to.delegation.returns():
-            pass
+        while delegation.returning and table.slots_taken < most:
+            delegation.let_return()
         while queue.size:
             if table.slots_taken >= most:
                 self._preempt_for_a_slot()
@@ -137,12 +136,12 @@ class AttemptDispatcher:
                 return
             (state, node), served = found
             self._to.task = state.id
-            again = partial(self.requeue, state, node)
-            if not isinstance(served, Failure) and self._unsettled.must_wait(state.id, node, again):
+            is_failure = isinstance(served, Failure)
+            if not is_failure and self._unsettled.must_wait(state.id, node):
                 continue
-            if node.losses and suspects.must_wait(node.losses, node, again):
+            if node.losses and suspects.must_wait(node.losses, node, partial(self.requeue, state, node)):
                 continue
-            if isinstance(served, Failure):
+            if is_failure:
                 self._to.deciding.failed(state, node, no_worker_failure(state, node, self._to.staff, self._to.path))
             else:
                 self._launch(state, node, served)  # type: ignore[arg-type]
@@ -152,12 +151,12 @@ class AttemptDispatcher:
         to = self._to
         if to.ground.durable is not None:
             self._unsettled.begin(state.id)
-            message = TimerFired(to.life, partial(self._settled, state.id), state.id)
+            message = TimerFired(to.life, partial(self._settled, state), state.id)
             to.act(state.id, to.desk.post, message)
 
-    def _settled(self, task: str) -> None:
-        for again in list(self._unsettled.end(task)):
-            again()
+    def _settled(self, state: TaskState) -> None:
+        for node in self._unsettled.end(state.id):
+            self.requeue(state, node)
 
     def _serve(self, key: LaneKey) -> RegistryEntry | Failure | None:
         return choose_worker(self._to.staff, key, self._to.time())
@@ -257,12 +256,11 @@ class AttemptDispatcher:
         """An attempt has its outcome: make room, record what follows."""
         to = self._to
         entry = to.staff.get(attempt.spec.worker)
-        row = to.attempts.get(attempt.key)
+        row, is_current = to.attempts.remove(attempt)
         if row is None:
             to.ground.forget(attempt)  # heard already
             return
-        node, is_current = row.node, to.attempts.of(row.node) is attempt
-        to.attempts.remove(attempt)
+        node = row.node
         if state is not None and is_current and state.nodes.get(node.id) is node:
             before = NO_USAGE if node.spec.budget is None else node.total_usage
             outcome = classify(attempt, lambda name: self._limit_of(node, entry, name), before)

@@ -75,16 +75,21 @@ class AttemptTable:
             self.waiting += 1
         return row
 
-    def remove(self, attempt: Attempt) -> RunningAttempt | None:
-        """Remove one that has ended, and free its slot; None: it was removed before."""
+    def remove(self, attempt: Attempt) -> tuple[RunningAttempt | None, bool]:
+        """Remove one that has ended, and free its slot.
+
+        Returns what is known of it (None: it was removed before), and whether it is the one that its subtask has now.
+        """
         key = attempt.key
         row = self.running.pop(key, None)
-        if row is not None:
-            if key in self._waits:
-                self.waiting -= 1
-            if self._of.get(row.node) is row:
-                del self._of[row.node]
-        return row
+        if row is None:
+            return None, False
+        if key in self._waits:
+            self.waiting -= 1
+        is_current = self._of.get(row.node) is row
+        if is_current:
+            del self._of[row.node]
+        return row, is_current
 
     def get(self, key: str) -> RunningAttempt | None:
         """Return the one of this key."""

@@ -46,9 +46,10 @@ class BreakerRecords:
 
     def begin(self, row: RunningAttempt, entry: RegistryEntry) -> None:
         """Let a breaker know that an attempt begins, which may be its probe."""
-        if entry.breaker is not None:
-            row.breaker_token = entry.breaker.begin(self._time())
-            if entry.breaker.state == "half_open":
+        breaker = entry.breaker
+        if breaker is not None:
+            row.breaker_token = breaker.begin(self._time())
+            if breaker.state == "half_open":
                 self.record(entry, task_events.BreakerHalfOpened)
 
     def resume(self, row: RunningAttempt, entry: RegistryEntry) -> None:
@@ -62,16 +63,16 @@ class BreakerRecords:
         """Tell the breaker how one ended: whether it has counted that as a failure, and what that changed, if so."""
         if entry is None or entry.breaker is None:
             return False, None
-        node, token, failed = row.node, row.breaker_token, False
-        now, before = self._time(), entry.breaker.state
-        counted = node.counted[1] if node.counted is not None and node.counted[0] == entry.id else None
+        breaker, last, token, failed = entry.breaker, row.node.counted, row.breaker_token, False
+        now, before = self._time(), breaker.state
+        counted = last[1] if last is not None and last[0] == entry.id else None
         if isinstance(outcome, Done):
-            changed = entry.breaker.succeeded(token, now, counted)
+            changed = breaker.succeeded(token, now, counted)
         elif isinstance(outcome, Failure) and entry.counts(outcome):
-            changed = failed = entry.breaker.failed(token, now, counted)
+            changed = failed = breaker.failed(token, now, counted)
         else:
-            changed = entry.breaker.neutral(token, now)
-        return failed, _turn_of(entry.breaker.state, before) if changed else None
+            changed = breaker.neutral(token, now)
+        return failed, _turn_of(breaker.state, before) if changed else None
 
     def left(self, row: RunningAttempt, entry: RegistryEntry | None) -> None:
         """Tell it that an attempt is over of which nothing is recorded any more."""

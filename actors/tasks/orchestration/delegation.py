@@ -41,7 +41,7 @@ class Delegation:
         for them. One that is not listed ends with its present attempt, or at once."""
         self.unclaimed: dict[str, tuple[TaskState, SubtaskState]] = {}
         """Listed subtasks whose asker was lost with its process: perhaps they are asked for once more."""
-        self._returning: deque[str] = deque()
+        self.returning: deque[str] = deque()
         """Asks of attempts here that another orchestrator has answered."""
 
     def track(self, state: TaskState, node: SubtaskState) -> None:
@@ -210,20 +210,16 @@ class Delegation:
 
     def answered(self, message: DelegationAnswered) -> None:
         """Another orchestrator has what an attempt waits for."""
-        if message.ask not in self._returning:
-            self._returning.append(message.ask)
+        if message.ask not in self.returning:
+            self.returning.append(message.ask)
 
-    def returns(self) -> bool:
-        """Let one of those go on that have their answer from elsewhere; False where there is none."""
-        to = self._to
-        while self._returning:
-            ask = self._returning.popleft()
-            open_ask, answer = to.ground.asks.get(ask), to.ground.answers.pop(ask, None)
-            if open_ask is not None and answer is not None:
-                to.attempts.waits_no_longer(open_ask.attempt, ask)
-                to.act(open_ask.attempt.task, self.answer, ask, *answer)
-                return True
-        return False
+    def let_return(self) -> None:
+        """Let the first of those go on that have their answer from elsewhere, if it waits still."""
+        to, ask = self._to, self.returning.popleft()
+        open_ask, answer = to.ground.asks.get(ask), to.ground.answers.pop(ask, None)
+        if open_ask is not None and answer is not None:
+            to.attempts.waits_no_longer(open_ask.attempt, ask)
+            to.act(open_ask.attempt.task, self.answer, ask, *answer)
 
     def wait_is_over(self, ask: str) -> None:
         """An ask is about to be answered: whoever waits in it needs its slot before others get one."""

@@ -38,25 +38,46 @@ def first_after(last: int) -> int:
     return ((last + STRIDE // 2) // STRIDE + 1) * STRIDE
 
 
+class _Row:
+    """Row of the numbers of one task, which its parts share."""
+
+    __slots__ = ("last", "parts")
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        """Number that was given last."""
+        self.parts: set[str] = set()
+        """Parts that have it, too, as they go on."""
+
+
 class EventNumbers:
     """The numbers of the tasks of one tree."""
 
     def __init__(self, runtime: TaskRuntime) -> None:
         self._runtime = runtime
-        self._last: dict[str, int] = {}
-        """Number that was given last, by task; of those that go on."""
+        self._rows: dict[str, _Row] = {}
+        """By id, of tasks and of parts that go on: found once for each, not for each record."""
 
     def begun(self, task: str) -> None:
         """Note that a new task is kept, whose first record has the first number."""
-        self._last[task] = FIRST
+        self._rows[task] = _Row(FIRST)
 
     def give(self, record: TaskEvent, parent: str | None) -> None:
         """Number a record that is about to be kept; ``parent`` is that of its task, where it is a team's part."""
-        task = record.task
+        row = self._rows.get(record.task) or self._enter(record.task, parent)
+        row.last += 1
+        give_seq(record, row.last)
+
+    def _enter(self, task: str, parent: str | None) -> _Row:
+        """Return the row of one that has had no number here yet, or none since that was forgotten."""
         whole = task if parent is None and MARK not in task else self.whole(task, parent)
-        last = self._last.get(whole)
-        number = self._last[whole] = last + 1 if last is not None else self._first_here(whole, task)
-        give_seq(record, number)
+        row = self._rows.get(whole)
+        if row is None:
+            row = self._rows[whole] = _Row(self._first_here(whole, task) - 1)
+        if task != whole:
+            self._rows[task] = row
+            row.parts.add(task)
+        return row
 
     def whole(self, task: str, parent: str | None = None) -> str:
         """Return the task of a user that this one is a part of, or is itself."""
@@ -65,13 +86,13 @@ class EventNumbers:
 
     def latest(self, whole: str) -> int:
         """Return a number that no record has which is yet to be made, and none that there is exceeds."""
-        last = self._last.get(whole)
-        return last if last is not None else self._first_here(whole, whole) - 1
+        row = self._rows.get(whole)
+        return row.last if row is not None else self._first_here(whole, whole) - 1
 
     def latest_of(self, task: str) -> int:
         """Return the number of the last record of a task that goes on, for what is in no journal."""
-        whole = task if MARK not in task else whole_of(task) or task
-        return self._last.get(whole, 0)
+        row = self._rows.get(task) or self._rows.get(whole_of(task) or task)
+        return row.last if row is not None else 0
 
     def before(self, whole: str) -> int:
         """Return a number that all records of earlier processes have at most, and none of this one."""
@@ -85,7 +106,14 @@ class EventNumbers:
 
     def forget(self, task: str) -> None:
         """Note that a task has ended, and that this is kept. A part that goes on all the same begins a new stride."""
-        self._last.pop(task, None)
+        row = self._rows.pop(task, None)
+        if row is None:
+            return
+        if task in row.parts:
+            row.parts.remove(task)
+        else:
+            for part in row.parts:
+                del self._rows[part]
 
     def _first_here(self, whole: str, task: str) -> int:
         store = self._runtime.store

@@ -42,6 +42,7 @@ from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 if TYPE_CHECKING:
     from actors.tasks.orchestration.orchestrator import Orchestrator
+    from actors.tasks.orchestration.orchestrator_port import OpenDelegation
 
 
 class AttemptHandoff:
@@ -60,6 +61,7 @@ class AttemptHandoff:
         """Specify the attempt that was recorded last."""
         to, spec, executable, task = self._to, node.spec, entry.executable, state.task
         ask = to.ground.asks.get(node.ask) if node.ask is not None else None
+        variables = ask.variables if ask is not None else None  # else those of its task
         team = to.ground.attempt_of(state) if state.parent is not None else None
         around = team.spec.values if team is not None else None
         values = ContextValues(
@@ -81,7 +83,7 @@ class AttemptHandoff:
             values,
             to.desk.waiting_for(state, node),
             (*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
-            self._deadline(state, node),
+            self._deadline(state, ask),
             spec.timeout_s if spec.timeout_s is not None else executable.timeout_s,
             start_number=node.run,
             hops=state.hops,
@@ -91,7 +93,7 @@ class AttemptHandoff:
             part=part_of(state.id, node, node.acts[-1], state.ids) if entry.is_team and node.acts else "",
             done_before=_done_before(state, node) if entry.is_team else "",
             adapter=entry.adapter,
-            variables=ask.variables if ask is not None else None,
+            variables=variables if variables is not None else to.ground.variables.get(state.id),
             losses=losses,
         )
 
@@ -120,13 +122,11 @@ class AttemptHandoff:
             self._earlier = {part: done}  # those of one revision ask one after the other
         return done
 
-    def _deadline(self, state: TaskState, node: SubtaskState) -> float | None:
+    def _deadline(self, state: TaskState, ask: OpenDelegation | None) -> float | None:
         """When its time is up, on the tree's clock: its task's time, or that of whoever asked for it."""
-        if state.deadline is None and node.ask is None:
+        if state.deadline is None and ask is None:
             return None
-        ground = self._to.ground
-        ask = ground.asks.get(node.ask) if node.ask is not None else None
-        ends = [state.deadline and state.deadline - ground.epoch, ask and ask.due]
+        ends = [state.deadline and state.deadline - self._to.ground.epoch, ask and ask.due]
         return min((end for end in ends if end is not None), default=None)
 
     # -- giving it -----------------------------------------------------------------------------------------

@@ -139,11 +139,7 @@ class TaskLifecycle:
             return
         self._acts.drop_unclaimed(state)
         if state.ready:
-            ready, state.ready = state.ready, []
-            for node in ready:
-                queued = endings.queued_or_skipped(state, node)
-                if queued is not None:
-                    self._recording.record(state, queued)
+            self._queue_ready(state)
         if state.open and state.phase == "running" and not state.review.each:
             return  # as most changes leave it: subtasks run, and no step is due before they have ended
         following = next_of(state, self._results.facts(state, is_busy=self._stages.is_busy(state)))
@@ -155,6 +151,16 @@ class TaskLifecycle:
             self._acts.undo_next(state)
         elif following is not None:
             self._stages.call(state, following)
+
+    def _queue_ready(self, state: TaskState) -> None:
+        ready, state.ready = state.ready, []
+        for node in ready:
+            if node.status is not SubtaskStatus.PENDING or node.missing:
+                continue  # it was taken care of: a fold has those of before a revision
+            if state.ending is None:
+                self._recording.emit(state, task_events.SubtaskQueued, node.id)
+            else:
+                self._recording.record(state, endings.skipped(node, state.ending.kind))
 
     def _record(self, state: TaskState, draft: Draft | None) -> None:
         if draft is not None:

@@ -318,9 +318,7 @@ class Orchestrator(ManagedActor):
 
     def _on_worker_changed(self, change: WorkerChanged) -> None:
         if self.closing or not self.staffed:
-            # Where all is being stopped a team that stops is not gone: the next process gives it its part again. And
-            # the supervisor tells of all workers, this one included, as soon as it knows that we are up.
-            return
+            return  # a team that stops because all does is not gone; and once we are up we are told of all workers
         known = self.staff.get(change.spec.id)
         entry = self.staff.hear(change)
         if entry is not None:

@@ -134,17 +134,13 @@ class OrchestratorPort:
         """Number of the last event of a task."""
         return self.ground.numbers.latest_of(task)
 
-    def variables_of(self, attempt: Attempt) -> Variables | None:
-        """Contextvars that an attempt is to see."""
-        return self.ground.variables_of(attempt)
-
     def tell_usage(self, attempt: Attempt) -> None:
         """An attempt has used up something."""
         self.tell(UsageReported(attempt, attempt.task))
 
-    def about_to_record(self, attempt: Attempt, usage: Usage | None) -> None:
-        """Note whose usage is about to be recorded, if anybody's."""
-        self.taken = None if usage is None else (attempt, usage)
+    def about_to_record(self, attempt: Attempt, usage: Usage) -> None:
+        """Note whose usage is about to be recorded."""
+        self.taken = attempt, usage
 
     def _broke(self, error: Exception, task: str | None) -> None:
         """An effect could not be had. Its orchestrator begins anew, and finds in the journal what is to be done."""

@@ -248,6 +248,7 @@ class TaskStages:
             None if state.deadline is None else state.deadline - desk.ground.epoch,
             role=role,
             form=form,
+            variables=desk.ground.variables.get(state.id),
             arguments=needed,
         )
 

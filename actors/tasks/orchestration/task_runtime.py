@@ -192,11 +192,6 @@ class TaskRuntime:
         attempt = self.attempts.get(state.parent) if state.parent is not None else None
         return attempt if attempt is not None and attempt.spec.part == state.id else None
 
-    def variables_of(self, attempt: Attempt) -> Variables | None:
-        """Contextvars that an attempt is to see; None: its task was resumed, or nobody had set any."""
-        own = attempt.spec.variables
-        return own if own is not None or not self.variables else self.variables.get(attempt.task)
-
     def carry(self, task: str, variables: Variables | None) -> None:
         """Have all attempts of a task see these contextvars, until it has ended."""
         if variables is not None:

@@ -220,6 +220,7 @@ class UndoDispatch:
             to.desk.waiting_for(state, node),
             role="undo",
             part=part_of(state.id, node, act, state.ids),
+            variables=to.ground.variables.get(state.id),
         )
 
     def _give(self, attempt: Attempt, entry: RegistryEntry) -> None:

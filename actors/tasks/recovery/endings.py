@@ -21,13 +21,9 @@ def over_budget(state: TaskState) -> Draft | None:
     return draft(task_events.TaskEnding, TaskStatus.FAILED, "budget", over) if over else None
 
 
-def queued_or_skipped(state: TaskState, node: SubtaskState) -> Draft | None:
-    """Record of a subtask that waits for nothing any longer; None: it was taken care of."""
-    if node.status is not SubtaskStatus.PENDING or node.missing:  # a fold has those of before a revision
-        return None
-    if state.ending is not None:
-        return draft(task_events.SubtaskSkipped, node.id, f"the task ended before: {state.ending.kind}")
-    return draft(task_events.SubtaskQueued, node.id)
+def skipped(node: SubtaskState, kind: str) -> Draft:
+    """Record of a subtask that was not begun when its task ended."""
+    return draft(task_events.SubtaskSkipped, node.id, f"the task ended before: {kind}")
 
 
 def cut_short(node: SubtaskState, kind: str) -> Draft | None:
@@ -36,7 +32,7 @@ def cut_short(node: SubtaskState, kind: str) -> Draft | None:
         return None
     if node.made or node.status is SubtaskStatus.WAITING or node.has_begun:
         return draft(task_events.SubtaskCancelled, node.id, kind, unknown=False)
-    return draft(task_events.SubtaskSkipped, node.id, f"the task ended before: {kind}")
+    return skipped(node, kind)
 
 
 def unwanted(node: SubtaskState) -> Draft:

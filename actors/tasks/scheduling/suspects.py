@@ -28,31 +28,28 @@ class Suspects(Generic[SuspectT]):
 
     def __init__(self, max_losses: int, is_busy: Callable[[SuspectT], bool]) -> None:
         self._last_chance = max(1, max_losses - 1)
+        """One that was lost so often fails with its next loss: so it runs alone."""
         self._is_busy = is_busy
         self._running: SuspectT | None = None
         self._put_off: dict[object, Callable[[], None]] = {}
-
-    def is_last_chance(self, losses: int) -> bool:
-        """Return True where one that was lost so often fails with its next loss: so it runs alone."""
-        return losses >= self._last_chance
 
     def waits_for(self, losses: int, task: str) -> str | None:
         """Return whose records must be kept before one begins: its task's; None: of all, also the end of the last one.
 
         Should the process die of it, whoever had its chance before must not be taken for the culprit.
         """
-        return None if self.is_last_chance(losses) else task
+        return None if losses >= self._last_chance else task
 
     def must_wait(self, losses: int, who: object, again: Callable[[], None]) -> bool:
         """True where one has to wait for another suspect; then ``again`` is called when it need not."""
-        if not self.is_last_chance(losses) or self._running is who or not self._one_runs():
+        if losses < self._last_chance or self._running is who or not self._one_runs():
             return False
         self._put_off[who] = again
         return True
 
     def passes(self, losses: int, attempt: SuspectT) -> None:
         """One that need not wait is about to begin."""
-        if self.is_last_chance(losses):
+        if losses >= self._last_chance:
             self._running = attempt
 
     def release(self) -> None:
