@@ -43,7 +43,6 @@ class HeldLifespan:
             starts_plain=True,
             stops_plain=True,
             fails_plain=True,
-            expected=(Exception,),
         )
         self._body = WorkerIncarnation(worker.system, ChildSpec(id="lifespan", recipe=recipe), box, self)
 
@@ -69,7 +68,9 @@ class HeldLifespan:
     def _worker_is_over(self) -> None:
         """The worker has ended: what it has not left itself nobody will leave."""
         if not self._over.done:
-            self._body.kill()
+            ended = self._body.kill()
+            if ended is not None:  # it had not begun, as on a loop that somebody holds up: nobody else says so
+                self.post(Exited(self._body, ended))
 
     def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
         """Receive a report of the body."""

@@ -180,3 +180,21 @@ def test_a_start_that_is_given_up_in_a_lifespan_runs_no_more_code_of_its_worker(
     else:
         spec_s = "the lifespan of the spec"
         assert done == [spec_s, "__init__", slow, f"{slow} is left", f"{spec_s} is left"]
+
+
+def test_a_start_that_is_given_up_before_its_lifespan_could_begin_leaves_no_thread_behind() -> None:
+    hold = Gate()
+
+    async def hog(_: Any) -> None:
+        hold()
+
+    life = Breakable()
+    with tree_of(worker("hog", hog)) as tree:
+        tree.ref("t/hog").tell("hold up the loop")
+        hold.wait_reached()
+        with pytest.raises(StartError, match="did not start within"):
+            tree.start_child("t", worker("w", lifespan=life, start_timeout_s=0.05))
+        eventually(lambda: not tree._system.lives_abandoned, "the end of the thread, though the loop stands still")
+        hold.open.set()
+        assert tree.ref("t/hog").ask("anything") is None
+    assert life.books.lines == []
