@@ -148,6 +148,7 @@ class WorkerIncarnation(EndingIncarnation):
             await gate
         except asyncio.CancelledError as error:
             cancelled = error
+            self._event_loop.goes_on(self)
             self.mailbox.hold(self)
             with self.mailbox.lock:
                 self.running_on = None if self.is_over else threading.get_ident()

@@ -163,7 +163,7 @@ class LoopScheduler:
         steps = incarnation.drive(work) if residence is None else incarnation.reside(work)
         task, step = begin(steps, incarnation.mailbox.path, context)
         incarnation.task = task
-        self._is_at_work(incarnation, task)
+        self.goes_on(incarnation)
         context.run(step)
         if not task.done():
             task.add_done_callback(lambda task: self._done(incarnation, task))
@@ -171,19 +171,20 @@ class LoopScheduler:
             incarnation.mailbox.release(incarnation)  # after the others
             self.schedule(incarnation)
 
-    def _is_at_work(self, incarnation: WorkerIncarnation, task: asyncio.Task[bool]) -> None:
-        self._tasks[task] = incarnation
-        if not self._busy.is_set():
-            self._busy.set()
-
     def _wake_resident(
         self, incarnation: WorkerIncarnation, residence: Residence, gate: Arrival, work: Iterator[Envelope]
     ) -> None:
         """Have the task of a life go on that rests. Where it was cancelled meanwhile, the work stays in its mailbox."""
         residence.work = work
-        if incarnation.task is not None:
-            self._is_at_work(incarnation, incarnation.task)
+        self.goes_on(incarnation)
         gate.go_on()
+
+    def goes_on(self, incarnation: WorkerIncarnation) -> None:
+        """Note that the task of a life is at work, so that it is watched: also where a cancel has ended its rest."""
+        if incarnation.task is not None:
+            self._tasks[incarnation.task] = incarnation
+        if not self._busy.is_set():
+            self._busy.set()
 
     def rests(self, incarnation: WorkerIncarnation) -> None:
         """In the task of a life, which is about to wait for work: it is called again where there is some."""

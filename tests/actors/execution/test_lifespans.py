@@ -16,7 +16,17 @@ from typing import Any
 import pytest
 
 import actors
-from actors import ChildExited, ChildStopAbnormal, ConfigError, Ignore, InternalError, StartError, Worker
+from actors import (
+    ChildExited,
+    ChildStopAbnormal,
+    ConfigError,
+    Event,
+    Ignore,
+    InternalError,
+    LoopBlocked,
+    StartError,
+    Worker,
+)
 from actors.model.clock import monotonic
 from actors.model.spec import Reason
 from tests.support.hardening import LONG_S, Gate, Witness, crash, eventually, tree_of, worker
@@ -450,6 +460,26 @@ def test_a_brutal_kill_of_an_idle_worker_leaves_it_before_the_next_incarnation_b
         tree.restart_child("t/w")
         error = "CancelledError" if place in ON_A_LOOP else "ActorStoppedError"
         assert books.lines == ["entered", f"left with {error}", "entered"]
+
+
+def test_a_killed_worker_whose_lifespan_holds_up_the_loop_as_it_is_left_is_reported() -> None:
+    books, seen = Books(), list[Event]()
+    blocked = threading.Event()
+
+    def hear(event: Event) -> None:
+        seen.append(event)
+        if isinstance(event, LoopBlocked):
+            blocked.set()
+
+    leaving = {"leaving": lambda: blocked.wait(LONG_S)}
+    with tree_of(owner("loop", books, shutdown="brutal_kill", lifespan=leaving)) as tree:
+        tree.subscribe(hear)
+        tree.ref("t/w").ask(1)
+        watchdog = tree._system.loop._watchdog
+        eventually(lambda: not watchdog.busy.is_set(), "the rest of the watchdog")
+        tree.terminate_child("t/w")
+    assert books.lines == ["entered", "left with CancelledError"]
+    assert [event.path for event in seen if isinstance(event, LoopBlocked)] == ["t/w"]
 
 
 @EVERYWHERE
