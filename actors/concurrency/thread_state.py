@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Protocol
+from weakref import ref
 
 from actors.concurrency.weak_registry import WeakRegistry
 
@@ -36,8 +37,8 @@ class _Here(threading.local):
     """True on the thread of a tree's event loop, and where a host's loop may run workers: see ``blocks_a_loop``."""
     is_tree_loop = False
     """True on the thread of a tree's own event loop, which runs nothing else."""
-    host_loops: tuple[HostedWorkers, ...] = ()
-    """Loops of hosts on this thread on which workers run; also of trees that have ended meanwhile."""
+    host_loops: tuple[ref[HostedWorkers], ...] = ()
+    """Loops of hosts on this thread on which workers run; also of trees that have ended meanwhile, so it holds none."""
     in_turn = False
     """True there while incarnations are run that need no task: see ``in_turn``."""
 
@@ -67,17 +68,22 @@ def in_turn(loop: asyncio.AbstractEventLoop) -> bool:
 
 def hosts_workers(loop: HostedWorkers) -> None:
     """Note, on its thread, that workers run on a host's loop from now on."""
-    HERE.host_loops = (*HERE.host_loops, loop)
+    HERE.host_loops = (*map(ref, _open_host_loops()), ref(loop))
     HERE.never_blocks = True
+
+
+def _open_host_loops() -> list[HostedWorkers]:
+    return [loop for each in HERE.host_loops if (loop := each()) is not None and loop.is_open]
 
 
 def blocks_a_loop() -> bool:
     """True where a wait on this thread would hold up an event loop on which workers run."""
     if HERE.is_tree_loop or not HERE.host_loops:
         return HERE.never_blocks
-    HERE.host_loops = tuple(each for each in HERE.host_loops if each.is_open)
-    HERE.never_blocks = bool(HERE.host_loops)
-    return any(each.runs_here for each in HERE.host_loops)
+    loops = _open_host_loops()
+    HERE.host_loops = tuple(map(ref, loops))
+    HERE.never_blocks = bool(loops)
+    return any(each.runs_here for each in loops)
 
 
 def on_event_loop() -> bool:

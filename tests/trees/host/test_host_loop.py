@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
@@ -23,7 +24,18 @@ from actors import (
     Worker,
 )
 from actors.model.clock import monotonic
-from tests.support.hardening import LONG_S, Witness, crash, eventually, obey, obey_async, python, threads_named, worker
+from tests.support.hardening import (
+    LONG_S,
+    Witness,
+    crash,
+    eventually,
+    gone,
+    obey,
+    obey_async,
+    python,
+    threads_named,
+    worker,
+)
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start, start_async
 
 
@@ -154,6 +166,19 @@ def test_two_trees_may_share_the_loop_of_their_host() -> None:
             assert found == {id(asyncio.get_running_loop())}
         with start(root(worker("w"))) as third:
             assert third.ref("t/w").ask(1) == 1, "a host may block its loop again when its trees have ended"
+
+    run(main)
+
+
+def test_a_tree_that_has_ended_is_held_by_nothing_of_its_hosts_thread() -> None:
+    async def main() -> None:
+        ended: list[weakref.ref[Any]] = []
+        for _ in range(3):
+            async with start_async(root(worker("w", on_which_loop)), loop="host") as tree:
+                await tree.ref("t/w").ask_async(1)
+                ended.append(weakref.ref(tree._system))
+            del tree
+        await asyncio.to_thread(eventually, lambda: gone(*ended), "the end of all that belonged to the trees")
 
     run(main)
 
