@@ -276,9 +276,8 @@ class WorkerIncarnation(EndingIncarnation):
                     result = await (result if on_loop else self._settled(result))
             except BaseException as error:
                 # No finalizer of these is to run here after the report of the end.
-                handle = envelope = body = result = None  # type: ignore[assignment]  # noqa: PLW2901
-                if not await self._survives(error, reply):
-                    current.end()
+                handle = envelope = body = result = origin = None  # type: ignore[assignment]  # noqa: PLW2901
+                if not await self._survives(error, reply, current):
                     return False
                 handle = self.actor._regrow_handler()  # noqa: SLF001
             else:
@@ -291,20 +290,25 @@ class WorkerIncarnation(EndingIncarnation):
         self.current = None
         return True
 
-    async def _survives(self, error: BaseException, reply: Reply | None) -> bool:
-        """True if an exception that left a handler is a failed request only; otherwise the incarnation has crashed."""
-        if isinstance(error, asyncio.CancelledError) and self.order is Reason.KILLED:
-            await self._finish(Exit(Reason.KILLED))
-            return False
-        if not self.is_failure(error):
-            await self._crash(error, reply)
+    async def _survives(self, error: BaseException, reply: Reply | None, current: CurrentMessage) -> bool:
+        """True if an exception that left a handler is a failed request only; otherwise the incarnation has ended.
+
+        The request ends before that, with what it had borrowed: hooks and lifespans are the worker's own.
+        """
+        killed = isinstance(error, asyncio.CancelledError) and self.order is Reason.KILLED
+        if killed or not self.is_failure(error):
+            current.end()
+            await (self._finish(Exit(Reason.KILLED)) if killed else self._crash(error, reply))
             return False
         frames = error.__traceback__
         if reply is not None:
             reply.fail(error)
         self.system.reports.request_failed(self.mailbox.path, error, asked=reply is not None)
         clear_own(frames)  # whoever keeps the exception keeps its traceback, not the worker's state
-        return not self.is_over
+        if self.is_over:
+            current.end()
+            return False
+        return True
 
     def is_failure(self, error: BaseException) -> bool:
         """True if an exception that leaves the present handler is a failure of the request, and no crash."""

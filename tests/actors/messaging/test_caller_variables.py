@@ -7,6 +7,8 @@ import contextvars
 import gc
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -173,3 +175,49 @@ def test_a_caller_that_has_set_nothing_costs_no_copy() -> None:
     assert inside.run(caller_variables, CURRENT) is None, "the library's own variable is none of a caller's"
     inside.run(REQUEST.set, "mine")
     assert inside.run(caller_variables, CURRENT) is not None
+
+
+@pytest.mark.parametrize("place", ["pool", "loop"])
+@pytest.mark.parametrize("end", ["crash", "kill"])
+def test_variables_of_a_caller_reach_no_hook_and_no_lifespan_of_the_worker_that_its_message_ends(
+    place: str, end: str
+) -> None:
+    told, handling = dict[str, str](), threading.Event()
+
+    def handle() -> None:
+        told["handler"] = REQUEST.get()
+        handling.set()
+        if end == "crash":
+            raise ValueError("no")
+
+    class Sync(Worker):
+        def on_receive(self, _: Any) -> None:
+            handle()
+            actors.sleep(LONG_S)
+
+        def on_failure(self, *_: Any) -> None:
+            told["on_failure"] = REQUEST.get()
+
+        @contextmanager
+        def lifespan(self) -> Iterator[None]:
+            try:
+                yield
+            finally:
+                told["lifespan"] = REQUEST.get()
+
+    class Async(Sync):
+        async def on_receive(self, _: Any) -> None:  # type: ignore[override]
+            handle()
+            await asyncio.sleep(LONG_S)
+
+    kind = Sync if place == "pool" else Async
+    with start(tree_of(WorkerSpec(id="w", actor=kind, shutdown="brutal_kill"))) as tree:
+        with setting(REQUEST, "mine"):
+            reply = tree.ref("r/w").ask(1, block=False)
+        assert handling.wait(LONG_S)
+        if end == "crash":
+            with pytest.raises(ValueError, match="no"):
+                reply.get(LONG_S)
+        else:
+            tree.terminate_child("r/w")
+    assert told == {"handler": "mine", "lifespan": "none"} | ({"on_failure": "none"} if end == "crash" else {})
