@@ -217,7 +217,7 @@ def test_variables_of_a_caller_reach_no_hook_and_no_lifespan_of_the_worker_that_
         assert handling.wait(LONG_S)
         if end == "crash":
             with pytest.raises(ValueError, match="no"):
-                reply.get(LONG_S)
+                reply.get(timeout=LONG_S)
         else:
             tree.terminate_child("r/w")
     assert told == {"handler": "mine", "lifespan": "none"} | ({"on_failure": "none"} if end == "crash" else {})
