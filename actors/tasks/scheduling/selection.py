@@ -8,7 +8,7 @@ off and does not use up: where nobody admits, the lane waits for the first who d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -147,4 +147,14 @@ def no_worker_failure(state: TaskState, node: SubtaskState, staff: WorkerRegistr
         text = f"{said} said that it is not theirs, and there is nobody else. Last: {last}"
         return Failure(FailureKind.REJECTED, Rejected(text))
     known = tuple(name for entry in staff for name in (entry.id, *sorted(entry.executable.capabilities)))
-    return Failure(FailureKind.NOBODY, NoCapableWorkerError(state.id, (wanted,), known), retryable=False)
+    asked = [entry for entries in _in_turn(staff, LaneKey(spec.worker, spec.capability)) for entry in entries]
+    nobody = NoCapableWorkerError((wanted,), known, task=state.id, hint=_hint(asked))
+    return Failure(FailureKind.NOBODY, nobody, retryable=False)
+
+
+def _hint(asked: Iterable[RegistryEntry]) -> str:
+    """Say who of these could do it, if it were not down; nothing where there is nobody."""
+    down = {entry.path: entry.state for entry in asked if entry.is_gone}
+    said = ", ".join(f"{path} is {state}" for path, state in down.items())
+    again = " or ".join(f"tree.restart_child({path!r})" for path in down)
+    return f"{said}: {again} starts it again" if down else ""

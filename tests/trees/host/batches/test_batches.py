@@ -655,3 +655,28 @@ def test_a_batch_says_what_it_is() -> None:
         assert repr(batch) == "<Batch t/w 1 of 2 done, 0 under way>"
         assert isinstance(batch, Batch)
         batch.close()
+
+
+@pytest.mark.parametrize("to", ["b", "t/b", "bees"])
+@pytest.mark.parametrize("state", ["stopped", "parked"])
+def test_an_item_for_a_worker_that_is_down_says_so_and_what_starts_it_again(state: str, to: str) -> None:
+    def fragile(task: Subtask, context: Context) -> str:
+        if str(task) == "bad":
+            raise SystemExit
+        return "done"
+
+    breaks = WorkerSpec(id="b", execute=fragile, capabilities={"bees"}, breaker=None)
+    children = [breaks, WorkerSpec(id="other", execute=work)]
+    with start(SupervisorSpec(id="t", tasks=Tasks(on_failure=[]), children=children, max_restarts=0)) as tree:
+        if state == "parked":
+            assert len(dict(tree.map(["bad"], to="b"))) == 1
+        else:
+            tree.terminate_child("t/b")
+        settle(tree)
+        ((_, error),) = tree.map(["good"], to=to)
+        tree.restart_child("t/b")
+        again = dict(tree.map(["good"], to=to))
+
+    assert isinstance(error, TaskFailedError)
+    assert f"t/b is {state}: tree.restart_child('t/b') starts it again" in str(error)
+    assert again == {"good": "done"}
