@@ -25,6 +25,7 @@ from tests.support.lanes import (
     pytest_terminal_summary,
     pytest_xdist_make_scheduler,
 )
+from tests.support.quiet_log import quiet_log
 from tests.support.waiting import stranded
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "pytest_sessionstart",
     "pytest_terminal_summary",
     "pytest_xdist_make_scheduler",
+    "quiet_log",
     "sqlite_url",
     "store_url",
 ]

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from loguru import logger
 
 from actors import ChildExited, ChildStarted, DeadLetter, InternalError, Reply
 from actors.model.spec import Reason
@@ -380,15 +379,8 @@ def test_a_report_says_how_to_run_it_again_and_what_happened() -> None:
     assert "r/w: ChildStarted incarnation=1" in text
 
 
-@pytest.fixture
-def silence() -> Iterator[None]:
-    logger.disable("actors")
-    yield
-    logger.enable("actors")
-
-
 @pytest.mark.stress
-@pytest.mark.usefixtures("silence")
+@pytest.mark.usefixtures("quiet_log")
 @pytest.mark.parametrize("switch_interval", [0.005, 1e-6])
 def test_everything_agrees_in_a_round_of_two_seconds(switch_interval: float) -> None:
     one = Round(secrets.randbelow(10**6), 1, 2.0, switch_interval)

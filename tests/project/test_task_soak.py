@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from loguru import logger
 
 from actors.messaging.envelope import CURRENT
 from actors.tasks.execution.attempt import Attempt
@@ -25,14 +24,8 @@ from tests.faults.task_ledger import Ledger
 from tests.faults.task_soak import TaskSoak
 from trees import TaskStatus
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
 SECONDS = 2.0
-
-
-@pytest.fixture(autouse=True)
-def _silence() -> Iterator[None]:
-    logger.disable("actors")
-    yield
-    logger.enable("actors")
 
 
 @pytest.fixture

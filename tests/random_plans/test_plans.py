@@ -7,13 +7,12 @@ waits can be looked at. ``REGROW_PLANS=5000 pytest tests/random_plans`` goes on 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from loguru import logger
 
 from actors import ChildError
 from actors.messaging.reply import Reply
@@ -31,18 +30,11 @@ from tests.random_plans.world import BoomError, Hold, World, spec_of
 from tests.support.sizes import size
 from trees import Approve, Edit, Reject, Respond, Task, TaskHandle, Tree, start
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
 PLANS = int(os.environ.get("REGROW_PLANS", size(250, 80)))
 WAIT_S = 10.0
 ROUNDS = 400
 """Of letting everybody go, or else the time pass, after which a run that has not ended never will."""
-
-
-@pytest.fixture(autouse=True)
-def _silence() -> Iterator[None]:
-    """A run crashes thousands of workers on purpose."""
-    logger.disable("actors")
-    yield
-    logger.enable("actors")
 
 
 class Player:

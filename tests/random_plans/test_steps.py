@@ -40,6 +40,7 @@ from trees import (
     WorkerSpec,
 )
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
 PLANS = int(os.environ.get("REGROW_PLANS", size(80, 25)))
 AGAIN = Retry(max_attempts=2, initial_s=0.001, max_s=0.001, jitter=0.0)
 

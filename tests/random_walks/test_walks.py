@@ -7,14 +7,13 @@ timing: there the failing walk is shown as it is, and not shortened by trying it
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from loguru import logger
 
 from actors import (
     ActorStoppedError,
@@ -35,18 +34,11 @@ from tests.random_walks.world import BoomError, World, message, spec_of
 from tests.support.sizes import size
 from trees import SupervisorSpec, Tree, start
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
 WALKS = int(os.environ.get("REGROW_WALKS", size(250, 80)))
 STEPS = int(os.environ.get("REGROW_STEPS", "30"))
 
 PICK = st.integers(0, 11)
-
-
-@pytest.fixture(autouse=True)
-def _silence() -> Iterator[None]:
-    """A walk crashes thousands of workers on purpose."""
-    logger.disable("actors")
-    yield
-    logger.enable("actors")
 
 
 class Walk(RuleBasedStateMachine):

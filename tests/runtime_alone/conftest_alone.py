@@ -7,8 +7,9 @@ import importlib.util
 import pytest
 
 from actors.testing import no_stray_actors
+from tests.support.quiet_log import quiet_log
 
-__all__ = ["no_stray_actors"]
+__all__ = ["no_stray_actors", "quiet_log"]
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import AsyncScriptedExecutable, Hang
 from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
 
@@ -30,18 +29,6 @@ def held(planner: Any = ONE) -> Iterator[tuple[Tree, Hang, AsyncScriptedExecutab
             yield tree, hang, script
         finally:
             hang.release()
-
-
-def kill_orchestrator(tree: Tree) -> None:
-    """Have it crash, as by a mistake of its own."""
-    system = tree._system
-    life = system.children["p/orchestrator"].life
-    assert life is not None
-    system.services["tasks"].desks["p"].tell(TimerFired(life, crash))
-
-
-def crash() -> None:
-    raise ZeroDivisionError
 
 
 def incarnation_of(tree: Tree) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from actors import ChildExited, ChildStarted, Event
-from actors.tasks.orchestration.messages import TimerFired
+from tests.support.orchestrators import kill_orchestrator
 from tests.support.stores import PATIENCE_S
 from tests.survival.cells import COLUMNS, ORCHESTRATOR, STANDBY, SUPERVISOR, WORKER, cell
 from tests.survival.processes import Notes
@@ -49,10 +49,8 @@ def test_an_orchestrator_that_crashed_goes_on_with_the_attempts_that_run(
     tree = begin(scene, url_of(column), **options(column))
     scene.stand(tree)
     again = started(tree, f"{PATH}/orchestrator")
-    life = tree._system.children[f"{PATH}/orchestrator"].life
-    assert life is not None
 
-    tree._system.services["tasks"].desks[PATH].tell(TimerFired(life, _a_bug))
+    kill_orchestrator(tree, PATH)
     assert again.wait(PATIENCE_S)
 
     require_all(scene.finish(tree), notes.done())
@@ -86,7 +84,3 @@ def started(tree: Tree, path: str) -> threading.Event:
 
     tree.subscribe(hear)
     return up
-
-
-def _a_bug() -> None:
-    raise RuntimeError("a bug in the orchestrator")

@@ -11,13 +11,12 @@ import contextlib
 import io
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from loguru import logger
 
+pytestmark = pytest.mark.usefixtures("quiet_log")
 RUN_S = 60.0
 BEGIN = """\
 import asyncio
@@ -139,11 +138,8 @@ WRONG: dict[str, Turn] = {
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    logger.disable("actors")
-    yield
-    logger.enable("actors")
 
 
 def typed(code: str) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from actors import ChildStarted, Event
 from actors.execution.timers import Timer
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.attempt_spec import AttemptSpec
-from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ManualClock, settle
+from tests.support.orchestrators import kill_orchestrator
 from trees import Subtask, SupervisorSpec, TaskCancelledError, Tasks, WorkerSpec, start
 
 PATIENCE_S = 20.0
@@ -87,7 +87,7 @@ def test_an_orchestrator_that_crashed_is_not_held_by_the_limits_of_what_runs_on(
         for number in range(crashes):
             life: Any = tree._system.children["r/orchestrator"].life
             gone.append(weakref.ref(life.actor))
-            tree._system.services["tasks"].desks["r"].tell(TimerFired(life, _crash))
+            kill_orchestrator(tree, "r")
             while up.get(timeout=PATIENCE_S) < number + 2:
                 pass
         handle.cancel()
@@ -98,7 +98,3 @@ def test_an_orchestrator_that_crashed_is_not_held_by_the_limits_of_what_runs_on(
         gc.collect()
 
         assert [ref() for ref in gone] == [None] * crashes
-
-
-def _crash() -> None:
-    raise ZeroDivisionError

@@ -17,6 +17,7 @@ from actors.tasks.model.task_errors import StoreError
 from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import settle
 from tests.faults.cut_points import LONG_S
+from tests.support.orchestrators import kill_orchestrator
 from trees import Report, StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, Tree, WorkerSpec, start
 from trees.store import MemoryStore
 
@@ -102,13 +103,7 @@ def crash(tree: Tree) -> None:
     stop = tree.subscribe(
         lambda event: up.set() if isinstance(event, ChildStarted) and event.path == "p/orchestrator" else None
     )
-    life = tree._system.children["p/orchestrator"].life
-    assert life is not None
-
-    def bug() -> None:
-        raise RuntimeError("a bug")
-
-    tree._system.services["tasks"].desks["p"].post(TimerFired(life, bug))
+    kill_orchestrator(tree)
     assert up.wait(LONG_S)
     stop()
     heard(tree)

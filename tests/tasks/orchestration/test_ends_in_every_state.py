@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
 
-from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import AsyncScriptedExecutable, Hang, ManualClock, ScriptedExecutable
-from tests.support.outcomes import TWO, assert_alive, ended, one_worker, raises, result_of
+from tests.support.hardening import eventually
+from tests.support.orchestrators import kill_orchestrator
+from tests.support.outcomes import TWO, assert_alive, ended, one_worker, result_of
 from trees import (
     Escalate,
     Plan,
@@ -81,6 +80,19 @@ class Moment:
             ],
         )
 
+    def begin(self, tree: Tree) -> TaskHandle:
+        """Submit the task, and bring it into this state."""
+        handle = tree.submit(Task(goal="do it", deadline_s=30))
+        self.reach(tree, handle)
+        return handle
+
+    def end(self, handle: TaskHandle, how: str) -> None:
+        """Cancel it, or let its time run out."""
+        if how == "cancel":
+            handle.cancel()
+        else:
+            self.clock.advance(31)
+
     def reach(self, tree: Tree, handle: TaskHandle) -> None:
         """Return when the task is in this state."""
         if self.state in {"planning", "reviewing", "combining"}:
@@ -88,9 +100,9 @@ class Moment:
         elif self.state in {"running", "running on a thread", "queued"}:
             self.script.wait_for_calls(1)
         elif self.state == "undoing":
-            until(lambda: self.script.undos)
+            eventually(lambda: self.script.undos)
         elif self.state in {"retrying", "waiting"}:
-            until(lambda: self.state in handle.dump("json"))
+            eventually(lambda: self.state in handle.dump("json"))
         else:
             assert handle.status is TaskStatus.PENDING
 
@@ -101,14 +113,6 @@ class _Nothing:
     attempt, idempotency_key, goal, feedback, remaining_s = 1, "", "", "", None
     inputs: ClassVar[dict[str, Any]] = {}
     results: ClassVar[dict[str, Any]] = {}
-
-
-def until(reached: Callable[[], Any], timeout_s: float = 10.0) -> None:
-    """Wait for what nothing can be waited on for."""
-    end = time.monotonic() + timeout_s
-    while not reached():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.002)
 
 
 NEVER = {"a": "done", "b": "done"}
@@ -133,15 +137,10 @@ def test_a_task_may_be_ended_in_every_state(state: str, how: str) -> None:
     with start(moment.spec, clock=moment.clock) as tree:
         if state == "pending":
             tree.terminate_child("p/orchestrator")
-        handle = tree.submit(Task(goal="do it", deadline_s=30))
-        moment.reach(tree, handle)
-        if how == "cancel":
-            handle.cancel()
-        else:
-            moment.clock.advance(31)
+        handle = moment.begin(tree)
+        moment.end(handle, how)
         if state == "pending":
             tree.restart_child("p/orchestrator")
-        until(lambda: state != "running on a thread" or moment.script.calls)
         if state == "running on a thread":
             time_for_threads(moment, handle)
         report, raised = ended(handle)
@@ -168,19 +167,15 @@ def time_for_threads(moment: Moment, handle: TaskHandle) -> None:
         moment.clock.advance(0.5)
         return handle.status.is_final
 
-    until(given_up)
+    eventually(given_up)
 
 
 @pytest.mark.parametrize("how", ["cancel", "deadline"])
 def test_what_is_being_undone_is_neither_cancelled_nor_cut_short(how: str) -> None:
     moment = Moment("undoing")
     with start(moment.spec, clock=moment.clock) as tree:
-        handle = tree.submit(Task(goal="do it", deadline_s=30))
-        moment.reach(tree, handle)
-        if how == "cancel":
-            handle.cancel()
-        else:
-            moment.clock.advance(31)
+        handle = moment.begin(tree)
+        moment.end(handle, how)
         moment.hang.release()
         report, raised = ended(handle)
         assert_alive(tree)
@@ -198,10 +193,7 @@ def test_what_has_ended_is_not_ended_again(how: str) -> None:
     with start(moment.spec, clock=moment.clock) as tree:
         handle = tree.submit(Task(goal="do it", deadline_s=30))
         report, _ = ended(handle)
-        if how == "cancel":
-            handle.cancel()
-        else:
-            moment.clock.advance(31)
+        moment.end(handle, how)
         assert_alive(tree)
 
         assert handle.result() == report
@@ -262,14 +254,6 @@ def test_a_worker_that_parks_while_others_wait_for_it_fails_them_too() -> None:
     assert state == "parked"
 
 
-def kill_orchestrator(tree: Tree) -> None:
-    """Have it crash, as by a mistake of its own."""
-    system = tree._system
-    life = system.children["p/orchestrator"].life
-    assert life is not None
-    system.services["tasks"].desks["p"].tell(TimerFired(life, raises))
-
-
 @pytest.mark.parametrize("way", ["crashed", "terminated and restarted"])
 @pytest.mark.parametrize("state", ["running", "running on a thread", "reviewing", "combining", "planning", "queued"])
 def test_an_orchestrator_that_goes_away_is_replaced_and_what_runs_is_waited_for(state: str, way: str) -> None:
@@ -283,7 +267,9 @@ def test_an_orchestrator_that_goes_away_is_replaced_and_what_runs_is_waited_for(
         else:
             tree.terminate_child("p/orchestrator")
             tree.restart_child("p/orchestrator")
-        until(lambda: tree.child("p/orchestrator").incarnation == 2 and tree.child("p/orchestrator").state == "running")
+        eventually(
+            lambda: tree.child("p/orchestrator").incarnation == 2 and tree.child("p/orchestrator").state == "running"
+        )
         if state in {"planning", "reviewing", "combining"}:
             handle.cancel()
         moment.hang.release()

@@ -13,7 +13,9 @@ from actors.tasks.journal.store import decode, encode
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished, TaskSubmitted
 from actors.tasks.orchestration.event_numbers import STRIDE, first_after
 from tests.support.attempts import LONG_S
-from tests.support.one_worker import held, kill_orchestrator
+from tests.support.hardening import eventually
+from tests.support.one_worker import held
+from tests.support.orchestrators import kill_orchestrator
 from tests.support.resuming import Change, NotingStore
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, WorkerSpec, start
 from trees.store import Keep, MemoryStore
@@ -283,8 +285,7 @@ def test_the_events_of_a_task_that_was_pruned_end(after: int | None, *, deep: bo
         handle = tree.submit("go")
         handle.result(LONG_S)
         store = tree._system.services["tasks"].store
-        while store.standing(handle.id) is not None:
-            threading.Event().wait(0.01)
+        eventually(lambda: store.standing(handle.id) is None, "the end of what is kept of it")
         seen: list[TaskEvent] = []
         reader = threading.Thread(target=lambda: seen.extend(handle.events(after=after, deep=deep)), daemon=True)
         reader.start()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors.model.errors import ConfigError
+from tests.support.hardening import eventually
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, TaskTimeoutError, WorkerSpec, start
 from trees.store import Keep
 
@@ -92,9 +93,6 @@ def test_an_id_that_the_store_has_forgotten_is_a_new_task_and_its_handle_waits_f
         for day in ("monday", "tuesday", "wednesday"):
             handle = tree.submit(Task("nightly", inputs={"day": day}, id="nightly"))
             assert handle.result(WAIT_S).results == {"a": f"report of {day}"}
-            end = time.monotonic() + WAIT_S
-            while ground.store.last("nightly") is not None and time.monotonic() < end:
-                time.sleep(0.02)
-            assert ground.store.last("nightly") is None
+            eventually(lambda: ground.store.last("nightly") is None, "the end of what is kept of it")
             assert handle.status is TaskStatus.SUCCEEDED
             assert list(handle.events()) == []

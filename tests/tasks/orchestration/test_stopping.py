@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.tasks.model.task_events import SubtaskSucceeded, TaskFinished
 from actors.testing import Hang
-from tests.tasks.orchestration.test_ends_in_every_state import until
+from tests.support.hardening import eventually
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.store import MemoryStore
 
@@ -39,7 +39,7 @@ def test_the_order_to_stop_overtakes_the_news_of_a_result_and_the_result_is_reco
     stopping.start()
     hang.release()
     assert done.wait(LONG_S)
-    until(lambda: orchestrator.order is not None)
+    eventually(lambda: orchestrator.order is not None)
     go_on.set()
     stopping.join(LONG_S)
 

@@ -15,6 +15,7 @@ from actors.model.errors import Problem
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.testing import ScriptedExecutable
+from tests.support.stores import kept
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 from trees.host import submission
 from trees.store.batches import Batch
@@ -197,21 +198,13 @@ def test_what_the_store_does_not_keep_in_time_is_taken_back_as_a_whole(
             submit_many(tree, [Task("go", id=f"behind{n}") for n in range(2)], is_async=is_async)
         known = {handle.id for handle in tree.tasks()}
         stuck.set()
+        store = tree._system.services["tasks"].store
+        kept(store)
         for n in range(3):
-            _until_known(tree, f"held{n}").result(timeout=LONG_S)
-        records = tree._system.services["tasks"].store.read("held1")
+            tree.task(f"held{n}").result(timeout=LONG_S)
+        records = store.read("held1")
 
     assert (written.value.may_be_taken, behind.value.may_be_taken) == (True, False)
     assert not {"behind0", "behind1"} & known
     assert len(script.calls) == 3
     assert isinstance(records[0], TaskSubmitted)
-
-
-def _until_known(tree: Tree, id_: str) -> Any:
-    pause = threading.Event()
-    for _ in range(1000):
-        try:
-            return tree.task(id_)
-        except Exception:  # noqa: BLE001 - it is yet to be kept
-            pause.wait(0.01)
-    raise TimeoutError(id_)

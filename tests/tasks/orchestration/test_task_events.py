@@ -23,7 +23,8 @@ from actors.tasks.model.task_events import (
     TaskSubmitted,
 )
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
-from tests.support.one_worker import ONE, TWO, held, incarnation_of, kill_orchestrator, spec_of
+from tests.support.one_worker import ONE, TWO, held, incarnation_of, spec_of
+from tests.support.orchestrators import kill_orchestrator
 from trees import (
     SupervisorSpec,
     Tasks,

@@ -13,10 +13,9 @@ from actors import Escalated, Failed
 from actors.messaging.reply import Reply
 from actors.tasks.model import task_events
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished
-from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ManualClock
 from tests.support.attempts import AT_ONCE, LONG_S
-from tests.support.one_worker import crash
+from tests.support.orchestrators import kill_orchestrator
 from tests.support.resuming import NotingStore
 from trees import (
     Escalate,
@@ -198,8 +197,7 @@ def test_events_of_teams_are_complete_and_each_comes_once_while_an_orchestrator_
             seen.append(event)
             if isinstance(event, SubtaskStarted) and event.subtask == "a":
                 assert begun.wait(LONG_S)
-                life: Any = tree._system.children[f"{path}/orchestrator"].life
-                tree._system.services["tasks"].desks[path].tell(TimerFired(life, crash))
+                kill_orchestrator(tree, path)
                 gate.set()
 
     require_in_order(seen, store)

@@ -16,7 +16,7 @@ from actors import Failed
 from actors.tasks.model import task_events
 from tests.support.attempts import LONG_S
 from tests.support.deadly import Deadly
-from tests.support.one_worker import kill_orchestrator
+from tests.support.orchestrators import kill_orchestrator
 from tests.support.resuming import NotingStore, records
 from trees import (
     Approve,

@@ -15,10 +15,10 @@ import pytest
 
 from actors import ChildStarted
 from actors.messaging.reply import Reply
-from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ScriptedExecutable, settle
 from tests.support.databases import sqlite_url
 from tests.support.late_store import LateStore
+from tests.support.orchestrators import kill_orchestrator
 from trees import (
     StaticPlan,
     StoreError,
@@ -177,9 +177,7 @@ def test_an_orchestrator_that_comes_back_meanwhile_leaves_alone_what_may_be_take
         assert store.flushed.acquire(timeout=LONG_S)
         back = threading.Event()
         tree.subscribe(lambda event: back.set() if isinstance(event, ChildStarted) else None)
-        life = tree._system.children["p/orchestrator"].life
-        assert life is not None
-        tree._system.services["tasks"].desks["p"].tell(TimerFired(life, _crash))
+        kill_orchestrator(tree)
         assert back.wait(LONG_S)
         known = list(tree._system.services["tasks"].desks["p"].states)
         store.keep()
@@ -188,10 +186,6 @@ def test_an_orchestrator_that_comes_back_meanwhile_leaves_alone_what_may_be_take
 
     assert (known, incarnation) == ([], 2)
     assert report.status is TaskStatus.SUCCEEDED
-
-
-def _crash() -> None:
-    raise ZeroDivisionError
 
 
 # -- on an event loop ------------------------------------------------------------------------------------------

@@ -1,0 +1,22 @@
+"""Orchestrators that crash when a test wants them to."""
+
+from __future__ import annotations
+
+from actors.tasks.orchestration.messages import TimerFired
+from trees import Tree
+
+
+class BugError(Exception):
+    """Error that an orchestrator dies of."""
+
+
+def kill_orchestrator(tree: Tree, path: str = "p") -> None:
+    """Have the orchestrator of this supervisor crash, as by a mistake of its own."""
+    system = tree._system
+    life = system.children[f"{path}/orchestrator"].life
+    assert life is not None
+    system.services["tasks"].desks[path].tell(TimerFired(life, _bug))
+
+
+def _bug() -> None:
+    raise BugError("a bug")
