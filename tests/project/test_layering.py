@@ -68,6 +68,7 @@ DOORS = (
             "actors/tasks/journal/local_lease.py": "the end of the right to start something, against a renewal at the same moment",  # noqa: E501
             "actors/tasks/execution/run_attempt.py": "tells a cancelled attempt from a worker's own CancelledError",
             "actors/testing/": "holds threads and tasks up on command, and lists those that a test left behind",
+            "trees/agents/": "agents run on event loops and on threads, as their frameworks have it",
             "trees/host/console.py": "the console answers while everything else of the tree is stuck",
             "trees/host/batch.py": "is iterated over on any event loop",
             "trees/host/event_follower.py": "reads the events of a task on any event loop",
@@ -80,6 +81,10 @@ DOORS = (
             "trees/store/writer.py": "the one thread that writes, because nobody else may wait for a disk",
             "trees/store/value_reader.py": "the one thread that reads large values back, for the same reason",
         },
+    ),
+    Door(
+        frozenset({"agents", "anyio", "httpx", "langchain_core", "langgraph", "mcp", "opentelemetry", "pydantic_ai"}),
+        {"trees/agents/": "one file for each framework, which its extra installs"},
     ),
     Door(frozenset({"socket"}), {"trees/host/console.py": "both ends of the console"}),
     Door(

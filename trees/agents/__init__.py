@@ -1,0 +1,26 @@
+"""Agents, tools and models of frameworks as workers of a tree: pydantic-ai, LangChain and LangGraph, OpenAI Agents, MCP.
+
+Each is given to ``WorkerSpec(execute=...)`` as it is; the wrappers here add options. Importing this imports no
+framework, and neither does a declaration: a module here is loaded when one of its names is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+_MODULES: Final[dict[str, str]] = {}
+"""Module of each public name."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module of a public name when it is asked for."""
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}. Its names are {', '.join(_MODULES)}.")
+    return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, also those whose module is not loaded."""
+    return sorted({*globals(), *_MODULES})
