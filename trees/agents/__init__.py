@@ -1,4 +1,4 @@
-"""Agents, tools and models of frameworks as workers of a tree: pydantic-ai, LangChain and LangGraph, OpenAI Agents, MCP.
+"""Agents, tools and models of frameworks as workers: pydantic-ai, LangChain and LangGraph, OpenAI Agents, MCP servers.
 
 Each is given to ``WorkerSpec(execute=...)`` as it is; the wrappers here add options. Importing this imports no
 framework, and neither does a declaration: a module here is loaded when one of its names is asked for.
