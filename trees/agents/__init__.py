@@ -9,7 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-_MODULES: Final[dict[str, str]] = {}
+_MODULES: Final[dict[str, str]] = {
+    "PydanticAI": "pydantic_ai",
+    "render_prompt": "prompt",
+}
 """Module of each public name."""
 
 

@@ -57,8 +57,8 @@ class _Builder:
 
     def __init__(self) -> None:
         self._recipes: dict[tuple[Any, ...], WorkerRecipe] = {}
-        self._schemas: dict[tuple[str, object], executables.Schemas | None] = {}
-        """Schemas of the code of a worker that can be given work; None: it cannot."""
+        self._facts: dict[tuple[str, object], executables.CodeFacts | None] = {}
+        """Facts of the code of a worker that can be given work; None: it cannot."""
 
     def build(self, spec: Spec, *, under_tasks: bool = False) -> ChildSpec:
         """The ``ChildSpec`` of a spec, with everything below it."""
@@ -75,11 +75,14 @@ class _Builder:
             recipe = self._supervisor(spec)
             team = None if spec.tasks is None else executables.of_team(spec, recipe.children)
             return ChildSpec(recipe=recipe, registration=team, **common)
+        executable = self._executable(spec)
+        if executable is not None:
+            common["description"] = executable.description
         return ChildSpec(
             recipe=self._worker(spec),
             start_timeout_s=math.inf if spec.start_timeout_s is None else spec.start_timeout_s,
             pool=spec.pool if spec.pool > 1 else None,
-            registration=self._executable(spec),
+            registration=executable,
             **common,
         )
 
@@ -105,13 +108,13 @@ class _Builder:
         if not kind.may_execute:
             return None
         key = (kind.field, value if isinstance(value, str) else id(value))
-        if key not in self._schemas:
+        if key not in self._facts:
             found = kind.find(value)
-            self._schemas[key] = executables.schemas_of(found) if kind.can_execute(found) else None
-        schemas = self._schemas[key]
-        if schemas is None:
+            self._facts[key] = executables.facts_of(found) if kind.can_execute(found) else None
+        facts = self._facts[key]
+        if facts is None:
             return None
-        return executables.of_worker(spec, schemas, is_async=where(spec) is DispatcherKind.LOOP)
+        return executables.of_worker(spec, facts, is_async=where(spec) is DispatcherKind.LOOP)
 
     def _worker(self, spec: WorkerSpec) -> WorkerRecipe:
         if spec.args or spec.kwargs:

@@ -12,36 +12,49 @@ import inspect
 import typing
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter
 
 from actors.model.spec import ChildSpec
 from actors.tasks.execution.adapters import entry_of, is_unbound
-from actors.tasks.model.executable import Executable, MemberInfo
+from actors.tasks.model.executable import Executable, MemberInfo, Type
 from actors.tasks.model.outcome import Done
 from actors.tasks.model.task import Subtask, Task
 from actors.validation.introspection import signature_of
+from trees.agents.wrapper import AgentWrapper
 from trees.declaration.resolve import resolve
 from trees.declaration.specs import SupervisorSpec, WorkerSpec
 
 Schema: TypeAlias = dict[str, Any]
-Schemas: TypeAlias = tuple[Schema | None, Schema | None]
-"""Schemas of what it takes, and of what it gives."""
+
+
+class CodeFacts(NamedTuple):
+    """Facts that the code of a worker tells of itself."""
+
+    input_schema: Schema | None = None
+    """Schema of what it takes."""
+    output_schema: Schema | None = None
+    """Schema of what it gives."""
+    description: str = ""
+    capabilities: frozenset[str] = frozenset()
+    type: Type | None = None
+    """None: it says nothing."""
+
 
 _TELLS_NOTHING = (Done, Subtask, Task, str, Any, object, None, type(None), inspect.Parameter.empty)
 
 
-def of_worker(spec: WorkerSpec, schemas: Schemas, *, is_async: bool = False) -> Executable:
-    """Describe an executable worker; ``schemas`` are those of its code."""
-    takes, gives = schemas
+def of_worker(spec: WorkerSpec, facts: CodeFacts, *, is_async: bool = False) -> Executable:
+    """Describe an executable worker; ``facts`` are those of its code, and count where the spec says nothing."""
+    type_ = "workflow" if spec.type == "skill" else spec.type
     return Executable(
-        type="workflow" if spec.type == "skill" else spec.type,
+        type=type_ if facts.type is None or "type" in spec.model_fields_set else facts.type,
         output=spec.output,
-        input_schema=takes,
-        output_schema=gives if spec.output is None else schema_of(spec.output),
-        description=spec.description,
-        capabilities=frozenset(spec.capabilities),
+        input_schema=facts.input_schema,
+        output_schema=facts.output_schema if spec.output is None else schema_of(spec.output),
+        description=spec.description or facts.description,
+        capabilities=frozenset(spec.capabilities) or facts.capabilities,
         consumes=frozenset(spec.consumes),
         produces=frozenset(spec.produces),
         is_async=is_async,
@@ -80,15 +93,18 @@ def _rules(spec: WorkerSpec | SupervisorSpec) -> dict[str, Any]:
     }
 
 
-# -- schemas ------------------------------------------------------------------------------------------------
+# -- facts of the code --------------------------------------------------------------------------------------
 
 
-def schemas_of(target: object) -> Schemas:
-    """JSON schemas of what its code says that it takes and gives; None where it says nothing, or what has none."""
+def facts_of(target: object) -> CodeFacts:
+    """Facts that an agent tells of itself; of other code the JSON schemas of what it says that it takes and gives."""
+    if isinstance(target, AgentWrapper):
+        schemas = target.input_schema, target.output_schema
+        return CodeFacts(*schemas, target.description, frozenset(target.capabilities), target.type)
     entry = entry_of(target)
     if entry is None or entry.method:
-        return None, None
-    return schema_of(_first(entry.code, target)), schema_of(_hints(entry.code).get("return"))
+        return CodeFacts()
+    return CodeFacts(schema_of(_first(entry.code, target)), schema_of(_hints(entry.code).get("return")))
 
 
 def schema_of(annotation: Any) -> Schema | None:

@@ -12,6 +12,7 @@ from actors.tasks.execution.adapters import adapt, entry_of, name_of
 from actors.validation.introspection import is_async, signature_of
 from actors.validation.validation_messages import type_phrase as type_of
 from actors.worker import execute_recipe, is_actor_class
+from trees.agents.recognise import AgentWrapper, wrapped
 from trees.declaration.kind import Flaw, Rules, Target, WorkKind
 from trees.declaration.specs import WorkerSpec
 from trees.declaration.work_fields import execute_flaw
@@ -23,9 +24,17 @@ class ExecuteKind(WorkKind):
     field = "execute"
     may_execute = True
 
+    def find(self, value: object) -> Any:
+        """Return what the field's value names; the agent of a framework in its wrapper.
+
+        Raises:
+            ResolveError: it leads nowhere.
+        """
+        return wrapped(super().find(value))
+
     def flaw(self, found: Any) -> Flaw | None:
         """Judge what ``execute=`` names by itself."""
-        flaw = execute_flaw(found)
+        flaw = found.flaw() if isinstance(found, AgentWrapper) else execute_flaw(found)
         if flaw is not None:
             return flaw
         if is_actor_class(found) or is_actor_class(type(found)):

@@ -1,7 +1,7 @@
 """From whatever a user gives as ``execute=`` to one callable, ``call(subtask, context)``.
 
 Comes in: a function, an object with ``execute``, or an agent object of a framework. Goes out: an ``AdaptedCall``. No
-framework is imported: an object is known by its methods. This module must never import threads, a clock or Pykka.
+framework is imported: an object is known by its methods.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from actors.tasks.execution.prompt import prompt_of, render_prompt
 from actors.tasks.model.outcome import Done
 from actors.tasks.model.task import Usage
 from actors.validation.introspection import binds, is_async, signature_of
@@ -107,7 +108,7 @@ def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | N
     """One callable for it; ``args`` and ``kwargs`` are what each call gets besides, and only looked at here.
 
     An object's ``execute`` comes first, then what is a function, then ``ainvoke``, ``invoke``, ``arun`` or ``run``,
-    which get the instruction, then its ``__call__``. Code that takes only one thing gets the instruction, too.
+    which get a prompt (``render_prompt``), then its ``__call__``. Code that takes only one thing gets the instruction.
 
     Raises:
         TypeError: there is no way to call it, or it is a class.
@@ -153,8 +154,8 @@ def _prompt_async(code: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _ask(code: Callable[..., Any]) -> Callable[..., Any]:
-    def call(subtask: Any, _context: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return unwrap_result(code(str(subtask), *args, **kwargs))
+    def call(subtask: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return unwrap_result(code(render_prompt(subtask, context), *args, **kwargs))
 
     return call
 
@@ -162,8 +163,9 @@ def _ask(code: Callable[..., Any]) -> Callable[..., Any]:
 def _ask_async(code: Callable[..., Any], usage: type[Any] | None) -> Callable[..., Any]:
     async def call(subtask: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
         more = kwargs if usage is None or "usage" in kwargs else {"usage": usage(), **kwargs}
+        prompt = await prompt_of(subtask, context)
         try:
-            answer = code(str(subtask), *args, **more)
+            answer = code(prompt, *args, **more)
             # Some frameworks choose between a coroutine and a value by an argument.
             answer = await answer if inspect.isawaitable(answer) else answer
         except BaseException:

@@ -43,6 +43,10 @@ class AttemptOwner(Protocol):
     def count_tokens(self) -> Callable[[str], int] | None:
         """Counter of tokens of the user's; None: there is none."""
 
+    @property
+    def context_tokens(self) -> int:
+        """Tokens that what an attempt sees may be worth in a prompt."""
+
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""
 

@@ -156,6 +156,16 @@ class Context:
         """Answers of people to all questions about it, the oldest first: ``Approve()``, ``Respond(text)`` ..."""
         return list(self._values.revision.answers)
 
+    @property
+    def context_tokens(self) -> int:
+        """Tokens that all it sees may be worth in a prompt: ``context_tokens`` of its supervisor's ``Tasks``."""
+        return self._attempt.owner.context_tokens
+
+    @property
+    def is_light(self) -> bool:
+        """True where all it sees is so small that it is copied and made a text in no time to speak of."""
+        return self._values.is_light
+
     def _owned(self, name: str, shared: Any) -> Any:
         found = self._own.get(name)
         if found is None:

@@ -84,6 +84,8 @@ class OrchestratorPort:
         """Counter of tokens of the user's; None: there is none."""
         self.states: dict[str, TaskState] = {}
         """States of the tasks that are not finished."""
+        self.context_tokens = settings.context_tokens
+        """Tokens that what an attempt sees may be worth in a prompt."""
         self.reports = ReportCache(settings.context_tokens)
         """Reports of finished tasks, the newest ones; others are made again from their journals."""
         self.done: dict[str, Reply] = {}

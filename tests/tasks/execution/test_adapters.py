@@ -15,7 +15,9 @@ from actors.tasks.model.outcome import Done
 from actors.tasks.model.task import Subtask, Usage
 
 SUBTASK = Subtask(id="find", instruction="Find the sources")
-CONTEXT = SimpleNamespace(goal="A report")
+_EMPTY = {"inputs": {}, "results": {}, "feedback": "", "previous": None, "answers": [], "context_tokens": 1_000}
+CONTEXT = SimpleNamespace(goal="A report", is_light=True, **_EMPTY)
+TOLD = "FIND THE SOURCES\n\n# GOAL OF THE WHOLE TASK\n\nA REPORT"
 
 
 def result_of(target: object, *args: Any, **kwargs: Any) -> Any:
@@ -121,8 +123,8 @@ ONE = "FIND THE SOURCES"
         (Short(), True, ONE),
         (str.upper, False, ONE),
         (lambda text, temperature=0.5: f"{one(text)} {temperature}", False, f"{ONE} 0.5"),
-        (PlainAgent(), False, f"{ONE} False"),
-        (Undecided(), True, ONE),
+        (PlainAgent(), False, f"{TOLD} False"),
+        (Undecided(), True, TOLD),
     ],
 )
 def test_whatever_it_is_it_is_called_with_what_it_takes(target: object, is_async: bool, result: str) -> None:
@@ -153,12 +155,12 @@ def test_more_arguments_follow_what_the_code_takes() -> None:
 
     assert result_of(search, 3, depth=2) == ("Find the sources", 3, 2)
     assert result_of(compare, 3) == ("Find the sources", "A report", 3)
-    assert result_of(Agent(), deps=5).value == f"{ONE} 5"
+    assert result_of(Agent(), deps=5).value == f"{TOLD} 5"
 
 
 def test_a_result_of_an_agent_is_unwrapped_with_the_tokens_that_it_took() -> None:
-    assert result_of(Agent()) == Done(f"{ONE} 0", Usage(tokens=42))
-    assert result_of(Chain()) == Done(ONE, Usage(tokens=7))
+    assert result_of(Agent()) == Done(f"{TOLD} 0", Usage(tokens=42))
+    assert result_of(Chain()) == Done(TOLD, Usage(tokens=7))
 
 
 def test_a_result_of_a_plain_function_is_left_alone() -> None:
@@ -269,7 +271,7 @@ def test_tokens_of_an_agent_that_fails_or_is_cancelled_after_its_model_was_calle
     framework: type[Any], error: BaseException
 ) -> None:
     used: list[int] = []
-    context = SimpleNamespace(use=lambda *, tokens: used.append(tokens))
+    context = SimpleNamespace(**{**vars(CONTEXT), "use": lambda *, tokens: used.append(tokens)})
     with pytest.raises(type(error)):
         adapt(framework(error)).call(SUBTASK, context).send(None)
 
@@ -282,7 +284,7 @@ def test_tokens_of_an_agent_that_succeeds_are_counted_once_also_for_an_agent_of_
     class Mine(framework):  # type: ignore[misc]
         pass
 
-    assert result_of(Mine(None)) == Done("FIND THE SOURCES", Usage(tokens=42))
+    assert result_of(Mine(None)) == Done(TOLD, Usage(tokens=42))
 
 
 def test_a_record_of_usage_that_the_user_has_given_is_the_one_that_counts(framework: type[Any]) -> None:

@@ -1,0 +1,53 @@
+"""Packages of the extras: what is missing, or too old, is told with the extra and the version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import metadata
+
+import pytest
+
+from actors import ConfigError
+from trees.agents.packages import package_flaw, require
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    package_flaw.cache_clear()
+    yield
+    package_flaw.cache_clear()
+
+
+def test_a_package_that_is_missing_is_told_with_its_extra() -> None:
+    with pytest.raises(ConfigError) as caught:
+        require("regrow-has-no-such-package", "mcp", "2.0")
+
+    assert str(caught.value) == (
+        "regrow-has-no-such-package: regrow-has-no-such-package 2.0 or newer is needed, and is not installed. "
+        "Install it: pip install 'regrow[mcp]'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "at_least", "will_do"),
+    [
+        ("2.68.0", "2.0", True),
+        ("2.0", "2.0", True),
+        ("2", "2.0", True),
+        ("2.0.0rc1", "2.0", True),
+        ("10.1", "9.9", True),
+        ("1.9.9", "2.0", False),
+        ("1.45.2", "1.45.3", False),
+    ],
+)
+def test_versions_are_compared_by_their_numbers(
+    monkeypatch: pytest.MonkeyPatch, found: str, at_least: str, will_do: bool
+) -> None:
+    monkeypatch.setattr(metadata, "version", lambda _: found)
+
+    flaw = package_flaw("mcp", "mcp", at_least)
+
+    assert (flaw is None) is will_do
+    if flaw is not None:
+        assert flaw[0] == f"mcp {found} is installed, and {at_least} or newer is needed"
+        assert "regrow[mcp]" in flaw[1]

@@ -1,0 +1,50 @@
+"""Packages of the extras: whether one is installed, in a version that will do. Nothing is imported to find that out."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import metadata
+
+from actors.model.errors import ConfigError, Problem
+
+
+def require(package: str, extra: str, at_least: str) -> None:
+    """Require a package of an extra.
+
+    Args:
+        package: its name as it is installed, such as ``pydantic-ai-slim``.
+        extra: the extra of this library that installs it.
+        at_least: the oldest version that will do.
+
+    Raises:
+        ConfigError: it is not installed, or too old; the text names the extra and the version.
+    """
+    flaw = package_flaw(package, extra, at_least)
+    if flaw is not None:
+        raise ConfigError((Problem(package, *flaw),))
+
+
+@cache
+def package_flaw(package: str, extra: str, at_least: str) -> tuple[str, str] | None:
+    """Say what is wrong with a package, as (what, hint); None: it will do."""
+    hint = f"Install it: pip install 'regrow[{extra}]'"
+    try:
+        found = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return f"{package} {at_least} or newer is needed, and is not installed", f"{hint}."
+    if _numbers(found) >= _numbers(at_least):
+        return None
+    return f"{package} {found} is installed, and {at_least} or newer is needed", f"{hint} --upgrade."
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Numbers of a version, as far as it has only numbers and without zeros at the end: ``2.68.0rc1`` gives (2, 68)."""
+    found = []
+    for part in version.split("."):
+        if re.fullmatch(r"\d+", part) is None:
+            break
+        found.append(int(part))
+    while found and not found[-1]:
+        found.pop()
+    return tuple(found)

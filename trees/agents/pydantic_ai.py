@@ -1,0 +1,114 @@
+"""``PydanticAI``: an agent of pydantic-ai as a worker.
+
+Each attempt is one run of the agent, told through ``render_prompt``. Its usage is counted by a ``RunUsage`` of ours, to
+which the run adds as it goes: so it counts however the run ends. Errors of models become what the ladder understands
+(``outcome_of``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from actors.model.errors import Failed, Later
+from trees.agents.prompt import Prompt, prompt_of, render_prompt
+from trees.agents.wrapper import AgentWrapper
+
+
+class PydanticAI(AgentWrapper):
+    """An agent of pydantic-ai, with options; without them ``execute=agent`` is enough.
+
+    Args:
+        agent: the agent.
+        deps: its dependencies, or ``(context) -> deps``, which is called for each attempt.
+        usage_limits: limits of one attempt.
+        message_history: messages that each attempt begins with.
+        model: model, or its name, in place of the agent's own.
+        durable: True: requests and calls of tools that are done are not paid again after a crash of the process.
+        stream: True: text and calls of tools become events while it runs.
+        prompt: ``(task, context) -> str`` in place of ``render_prompt``.
+    """
+
+    requires: ClassVar = ("pydantic-ai-slim", "pydantic-ai", "2.0")
+
+    def __init__(
+        self,
+        agent: Any,
+        *,
+        deps: Any = None,
+        usage_limits: Any = None,
+        message_history: Any = None,
+        model: Any = None,
+        durable: bool = True,
+        stream: bool = True,
+        prompt: Prompt | None = None,
+    ) -> None:
+        self.agent = agent
+        self._deps: Callable[[Any], Any] = deps if callable(deps) else lambda _context: deps
+        self._options = {"usage_limits": usage_limits, "message_history": message_history, "model": model}
+        self._durable = durable
+        self._stream = stream
+        self._prompt = prompt or render_prompt
+
+    @property
+    def name(self) -> str:
+        """Name of the agent."""
+        return self.agent.name or ""
+
+    @property
+    def description(self) -> str:
+        """Description of the agent, else its name."""
+        said = self.agent.description
+        return said if isinstance(said, str) and said else self.name
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """JSON schema of its output; None where that is any text, or cannot be told."""
+        if self.agent.output_type is str:
+            return None
+        try:
+            return self.agent.output_json_schema()
+        except Exception:  # noqa: BLE001 - a type of the user's may have no schema, and says so in its own words
+            return None
+
+    async def execute(self, task: Any, context: Any, **options: Any) -> Any:
+        """Run the agent once; ``options`` are further arguments of its ``run``."""
+        from pydantic_ai import RunUsage  # noqa: PLC0415 - loaded when it is used
+
+        prompt = await prompt_of(task, context, self._prompt)
+        usage = RunUsage()
+        given = {**self._options, "deps": self._deps(context), "infer_name": False, **options, "usage": usage}
+        try:
+            return (await self.agent.run(prompt, **given)).output
+        except Exception as error:
+            outcome = outcome_of(error)
+            if outcome is error:
+                raise
+            raise outcome from error
+        finally:
+            if usage.total_tokens or usage.cost:
+                context.use(tokens=usage.total_tokens, cost=float(usage.cost or 0.0))
+
+
+def outcome_of(error: Exception) -> Exception:
+    """Return what an error of a run means for its attempt: itself, where that is tried again like any other.
+
+    A limit of usage, a request that is wrong, a quota that is used up: it would fail again. A provider that says when
+    to come back gets that.
+    """
+    from pydantic_ai import exceptions  # noqa: PLC0415 - loaded when it is used
+
+    final = (exceptions.UsageLimitExceeded, exceptions.UserError, exceptions.ModelQuotaExceededError)
+    if isinstance(error, final):
+        return Failed(error, retryable=False)
+    if not isinstance(error, exceptions.ModelAPIError):
+        return error
+    status = getattr(error, "status_code", None)
+    refused = isinstance(status, int) and 400 <= status < 500 and status not in _PASSING  # noqa: PLR2004
+    if refused or isinstance(error, exceptions.ModelRequestRejectedError):
+        return Failed(error, retryable=False)
+    return error if error.retry_after is None else Later(error.retry_after)
+
+
+_PASSING = frozenset({408, 409, 425, 429})
+"""Statuses of requests that may succeed later, among those that say that the request is wrong."""

@@ -1,0 +1,54 @@
+"""Recognition of agents: whatever a user gives as ``execute=`` in, the wrapper of its framework out.
+
+An agent is known by the module and the name of one of its classes, and by a method that every version of it has: a
+package of the user's may well be called ``agents``. Nothing is imported that the user has not imported.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final, NamedTuple
+
+from trees.agents.wrapper import AgentWrapper
+
+__all__ = ["AgentWrapper", "wrapped"]
+
+
+class _Agent(NamedTuple):
+    """Agents of one framework."""
+
+    package: str
+    """First part of the module of the class."""
+    base: str
+    """Name of the class from which all of them derive."""
+    method: str
+    """A method that they have."""
+    module: str
+    """Module of the wrapper, in this package."""
+    wrapper: str
+
+
+_AGENTS: Final = (
+    _Agent("pydantic_ai", "AbstractAgent", "run", "pydantic_ai", "PydanticAI"),
+    _Agent("langchain_core", "Runnable", "ainvoke", "langchain", "LangChain"),
+    _Agent("agents", "Agent", "as_tool", "openai_agents", "OpenAIAgent"),
+)
+
+
+def wrapped(target: Any) -> Any:
+    """Wrap the agent of a framework; anything else, and what has an ``execute`` of its own, is returned as it is."""
+    if isinstance(target, type) or callable(getattr(target, "execute", None)):
+        return target
+    found = _agent_of(type(target))
+    if found is None or not callable(getattr(target, found.method, None)):
+        return target
+    module = f"{__package__}.{found.module}"
+    if find_spec(module) is None:
+        return target
+    return getattr(import_module(module), found.wrapper)(target)
+
+
+def _agent_of(cls: type[Any]) -> _Agent | None:
+    bases = {(str(base.__module__).partition(".")[0], base.__name__) for base in cls.__mro__}
+    return next((each for each in _AGENTS if (each.package, each.base) in bases), None)

@@ -1,0 +1,56 @@
+"""Base of the wrappers: a worker's code that is an agent, or a tool, of a framework, and says what it is.
+
+A declaration reads these attributes of the objects of this class, and of no others: they stand in the registry where
+the spec says nothing else. A wrapper overrides those about which its framework knows something.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from trees.agents.packages import package_flaw
+
+
+class AgentWrapper:
+    """An agent of a framework as ``execute=`` takes it. It has no state of one attempt: incarnations share it."""
+
+    requires: ClassVar[tuple[str, str, str] | None] = None
+    """The package that it needs, its extra, and the oldest version that will do; None: none."""
+
+    @property
+    def name(self) -> str:
+        """Name of the agent; empty: it has none."""
+        return ""
+
+    @property
+    def description(self) -> str:
+        """Words for people and planners; empty: the agent says nothing of itself."""
+        return ""
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Words for its abilities, which a plan may ask for."""
+        return frozenset()
+
+    @property
+    def input_schema(self) -> dict[str, Any] | None:
+        """JSON schema of the inputs that it takes; None: it says nothing."""
+        return None
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """JSON schema of its results; None: it says nothing."""
+        return None
+
+    @property
+    def type(self) -> Literal["tool", "workflow", "agent"]:
+        """The kind of work, for planners."""
+        return "agent"
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Say why it cannot be used as it is declared, as (what, hint); None: it can. Part of the check of a tree."""
+        return None if self.requires is None else package_flaw(*self.requires)
+
+    def execute(self, task: Any, context: Any) -> Any:
+        """Do a piece of work, sync or async: ``str(task)`` says what, ``context`` is all that it may know."""
+        raise NotImplementedError(f"{type(self).__name__} has no execute(task, context)")
