@@ -74,14 +74,20 @@ class CalledAsync:
         return f"{task}/{context.goal}"
 
 
+def told(prompt: str) -> str:
+    """Instruction and goal, out of the prompt that an agent gets."""
+    instruction, _, goal = prompt.split("\n\n")
+    return f"{instruction}/{goal}"
+
+
 class Invoked:
     def invoke(self, prompt: str) -> Any:
-        return SimpleNamespace(content=f"{prompt}/read it", usage_metadata={"total_tokens": 7})
+        return SimpleNamespace(content=told(prompt), usage_metadata={"total_tokens": 7})
 
 
 class InvokedAsync:
     async def ainvoke(self, prompt: str) -> Any:
-        return SimpleNamespace(content=f"{prompt}/read it", usage_metadata={"total_tokens": 7})
+        return SimpleNamespace(content=told(prompt), usage_metadata={"total_tokens": 7})
 
     def invoke(self, prompt: str) -> Any:
         raise AssertionError(prompt)
@@ -89,7 +95,7 @@ class InvokedAsync:
 
 class Ran:
     async def run(self, prompt: str) -> Any:
-        return SimpleNamespace(output=f"{prompt}/read it", usage=lambda: SimpleNamespace(total_tokens=7))
+        return SimpleNamespace(output=told(prompt), usage=lambda: SimpleNamespace(total_tokens=7))
 
 
 def with_more(task: Subtask, context: Any, more: str) -> str:
