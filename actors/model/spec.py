@@ -137,6 +137,8 @@ class ChildSpec:
     brutal_kill: bool = False
     """Stop by killing at once: no on_stop."""
     significant: bool = False
+    required: bool = True
+    """False: its supervisor starts without it, and tries again once it is up."""
     start_timeout_s: float = math.inf
     backoff: Backoff | None = None
     park: bool = False

@@ -65,6 +65,7 @@ class Child:
         "consecutive",
         "due",
         "dynamic",
+        "has_been_up",
         "id",
         "last_exit",
         "life",
@@ -100,6 +101,8 @@ class Child:
         """The start_child that has added it, while that has not succeeded yet."""
         self.came_up = False
         """True when the last incarnation that ended had been up."""
+        self.has_been_up = False
+        """True once an incarnation was up, since its supervisor started."""
         self.timed_out = False
         self.up_since: float | None = None
         self.consecutive = 0
@@ -138,6 +141,11 @@ class Child:
         """True from the moment when its start succeeded, also before its supervisor has heard of it."""
         incarnation = self.life
         return incarnation is not None and incarnation.came_up
+
+    @property
+    def is_missing(self) -> bool:
+        """True for a child that is not required, and that its supervisor has had to do without so far."""
+        return not (self.spec.required or self.has_been_up)
 
     @property
     def is_restarting(self) -> bool:

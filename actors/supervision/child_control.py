@@ -73,6 +73,7 @@ class ChildControl:
         """Take note that its start succeeded."""
         child.cancel_timer()
         child.standing = ChildState.UP
+        child.has_been_up = True
         child.up_since = self._system.now()
         self._publish_start(child)
 

@@ -97,10 +97,10 @@ class Procedure:
 
 
 class InitialStart(Procedure):
-    """The first start of a supervisor: all children in order; the first that fails fails all.
+    """The first start of a supervisor: all children in order; the first required one that fails fails all.
 
-    A child that is up already and has to be restarted is put off until all are up. Meanwhile it belongs to the first
-    pass, so whoever stops it takes it from there, and its restart with it.
+    A child that has to be restarted, because it was up already or is not required, is put off until all are up.
+    Meanwhile it belongs to the first pass, so whoever stops it takes it from there, and its restart with it.
     """
 
     def __init__(self, children: Iterable[Child]) -> None:
@@ -124,8 +124,11 @@ class InitialStart(Procedure):
         self.late.pop(child, None)
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
-        """Roll back: no retry, nothing counted."""
-        supervisor.roll_back(start_error(child, exit_))
+        """Roll back: no retry, nothing counted. Go on without a child that is not required: it has ended by itself."""
+        if child.spec.required:
+            supervisor.roll_back(start_error(child, exit_))
+        else:
+            supervisor.ended_by_itself(child, exit_)
 
     def done(self, supervisor: Supervisor) -> None:
         """The supervisor is up."""

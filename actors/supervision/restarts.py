@@ -80,8 +80,11 @@ class Restarts:
         return child.window
 
     def _plan(self, culprit: Child, due: float) -> RestartProcedure:
-        """Stop whom the strategy names, wait, start them; what a restart under way had still to do is joined."""
-        if self._recipe.strategy is Strategy.ONE_FOR_ONE:
+        """Stop whom the strategy names, wait, start them; what a restart under way had still to do is joined.
+
+        The siblings of a child that has been missing so far have never relied on it: it comes alone.
+        """
+        if self._recipe.strategy is Strategy.ONE_FOR_ONE or culprit.is_missing:
             return RestartProcedure([], [culprit], due)
         members = strategy.scope(self._recipe.strategy, self._supervisor.table.newest_first(), culprit)
         starting: list[Child] = []

@@ -100,6 +100,9 @@ class WorkerSpec(SpecModel, frozen=True):
     ``"brutal_kill"``: killed at once. ``"infinity"``: no limit."""
     significant: bool = False
     """True if its end may end its supervisor; see ``auto_shutdown`` there."""
+    required: bool = True
+    """``False``: a first start that fails does not keep its supervisor from starting. It is restarted as after a crash:
+    see ``on_exhausted`` and ``backoff``."""
     start_timeout_s: field_types.StartTimeout = 30.0
     """Seconds for ``__init__`` and ``on_start`` together. ``None``: no limit."""
     backoff: InstanceOf[Backoff] | None = None
@@ -220,6 +223,9 @@ class SupervisorSpec(SpecModel, frozen=True):
     """Seconds that its stop may take. ``"infinity"``: only the limits of its children count."""
     significant: bool = False
     """True if its end may end its parent."""
+    required: bool = True
+    """``False``: a first start that fails does not keep its supervisor from starting. It is restarted as after a crash:
+    see ``on_exhausted`` and ``backoff``."""
     backoff: InstanceOf[Backoff] | None = None
     """The delay before its parent restarts it. ``None``: no delay."""
     on_exhausted: field_types.ExhaustedWord = "escalate"
