@@ -55,6 +55,7 @@ DOORS = (
             "actors/concurrency/": "wake-ups, disposal and arrivals, for threads and event loops",
             "actors/execution/": "where handlers run: threads and the event loop",
             "actors/execution/incarnation_orders.py": "asks which thread a pinned life runs on",
+            "actors/dispatch/": "one thread reads what all processes of this host write, and sees them end",
             "actors/messaging/inbox.py": "the lock of a mailbox, or of a pool and its members",
             "actors/messaging/mailbox.py": "on which thread a run is",
             "actors/messaging/ref.py": "the async ways to tell and ask",
@@ -86,10 +87,15 @@ DOORS = (
         frozenset({"agents", "anyio", "httpx", "langchain_core", "langgraph", "mcp", "opentelemetry", "pydantic_ai"}),
         {"trees/agents/": "one file for each framework, which its extra installs"},
     ),
+    Door(
+        frozenset({"subprocess"}),
+        {"actors/dispatch/": "starts the processes of workers"},
+    ),
     Door(frozenset({"socket"}), {"trees/host/console.py": "both ends of the console"}),
     Door(
         frozenset({"signal"}),
         {
+            "actors/dispatch/": "ends process groups",
             "trees/command/run.py": "a clean end on SIGTERM as on Ctrl-C",
             "trees/host/signals.py": "a dump on a signal, when the host asks for it",
         },

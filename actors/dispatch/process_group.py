@@ -1,0 +1,257 @@
+"""Process groups of this host, and the guardian that ends them where the host cannot.
+
+Every process that a worker starts leads a group (``start_new_session=True``) and inherits a mark in its environment.
+A guardian (``actors.dispatch.guardian``, one for each host, in a session of its own) hears of each group through a
+pipe. Whatever the host dies of, kill -9 too, the guardian finds the pipe at its end, or its parent gone, and kills all
+groups, and on Linux also every process that carries the mark. The three moments at which the host may die:
+
+=============================  ==================================================================================
+the host dies                  then
+=============================  ==================================================================================
+before ``guard(pgid)``         the mark, which the process has from its exec on, tells the guardian
+between guard and unguard      the group is killed, and what has left the group but has the mark
+after ``unguard(pgid)``        nothing of it was running: the group is killed before it is forgotten
+=============================  ==================================================================================
+
+A guardian that was killed is replaced, and told all groups, as soon as anybody looks (``mended``): a reader of
+processes is called when its pipe ends. The order of a start is therefore: ``guarded_environment``, start, ``guard``;
+that of an end: kill the group, ``unguard``, reap. So a number is never sent to a group that is not ours.
+
+``_lock`` guards the books and the pipe of the guardian. Nothing waits while it is held.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+MARK: Final = "REGROW_HOST"
+"""Variable of the environment that says which hosts a process belongs to: that of its host's host comes first."""
+_PROGRAM: Final = Path(__file__).with_name("guardian.py")
+_BLOCKED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class ProcessGroups:
+    """Process groups that this host has started, and its guardian."""
+
+    _follows_forks = False
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._groups: set[int] = set()
+        self._told: int | None = None
+        """Pipe to the guardian."""
+        self._alive: int | None = None
+        """Pipe that ends when the guardian does."""
+        self._guardian = 0
+        self._ended: list[int] = []
+        """Guardians that have ended, or are about to, and were not reaped yet."""
+        self.mark = f"{os.getpid()}.{secrets.token_hex(8)}"
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the environment for a process of this host, with ``extra``; from now on there is a guardian.
+
+        Raises:
+            OSError: the guardian cannot be started.
+        """
+        self.mended()
+        above = os.environ.get(MARK)
+        return {**os.environ, **(extra or {}), MARK: f"{above}:{self.mark}" if above else self.mark}
+
+    def guard(self, group: int) -> None:
+        """Have the guardian end this group if the host dies.
+
+        Raises:
+            OSError: the guardian cannot be started.
+        """
+        with self._lock:
+            self._groups.add(group)
+            if self._told is None or not self._tell(b"+%d\n" % group):
+                self._start()
+
+    def unguard(self, group: int) -> None:
+        """Forget a group that is over. Before its leader is reaped: its number may be another's after that."""
+        with self._lock:
+            self._groups.discard(group)
+            if self._told is not None:
+                self._tell(b"-%d\n" % group)
+
+    def mended(self) -> None:
+        """See to it that there is a guardian.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        with self._lock:
+            self._reap()
+            if self._told is None:
+                self._start()
+
+    def alive(self) -> int | None:
+        """Return a pipe, the caller's to close, that ends when the present guardian does; None: there is none."""
+        with self._lock:
+            return None if self._alive is None else os.dup(self._alive)
+
+    def dismiss(self) -> bool:
+        """Let the guardian go where no group is left; False where one is."""
+        with self._lock:
+            if self._groups:
+                return False
+            self._end()
+            ended, self._ended = self._ended, []
+        for pid in ended:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+        return True
+
+    def _forked(self) -> None:
+        """In the child of a fork: the groups and the guardian are those of the parent."""
+        for fd in (self._told, self._alive):
+            if fd is not None:
+                os.close(fd)
+        self.__init__()  # type: ignore[misc]
+
+    # -- with the lock held --------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Start a guardian where there is none, and tell it everything."""
+        if not self._follows_forks:
+            self._follows_forks = True
+            os.register_at_fork(after_in_child=self._forked)
+        pipes: list[int] = []
+        try:
+            heard, told = _pipe(pipes)
+            alive, kept = _pipe(pipes)
+            self._guardian = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid()), self.mark],
+                {name: value for name, value in os.environ.items() if name != MARK},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, heard, 0),
+                    (os.POSIX_SPAWN_DUP2, kept, 1),
+                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                ],
+                setsigmask=_BLOCKED,  # Ctrl-C and a service manager mean the host: this one ends after it
+            )
+            pipes.remove(told)
+            pipes.remove(alive)
+        finally:
+            for each in pipes:
+                os.close(each)
+        os.set_blocking(told, False)
+        self._told, self._alive = told, alive
+        for group in self._groups:
+            if not self._tell(b"+%d\n" % group):
+                break
+
+    def _tell(self, line: bytes) -> bool:
+        """Tell the guardian; False where it is gone, or hears nothing any more."""
+        try:
+            os.write(self._told if self._told is not None else -1, line)
+        except OSError:
+            self._end()
+            return False
+        return True
+
+    def _end(self) -> None:
+        """End the guardian, before its pipe: that would mean the end of this host to it."""
+        if self._told is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._guardian, signal.SIGKILL)  # it is not reaped, so the number is still its own
+            self._close()
+
+    def _close(self, *, reaped: bool = False) -> None:
+        if self._told is None:
+            return
+        os.close(self._told)
+        if self._alive is not None:
+            os.close(self._alive)
+        if not reaped:
+            self._ended.append(self._guardian)
+        self._told = self._alive = None
+
+    def _reap(self) -> None:
+        """Note that the guardian has ended, and let go of those that have."""
+        if self._told is not None and _has_ended(self._guardian):
+            self._close(reaped=True)
+        self._ended = [pid for pid in self._ended if not _has_ended(pid)]
+
+
+def _pipe(opened: list[int]) -> tuple[int, int]:
+    ends = os.pipe()
+    opened.extend(ends)
+    return ends
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
+
+
+GROUPS: Final = ProcessGroups()
+"""The groups of this host."""
+
+
+def guarded_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return ``os.environ`` with ``extra`` and the mark of this host, for a process that is not to outlive it."""
+    return GROUPS.environment(extra)
+
+
+def guard(group: int) -> None:
+    """Have this process group killed if the host dies."""
+    GROUPS.guard(group)
+
+
+def end_group(group: int) -> None:
+    """Kill what is left of a group, and forget it. To be called before its leader is reaped."""
+    signal_group(group, signal.SIGKILL)
+    GROUPS.unguard(group)
+
+
+def signal_group(group: int, number: int) -> bool:
+    """Send a signal to all of a group; False where nothing of it is there."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def has_others(group: int) -> bool:
+    """True if a process of this group other than its leader is there still, where the system shows that."""
+    return any(pid != group and _group_of(pid) == group for pid in _pids())
+
+
+def _pids() -> list[int]:
+    try:
+        return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
+    except OSError:
+        return []
+
+
+def _group_of(pid: int) -> int | None:
+    """Return the group of a process that runs; None for a dead one."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    state, _, group = stat.rpartition(b")")[2].split()[:3]
+    return None if state in {b"Z", b"X"} else int(group)
+
+
+def widen(pipe: int, size: int) -> None:
+    """Give a pipe more room, where the system can: fewer, larger reads."""
+    resize = getattr(fcntl, "F_SETPIPE_SZ", None)
+    if resize is not None:
+        with suppress(OSError):
+            fcntl.fcntl(pipe, resize, size)
