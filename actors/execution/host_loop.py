@@ -78,7 +78,11 @@ class HostLoop(LoopScheduler):
         """True while a worker is busy there, or waits for its turn."""
         return bool(self._tasks or self._ready)
 
-    def _call_for(self, incarnation: WorkerIncarnation) -> None:  # noqa: ARG002 - whichever it is
+    def schedule(self, incarnation: WorkerIncarnation) -> None:
+        """Run the incarnation as a task of the host's loop soon."""
+        if self._closed:
+            return
+        self._ready.append(incarnation)
         if self._host.is_closed():
             self._is_gone()
             return

@@ -36,10 +36,15 @@ class Loop(LoopScheduler):
         self._starting = Turnstile()
         self._thread: threading.Thread | None = None
 
-    def _call_for(self, incarnation: WorkerIncarnation) -> None:  # noqa: ARG002 - whichever it is
+    def schedule(self, incarnation: WorkerIncarnation) -> None:
+        """Run the incarnation as a task of the loop soon."""
+        if self._closed:
+            return
+        self._ready.append(incarnation)
         if self._loop is None:
             self._starting.enter(self._start)
-        self._wake_up()
+        if self._turn != self._called:  # else it was called for this turn, and looks again before that is over
+            self._wake_up()
 
     # -- the thread ----------------------------------------------------------------------------------------
 

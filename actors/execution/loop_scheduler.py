@@ -76,14 +76,7 @@ class LoopScheduler:
     # -- scheduling ----------------------------------------------------------------------------------------
 
     def schedule(self, incarnation: WorkerIncarnation) -> None:
-        """Run the incarnation as a task of the loop soon."""
-        if self._closed:
-            return
-        self._ready.append(incarnation)
-        self._call_for(incarnation)
-
-    def _call_for(self, incarnation: WorkerIncarnation) -> None:
-        """Have the loop look at what is ready."""
+        """Run the incarnation as a task of the loop soon: append it to ``_ready``, then have the loop look."""
         raise NotImplementedError
 
     def _wake_up(self) -> None:

@@ -58,6 +58,7 @@ def _register(cls: type[Event]) -> None:
         raise TypeError(f"{cls.__qualname__}.name: each event has a name, that of its kind. Call this field otherwise")
     if "at" in own:
         cls.has_own_time = True
+    cls.keeps_error = cls.weighs and ("error" in own or hasattr(cls, "error"))
     if vars(cls).get("is_base", False):
         return
     known = _JOURNALLED.get(cls.__name__) if cls.journalled else None
@@ -82,6 +83,8 @@ class Event(Published):
     """False: an error that it has was told by an event before it, which weighs for both while they wait."""
     has_own_time: ClassVar[bool] = False
     """True of kinds with a field ``at``, which their maker fills in. Set when the kind is declared."""
+    keeps_error: ClassVar[bool] = False
+    """True of kinds whose ``error`` weighs while they wait. Set when the kind is declared."""
     level: ClassVar[str] = "TRACE"
     """Level of its log line, where no other is given."""
     advice: ClassVar[str] = ""

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import fields
 from itertools import repeat
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -64,7 +63,7 @@ class Bus:
         if subscriptions:
             if not event.has_own_time:
                 note_time(event, self._time())
-            weight = weight_of(event) if _may_keep_error(type(event)) else 0
+            weight = weight_of(event) if event.keeps_error else 0
             for subscription in subscriptions:
                 subscription.put(event, weight)
 
@@ -202,24 +201,25 @@ class Subscription(SingleJob):
             if isinstance(event, Reply):
                 self._reach(event)
             elif not self._over:
-                self._deliver(event)
+                lost, self._lost = self._lost, 0
+                try:
+                    if lost:
+                        self._callback(self._event_of_loss(lost))
+                    self._callback(event)
+                except BaseException as error:  # noqa: BLE001 - a subscriber may raise anything at all
+                    self._raised(error, lost)
 
     def _reach(self, mark: Reply) -> None:
         self._marks.discard(mark)
         mark.complete()
 
-    def _deliver(self, event: Event) -> None:
-        lost, self._lost = self._lost, 0
-        try:
-            if lost:
-                self._callback(self._event_of_loss(lost))
-            self._callback(event)
-        except BaseException as error:  # noqa: BLE001 - a subscriber may raise anything at all
-            if self._dropped is None:
-                self._lost += lost + 1
-            else:
-                self._over = True
-                self._dropped(self, error)
+    def _raised(self, error: BaseException, lost: int) -> None:
+        """Drop the subscriber; one that stays has lost the event, and those before it that it was about to hear of."""
+        if self._dropped is None:
+            self._lost += lost + 1
+        else:
+            self._over = True
+            self._dropped(self, error)
 
 
 def weight_of(event: Event) -> int:
@@ -231,16 +231,5 @@ def weight_of(event: Event) -> int:
     return min(1 + texts // _UNIT, BACKLOG_WEIGHT)
 
 
-def _may_keep_error(kind: type[Event]) -> bool:
-    """True where records of a kind have an ``error``: most have none, and are not looked at."""
-    may = _KEEP_ERROR.get(kind)
-    if may is None:
-        has_error = hasattr(kind, "error") or any(each.name == "error" for each in fields(kind))
-        may = _KEEP_ERROR[kind] = kind.weighs and has_error
-    return may
-
-
-_KEEP_ERROR: dict[type[Event], bool] = {}
-"""One entry for each kind that was published."""
 _ARGS = vars(BaseException)["args"]
 _TEXTS = {str, bytes, bytearray}

@@ -14,7 +14,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -62,7 +62,8 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
     try:
         result = call(attempt.subtask, context)
         if hasattr(type(result), "__await__"):
-            _refuse_off_loop(attempt, life, result)
+            if life.recipe.where is not DispatcherKind.LOOP:
+                _refuse_off_loop(attempt, life, result)
             return _awaited(attempt, life, result)
         return to_outcome(attempt, result)
     except BaseException as error:
@@ -96,14 +97,13 @@ def _limit(attempt: Attempt, current: CurrentMessage, now: float) -> None:
         current.origin = MessageContext(origin.sender, origin.chain, due, origin.hops, origin.lineage, origin.variables)
 
 
-def _refuse_off_loop(attempt: Attempt, life: WorkerIncarnation, awaitable: Any) -> None:
-    """On a thread there is no loop to await it on."""
-    if life.recipe.where is not DispatcherKind.LOOP:
-        getattr(awaitable, "close", lambda: None)()
-        raise TypeError(
-            f"{attempt.spec.path}: its code returned an awaitable but runs on the {life.recipe.where}. "
-            "Declare it with dispatch='loop', or make it 'async def'"
-        )
+def _refuse_off_loop(attempt: Attempt, life: WorkerIncarnation, awaitable: Any) -> NoReturn:
+    """Refuse an awaitable on a thread: there is no loop to await it on."""
+    getattr(awaitable, "close", lambda: None)()
+    raise TypeError(
+        f"{attempt.spec.path}: its code returned an awaitable but runs on the {life.recipe.where}. "
+        "Declare it with dispatch='loop', or make it 'async def'"
+    )
 
 
 async def _unpacked(code: Callable[..., Any], attempt: Attempt, context: Context) -> Any:

@@ -166,12 +166,12 @@ class AttemptDispatcher:
         undoable = entry.is_team or entry.executable.undo is not None
         part = next_part(state.id, node, entry.id, number, state.ids) if entry.is_team else ""
         to.teams.detach_team(state, node, entry)
-        to.emit(state, task_events.SubtaskStarted, node.id, entry.id, number, node.act, undoable, part)
+        started = to.emit(state, task_events.SubtaskStarted, node.id, entry.id, number, node.act, undoable, part)
         attempt = Attempt(to.handoff.make(state, node, entry))
         rank = self.queue.present_priority(self._tickets.get(node), attempt.spec.priority)
         row = self.hold(attempt, node, rank)
         to.suspects.passes(node.losses, attempt)
-        to.breakers.begin(row, entry)
+        to.breakers.begin(row, entry, started.at)
         box = entry.assign(attempt.key)
         if box is not None:
             attempt.goes_to(box)

@@ -44,11 +44,11 @@ class BreakerRecords:
         self._at = at
         self._reopen = reopen
 
-    def begin(self, row: RunningAttempt, entry: RegistryEntry) -> None:
+    def begin(self, row: RunningAttempt, entry: RegistryEntry, now: float) -> None:
         """Let a breaker know that an attempt begins, which may be its probe."""
         breaker = entry.breaker
         if breaker is not None:
-            row.breaker_token = breaker.begin(self._time())
+            row.breaker_token = breaker.begin(now)
             if breaker.state == "half_open":
                 self.record(entry, task_events.BreakerHalfOpened)
 

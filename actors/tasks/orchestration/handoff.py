@@ -181,7 +181,7 @@ class AttemptHandoff:
         attempt = Attempt(self.make(state, node, entry, losses))
         attempt.end_for(ending.LOST)
         row = to.dispatcher.hold(attempt, node)
-        to.breakers.begin(row, entry)
+        to.breakers.begin(row, entry, to.time())
         attempt.fail(AttemptEnded(ending.LOST))
 
     def _give_again(self, state: TaskState, node: SubtaskState, entry: RegistryEntry) -> None:

@@ -37,7 +37,6 @@ from actors.tasks.orchestration.outbox import Outbox
 from actors.tasks.planning.task_settings import Tasks
 from actors.tasks.results.report_cache import ReportCache
 from actors.tasks.scheduling.registry_messages import WorkerChanged
-from actors.tasks.scheduling.selection import chain_of
 from actors.tasks.scheduling.step_slots import Slots
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
 
@@ -79,6 +78,7 @@ class OrchestratorPort:
         self.ground, self.system = ground, ground.system
         self.path = path
         """Path of the supervisor."""
+        self._orchestrator = f"{path}/{ORCHESTRATOR}"
         self.settings = settings
         self.count_tokens: Callable[[str], int] | None = settings.count_tokens
         """Counter of tokens of the user's; None: there is none."""
@@ -195,7 +195,7 @@ class OrchestratorPort:
 
     def post(self, message: Any) -> bool:
         """Put a message into the orchestrator's mailbox: one that the next incarnation can do without."""
-        box = self.system.boxes.get(f"{self.path}/{ORCHESTRATOR}")
+        box = self.system.boxes.get(self._orchestrator)
         return isinstance(box, Mailbox) and box.put((message, None, None)) is None
 
     def waiting(self, task: str) -> Reply:
@@ -368,16 +368,16 @@ class OrchestratorPort:
 
     def addresses(self, chain: tuple[str, ...]) -> tuple[Any, ...]:
         """Addresses of the members of a chain that are listed now."""
-        boxes = self.system.boxes
-        return tuple([box for path in chain if (box := boxes.get(path)) is not None])
+        found = tuple(map(self.system.boxes.get, chain))
+        return tuple(box for box in found if box is not None) if None in found else found
 
     def waiting_for(self, state: TaskState, node: SubtaskState) -> tuple[Any, ...]:
         """The ancestry of an attempt: those who wait for its task, and the team; never an orchestrator."""
-        return self.addresses(node.chain or (*chain_of(state, node), self.path))
+        return self.addresses(node.chain or (*state.chain, self.path))
 
     def down(self) -> ActorStoppedError:
         """Why nothing can be submitted."""
-        return self.system.stopped_error(f"{self.path}/{ORCHESTRATOR}", Refusal.STOPPED)
+        return self.system.stopped_error(self._orchestrator, Refusal.STOPPED)
 
 
 def _hand_on(source: Reply, to: Reply) -> None:

@@ -66,7 +66,8 @@ class ResultBudget:
         held = self._held.get(name)
         if held is not None and held.importance != value and not held.pinned:
             held.importance = value
-            self._enqueue(name, held)
+            if self._queue is not None:
+                self._enqueue(self._queue, name, held)
 
     def drop(self, name: str) -> None:
         """Let it go, pinned or not. Nothing happens to what is not held."""
@@ -107,15 +108,16 @@ class ResultBudget:
         self._next += 1
         held = self._held[name] = _Held(tokens, importance, self._next, pinned)
         self.tokens += tokens
-        self._enqueue(name, held)
+        if self._queue is not None:
+            self._enqueue(self._queue, name, held)
 
-    def _enqueue(self, name: str, held: _Held) -> None:
-        if self._queue is None or not held.tokens or held.pinned:
+    def _enqueue(self, queue: list[tuple[float, int, str]], name: str, held: _Held) -> None:
+        if not held.tokens or held.pinned:
             return
-        if len(self._queue) > 2 * len(self._held) + _SPARE:
+        if len(queue) > 2 * len(self._held) + _SPARE:
             self._queue = None
         else:
-            heapq.heappush(self._queue, (held.importance, held.age, name))
+            heapq.heappush(queue, (held.importance, held.age, name))
 
     def _fresh_queue(self) -> list[tuple[float, int, str]]:
         queue = [(h.importance, h.age, name) for name, h in self._held.items() if h.tokens and not h.pinned]

@@ -55,9 +55,9 @@ class CircuitBreaker:
         Where the breaker is not closed and admits, the attempt is the probe and the state half_open. Where it does not
         admit, the attempt counts for nothing, however it ends.
         """
-        if not self.admits(now):
-            return _UNKNOWN_START
         if self.state != "closed":
+            if not self.admits(now):
+                return _UNKNOWN_START
             self.state = "half_open"
             self._probing = True
         return self._generation
@@ -78,7 +78,7 @@ class CircuitBreaker:
             self._turn("closed", None)
             self._closed_at, self.failures, self.ended = now, (), []
             return True
-        if not self._has_counted(counted, now):
+        if counted is None or not self._has_counted(counted, now):
             self._note(now, failed=False)
         return False
 
@@ -88,7 +88,7 @@ class CircuitBreaker:
         One failure too many opens the breaker, and so does that of a probe: each time for a whole cooldown. The
         arguments are those of ``succeeded``.
         """
-        if token != self._generation or (not self._probing and self._has_counted(counted, now)):
+        if token != self._generation or (counted is not None and not self._probing and self._has_counted(counted, now)):
             return False
         most = self.policy.failure_threshold
         oldest = now - self.policy.window_s
@@ -98,9 +98,9 @@ class CircuitBreaker:
             self._turn("open", now)
         return True
 
-    def _has_counted(self, counted: float | None, now: float) -> bool:
+    def _has_counted(self, counted: float, now: float) -> bool:
         """Return True where a failure of the same subtask is among those that there are."""
-        return counted is not None and counted >= max(now - self.policy.window_s, self._closed_at)
+        return counted >= max(now - self.policy.window_s, self._closed_at)
 
     def _note(self, now: float, *, failed: bool) -> None:
         """One more has ended; what is older than the window goes."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from actors.model.errors import RecursionDetectedError, Rejected
@@ -29,12 +30,18 @@ def lane_of(state: TaskState, node: SubtaskState, path: str) -> LaneKey:
     """The lane in which a subtask waits."""
     standing, spec = node.standing, node.spec
     if not standing.rejected and not standing.tried and not state.chain and not node.lineage:
-        return LaneKey(spec.worker, None if spec.worker is not None else spec.capability)
+        return _lane_of_anybody(spec.worker, None if spec.worker is not None else spec.capability)
     without = {*standing.rejected, *waiting_for(state, node, path)}
     without.update(standing.tried)  # also where whoever took over said that it is not theirs: nobody has fresh tries
     if standing.target is not None and standing.target not in without:
         return LaneKey(standing.target, spec.capability if spec.worker is None else None, tuple(sorted(without)))
     return LaneKey(spec.worker, None if spec.worker is not None else spec.capability, tuple(sorted(without)))
+
+
+@lru_cache(maxsize=1024)
+def _lane_of_anybody(worker: str | None, capability: str | None) -> LaneKey:
+    """Return the key of a lane that nobody is kept from: most subtasks wait in one of a few such."""
+    return LaneKey(worker, capability)
 
 
 def waiting_for(state: TaskState, node: SubtaskState, path: str) -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import TypeAdapter
 
@@ -27,12 +27,8 @@ if TYPE_CHECKING:
 _BEST_FIRST: tuple[State, ...] = ("running", "restarting", "stopped", "parked")
 
 
-class Placement(NamedTuple):
-    """Where an attempt was put."""
-
-    box: Mailbox
-    updates_seen: int
-    """How often the member had been heard of by then."""
+Placement: TypeAlias = "tuple[Mailbox, int]"
+"""Mailbox that an attempt was put into, and how often its member had been heard of by then."""
 
 
 class RegistryEntry:
@@ -125,7 +121,7 @@ class RegistryEntry:
         if self.is_team:
             return
         if state == "running" and was != "running":
-            if not any(placed is not None and placed.box is box for placed in self.attempts.values()):
+            if not any(placed is not None and placed[0] is box for placed in self.attempts.values()):
                 self.free[box] = None
         elif state != "running":
             self.free.pop(box, None)
@@ -150,12 +146,12 @@ class RegistryEntry:
             self.attempts[key] = None
             return None
         box, _ = self.free.popitem()
-        self.attempts[key] = Placement(box, self.updates_seen[box.path])
+        self.attempts[key] = box, self.updates_seen[box.path]
         return box
 
     def reassign(self, key: str, box: Mailbox | None) -> None:
         """Note an attempt that it has already, from before this incarnation of the orchestrator."""
-        self.attempts[key] = None if box is None else Placement(box, self.updates_seen[box.path])
+        self.attempts[key] = None if box is None else (box, self.updates_seen[box.path])
         if box is not None:
             self.free.pop(box, None)
 
@@ -168,11 +164,14 @@ class RegistryEntry:
                 heard since, is yet to be heard.
         """
         placed = self.attempts.pop(key, None)
-        if placed is None or self.members.get(placed.box.path) != "running":
+        if placed is None:
             return
-        self.free[placed.box] = None
-        if was_refused and self.updates_seen[placed.box.path] == placed.updates_seen:
-            self.change(placed.box.path, "restarting", placed.box)
+        box, updates_seen = placed
+        if self.members.get(box.path) != "running":
+            return
+        self.free[box] = None
+        if was_refused and self.updates_seen[box.path] == updates_seen:
+            self.change(box.path, "restarting", box)
 
 
 class WorkerRegistry:
