@@ -11,6 +11,7 @@ from typing import Any, Final
 
 _MODULES: Final[dict[str, str]] = {
     "PydanticAI": "pydantic_ai",
+    "as_tool": "tree_tool",
     "render_prompt": "prompt",
 }
 """Module of each public name."""

@@ -1,0 +1,199 @@
+"""The tree as a tool of an agent: an async function that gives it a goal and returns the result.
+
+The function is a plain one, so each framework takes it as it is: ``Agent(tools=[as_tool(tree)])`` of pydantic-ai,
+``tool(as_tool(tree))`` of LangChain, ``function_tool(as_tool(tree))`` of OpenAI Agents.
+
+* **No circle.** Who waits for whom rides along in a contextvar: with the call into the task, and with the task into the
+  attempts of its workers, also those of another tree. An agent that would wait for itself gets a
+  ``RecursionDetectedError`` that names the chain, before anything is submitted.
+* **An end for each end.** A task that fails raises what ``tree.run`` raises; its text says what failed and why, in
+  words for a model. Where pydantic-ai is loaded that error is a ``ToolFailed`` as well: any other one would end the
+  agent's run, and the model would never read it. OpenAI Agents tells a model nothing of an error unless
+  ``function_tool(..., failure_error_function=lambda context, error: str(error))`` says so. A caller that is cancelled cancels its task: nobody is left who would
+  read the result.
+* **Inputs.** A model may give them as an object, or as the text of one: a strict schema, which OpenAI Agents makes,
+  knows no object with names that it was not told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Annotated, Any, Final, Protocol, TypeAlias
+from uuid import uuid4
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from actors.model.errors import ActorsError, Failed, RecursionDetectedError
+from actors.tasks.journal.report import Report
+from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.model.task import Task
+from actors.validation.validation_messages import type_phrase
+
+MOST_NAME_CHARS: Final = 64
+"""Longest name of a tool that models take."""
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+class TaskTree(Protocol):
+    """A running tree, as a ``trees.Tree`` is one."""
+
+    spec: Any
+
+    async def arun(self, task: Task | str, path: str | None = None) -> Report:
+        """Submit a task and wait for its report."""
+
+    def task(self, id: str) -> Any:
+        """Return the handle of a task."""
+
+    def registry(self, path: str | None = None) -> list[ExecutableInfo]:
+        """List the workers that a supervisor can give work to."""
+
+
+def _as_object(inputs: object) -> object:
+    """Read the text of an object as one."""
+    if not isinstance(inputs, str):
+        return inputs
+    try:
+        return json.loads(inputs) if inputs.strip() else None
+    except ValueError:
+        return inputs  # what is wrong with it is said where it is judged
+
+
+ToolInputs: TypeAlias = Annotated[
+    dict[str, Any] | None,
+    BeforeValidator(_as_object),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "object"},
+                {"type": "string", "description": "The same as the text of a JSON object."},
+                {"type": "null"},
+            ],
+            "default": None,
+        }
+    ),
+]
+TreeTool: TypeAlias = Callable[..., Awaitable[Any]]
+"""``async (goal: str, inputs: dict | None = None) -> result``."""
+
+_WAITING: ContextVar[tuple[tuple[int, str], ...]] = ContextVar("regrow_trees_that_wait", default=())
+"""Trees and paths whose tasks the present code works for, as tools; the innermost last."""
+
+
+def as_tool(
+    tree: TaskTree, path: str | None = None, name: str | None = None, description: str | None = None
+) -> TreeTool:
+    """Make a tool of a running tree: an async function of a goal and inputs that returns the result.
+
+    Args:
+        tree: what ``start`` has returned.
+        path: of the supervisor that gets the goals; None: the root.
+        name: of the tool. None: that of the supervisor.
+        description: for the model: what the tree is good for. None: that of the supervisor, and what its workers do.
+
+    Raises:
+        TaskError: the supervisor has no ``tasks=``.
+        UnknownPathError: no supervisor of this path is listed now.
+    """
+    known = tree.registry(path)
+    at = path or str(tree.spec.id)
+    here = (id(tree), at)
+
+    async def run_task(goal: str, inputs: ToolInputs = None) -> Any:
+        chain = _WAITING.get()
+        if here in chain:
+            error = RecursionDetectedError((*(each for _, each in chain), at))
+            raise for_model(error)
+        token = _WAITING.set((*chain, here))
+        try:
+            task = _task(goal, inputs, at)
+            return await _result(tree, task, path)
+        except ActorsError as error:
+            raise for_model(error) from error.__cause__
+        except Failed as error:
+            raise for_model(error) from None
+        finally:
+            _WAITING.reset(token)
+
+    run_task.__name__ = run_task.__qualname__ = _name(name, at)
+    run_task.__doc__ = _docstring(description or _description_of(tree, path), at, known)
+    return run_task
+
+
+async def _result(tree: TaskTree, task: Task, path: str | None) -> Any:
+    """Wait for the result of a task; who is cancelled meanwhile cancels it."""
+    try:
+        return (await tree.arun(task, path)).output
+    except asyncio.CancelledError:
+        with suppress(ActorsError):  # it was never submitted, or is over
+            tree.task(task.id or "").cancel("its caller was cancelled")
+        raise
+
+
+def for_model(error: Exception) -> Exception:
+    """Return the error as one that the frameworks that are loaded give to the model; of the same type in any case."""
+    module = sys.modules.get("pydantic_ai.exceptions")
+    told: Any = getattr(module, "ToolFailed", None) or getattr(module, "ModelRetry", None)
+    if told is None or isinstance(error, told):
+        return error
+    kind = type(error)
+    both = type(kind.__name__, (kind, told), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
+    found: Exception = both.__new__(both, *error.args)
+    found.args = error.args
+    vars(found).update(vars(error) | {"message": str(error)})
+    return found
+
+
+def _task(goal: object, inputs: object, at: str) -> Task:
+    """Make the task of a call.
+
+    Raises:
+        Failed: a model has called it with something else; the text says what it is to write.
+    """
+    inputs = _as_object(inputs)
+    if not isinstance(goal, str) or not goal.strip():
+        raise Failed(f"{at}: goal: expected a text that says what is to be done, got {type_phrase(goal)}")
+    if inputs is not None and not isinstance(inputs, dict):
+        raise Failed(f"{at}: inputs: expected an object such as {{'name': 'value'}}, got {type_phrase(inputs)}")
+    return Task(goal=goal, inputs=inputs or {}, id=f"tool-{uuid4().hex}")
+
+
+def _name(name: str | None, at: str) -> str:
+    """Name that models take: letters, digits, ``_`` and ``-``."""
+    return _NO_NAME.sub("_", name or at.rpartition("/")[2]).strip("_")[:MOST_NAME_CHARS] or "run_task"
+
+
+def _description_of(tree: TaskTree, path: str | None) -> str:
+    """Return the description of the supervisor; none where it was added while the tree ran."""
+    try:
+        return str((tree.spec.find(path) if path else tree.spec).description)
+    except ActorsError:
+        return ""
+
+
+def _docstring(description: str, at: str, known: list[ExecutableInfo]) -> str:
+    """Describe the tool to a model, in the form that every framework reads: a text, then the arguments."""
+    lines = [description.strip() or f"Give a goal to the team {at!r}, which plans it, does it, and returns the result."]
+    does = [f"- {each.id}: {said}" for each in known if (said := _does(each))]
+    if not description.strip() and does:
+        lines += ["", "Its members:", *does]
+    lines += [
+        "",
+        "Args:",
+        "    goal: What is to be done, in words; all that is needed to do it stands there or in the inputs.",
+        "    inputs: Values that it needs, by name.",
+        "",
+        "Returns:",
+        "    The result. A goal that fails raises an error that says what failed and why.",
+    ]
+    return "\n".join(lines)
+
+
+def _does(member: ExecutableInfo) -> str:
+    return " ".join(member.description.split()) or ", ".join(sorted(member.capabilities))
