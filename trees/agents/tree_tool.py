@@ -9,8 +9,8 @@ The function is a plain one, so each framework takes it as it is: ``Agent(tools=
 * **An end for each end.** A task that fails raises what ``tree.run`` raises; its text says what failed and why, in
   words for a model. Where pydantic-ai is loaded that error is a ``ToolFailed`` as well: any other one would end the
   agent's run, and the model would never read it. OpenAI Agents tells a model nothing of an error unless
-  ``function_tool(..., failure_error_function=lambda context, error: str(error))`` says so. A caller that is cancelled cancels its task: nobody is left who would
-  read the result.
+  ``function_tool(..., failure_error_function=lambda context, error: str(error))`` says so. A caller that is cancelled
+  cancels its task: nobody is left who would read the result.
 * **Inputs.** A model may give them as an object, or as the text of one: a strict schema, which OpenAI Agents makes,
   knows no object with names that it was not told.
 """
