@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Final
 
 _MODULES: Final[dict[str, str]] = {
+    "LangChain": "langchain",
     "PydanticAI": "pydantic_ai",
     "as_tool": "tree_tool",
     "render_prompt": "prompt",

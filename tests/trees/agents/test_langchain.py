@@ -1,0 +1,460 @@
+"""LangChain: chat models, chains and graphs as they are, and with the options of the wrapper."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import RetryPolicy
+
+from actors import ConfigError
+from tests.trees.agents.one_agent import ProviderError, report_of, result_of, tree_of
+from trees import Budget, StaticPlan, Subtask, SupervisorSpec, Task, TaskCancelledError, Tasks, WorkerSpec, start
+from trees.agents import LangChain
+
+
+def said(text: Any, tokens: int = 10) -> AIMessage:
+    usage = {"input_tokens": tokens - 1, "output_tokens": 1, "total_tokens": tokens}
+    return AIMessage(text, usage_metadata=usage)
+
+
+def fake(*answers: AIMessage | str) -> GenericFakeChatModel:
+    return GenericFakeChatModel(messages=iter(answers))
+
+
+class Scripted(BaseChatModel):
+    """A chat model that does what a function says, and notes what it was told and on which thread."""
+
+    script: Callable[[str], AIMessage]
+    told: list[str] = []  # noqa: RUF012 - pydantic copies it
+    threads: list[str] = []  # noqa: RUF012 - the same
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        self.told.append(str(messages[-1].content))
+        self.threads.append(threading.current_thread().name)
+        return ChatResult(generations=[ChatGeneration(message=self.script(self.told[-1]))])
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+
+def echo(text: str) -> AIMessage:
+    return said(f"echo {text}")
+
+
+def graph_of(*nodes: Any, state: Any = MessagesState, **options: Any) -> Any:
+    """A graph of these nodes, one after the other."""
+    graph = StateGraph(state)
+    names = [f"n{number}" for number, _ in enumerate(nodes)]
+    for name, node in zip(names, nodes, strict=True):
+        graph.add_node(name, node)
+    for before, after in zip([START, *names], [*names, END], strict=True):
+        graph.add_edge(before, after)
+    return graph.compile(**options)
+
+
+def answering(model: Any) -> Callable[[Any], Any]:
+    def node(state: Any) -> Any:
+        return {"messages": [model.invoke(state["messages"])]}
+
+    return node
+
+
+# -- what it takes, and what it gives ---------------------------------------------------------------------------
+
+
+class Doubled(Runnable[str, str]):
+    """A runnable of a user's own, sync only."""
+
+    def invoke(self, input: str, config: Any = None, **_: Any) -> str:  # noqa: A002 - its signature
+        return f"{input} {input}"
+
+
+@pytest.mark.parametrize(
+    ("runnable", "expected"),
+    [
+        (lambda: fake("hello"), "hello"),
+        (lambda: Scripted(script=echo), "echo Say hello"),
+        (lambda: Scripted(script=echo) | StrOutputParser(), "echo Say hello"),
+        (lambda: ChatPromptTemplate.from_template("Now: {it}") | Scripted(script=echo), "echo Now: Say hello"),
+        (lambda: Scripted(script=echo).with_config(tags=["a"]), "echo Say hello"),
+        (Doubled, "Say hello Say hello"),
+        (lambda: RunnableLambda(lambda text: {"n": len(text)}), {"n": 9}),
+        (lambda: graph_of(answering(Scripted(script=echo))), "echo Say hello"),
+        (lambda: fake(AIMessage([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])), "ab"),
+        (lambda: fake(""), ""),
+    ],
+    ids=["fake", "model", "chain", "prompt", "bound", "own", "function", "graph", "blocks", "nothing"],
+)
+@pytest.mark.parametrize("wrap", [lambda runnable: runnable, LangChain], ids=["bare", "wrapped"])
+def test_a_runnable_works_as_it_is_and_wrapped(runnable: Any, expected: Any, wrap: Any) -> None:
+    # Alone the goal would stand in the prompt, too.
+    with start(tree_of(wrap(runnable()))) as tree:
+        assert tree.run(Task("Say hello")).results == {"w": expected}
+
+
+def test_it_is_told_through_render_prompt() -> None:
+    model = Scripted(script=echo)
+    plan = StaticPlan([Subtask("a", instruction="Find"), Subtask("b", instruction="Sum up", depends_on=["a"])])
+    children = [WorkerSpec(id="a", execute=lambda task: "a fact"), WorkerSpec(id="b", execute=model)]
+    with start(SupervisorSpec(id="office", tasks=Tasks(planner=plan), children=children)) as tree:
+        tree.run(Task("Report", inputs={"topic": "bees"}))
+
+    (told,) = model.told
+    assert told.startswith("Sum up")
+    assert all(each in told for each in ("Report", "bees", "a fact"))
+
+
+def test_prompt_input_output_and_config_are_the_users() -> None:
+    class State(TypedDict):
+        question: str
+        answer: str
+        limit: int
+
+    def node(state: State, config: RunnableConfig) -> dict[str, Any]:
+        return {"answer": f"{state['question']} {config['tags']}", "limit": config["recursion_limit"]}
+
+    graph = graph_of(node, state=State)
+    agent = LangChain(
+        graph,
+        input=lambda task, context: {"question": f"{task} {context.attempt}"},
+        output=lambda result: [result["answer"], result["limit"]],
+        config={"tags": ["mine"], "recursion_limit": 7},
+    )
+    assert result_of(agent) == ["Say hello 1 ['mine']", 7]
+
+    told = Scripted(script=echo)
+    assert result_of(LangChain(told, prompt=lambda task, _context: f"<{task}>")) == "echo <Say hello>"
+
+
+def test_input_and_output_may_be_async() -> None:
+    async def give(task: Any, _context: Any) -> str:
+        return f"({task})"
+
+    async def take(result: Any) -> Any:
+        return result.content.upper()
+
+    assert result_of(LangChain(Scripted(script=echo), input=give, output=take)) == "ECHO (SAY HELLO)"
+
+
+@pytest.mark.parametrize(("config", "limit"), [(None, 100), ({"recursion_limit": 5}, 5), ({"tags": ["a"]}, 100)])
+def test_a_graph_has_100_steps_unless_given(config: Any, limit: int) -> None:
+    seen = []
+
+    def node(_state: Any, config: RunnableConfig) -> Any:
+        seen.append(config["recursion_limit"])
+        return {"messages": [said("x")]}
+
+    result_of(LangChain(graph_of(node), config=config))
+    assert seen == [limit]
+
+    result_of(graph_of(node).with_config(recursion_limit=12))
+    assert seen[1] == 12
+
+
+def test_its_thread_is_the_idempotency_key_and_callbacks_of_the_user_are_called() -> None:
+    ended = []
+
+    class Mine(BaseCallbackHandler):
+        def on_llm_end(self, response: Any, **_: Any) -> None:
+            ended.append(response)
+
+    keys = []
+
+    def node(state: Any, config: RunnableConfig) -> Any:
+        keys.append(config["configurable"]["thread_id"])
+        return answering(fake(said("x")))(state)
+
+    def asked(task: Any, context: Any) -> Any:
+        keys.append(context.idempotency_key)
+        return {"messages": [HumanMessage(str(task))]}
+
+    report = report_of(LangChain(graph_of(node), input=asked, config={"callbacks": [Mine()]}))
+
+    assert keys[0] == keys[1]
+    assert len(ended) == 1
+    assert report.usage.tokens == 10
+
+
+# -- what a declaration says ------------------------------------------------------------------------------------
+
+
+class Form(TypedDict):
+    question: str
+    answer: str
+
+
+@pytest.mark.parametrize(
+    ("runnable", "words"),
+    [
+        (lambda: graph_of(lambda _: {"answer": "x"}, state=Form), ("question", "messages", "LangChain(graph, input=")),
+        (lambda: ChatPromptTemplate.from_template("{a} {b}") | fake("x"), ("2 variables", "LangChain(chain, input=")),
+        (lambda: LangChain(StateGraph(MessagesState)), ("StateGraph", "compile()")),
+        (lambda: LangChain(object()), ("object", "chat model")),
+    ],
+    ids=["state", "variables", "builder", "object"],
+)
+def test_what_cannot_be_told_is_a_problem_of_the_check_that_says_what_to_write(runnable: Any, words: Any) -> None:
+    with pytest.raises(ConfigError) as caught, start(tree_of(runnable())):
+        pass
+
+    (problem,) = caught.value.problems
+    assert problem.path == "office/w.execute"
+    assert all(word in f"{problem.what} {problem.hint}" for word in words)
+
+
+def test_with_input_any_state_is_right() -> None:
+    graph = graph_of(lambda state: {"answer": state["question"]}, state=Form)
+
+    assert result_of(LangChain(graph, input=lambda task, _: {"question": str(task)})) == {
+        "question": "Say hello",
+        "answer": "Say hello",
+    }
+
+
+def test_a_name_that_was_given_describes_it() -> None:
+    named = graph_of(answering(fake("x")), name="scribe")
+    with start(tree_of(named)) as tree:
+        (row,) = tree.registry("office")
+    assert (row.type, row.description) == ("agent", "scribe")
+    with start(tree_of(graph_of(answering(fake("x"))))) as tree:
+        assert tree.registry("office")[0].description == ""
+
+
+# -- usage ------------------------------------------------------------------------------------------------------
+
+
+def twice(state: Any) -> Any:
+    """A message of a model, and one that is made by hand."""
+    return {"messages": [fake(said("one", 10)).invoke(state["messages"]), said("two", 30)]}
+
+
+def fails(_state: Any) -> Any:
+    raise ValueError("broken")
+
+
+@pytest.mark.parametrize(
+    ("runnable", "tokens"),
+    [
+        (lambda: fake(said("x", 7)), 7),
+        (lambda: Scripted(script=lambda _: said("x", 7)) | StrOutputParser(), 7),
+        (lambda: RunnableLambda(lambda _: said("x", 7)), 7),
+        (lambda: graph_of(twice, answering(fake(said("x", 5)))), 45),
+        (lambda: graph_of(lambda _: {"messages": [said("x", 5)]}), 5),
+        (lambda: graph_of(graph_of(twice)), 40),
+        (lambda: fake("no usage"), 0),
+    ],
+    ids=["model", "chain", "function", "graph", "by hand", "subgraph", "none"],
+)
+def test_tokens_of_all_messages_are_counted_once(runnable: Any, tokens: int) -> None:
+    assert report_of(runnable()).usage.tokens == tokens
+
+
+def test_tokens_of_each_attempt_that_failed_are_counted() -> None:
+    report = report_of(graph_of(twice, fails))
+
+    assert "broken" in report.failed["w"]
+    assert report.usage.tokens == 3 * 40
+
+
+def test_a_budget_ends_an_agent_that_fails_on_and_on() -> None:
+    plan = StaticPlan([Subtask("w", budget=Budget(tokens=50))])
+    worker = WorkerSpec(id="w", execute=graph_of(twice, fails))
+    with start(SupervisorSpec(id="office", tasks=Tasks(planner=plan), children=[worker])) as tree:
+        handle = tree.submit(Task("go"))
+        with pytest.raises(Exception, match="budget is used up"):
+            handle.result(30)
+        assert handle.report is not None
+        assert handle.report.usage.tokens == 80
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancel"])
+def test_a_timeout_and_a_cancel_reach_the_node_and_its_tokens_count(how: str) -> None:
+    ended = threading.Event()
+    began = threading.Event()
+
+    async def hangs(_state: Any) -> Any:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    limit: dict[str, Any] = {"timeout_s": 0.2} if how == "timeout" else {}
+    with start(tree_of(graph_of(twice, hangs), on_failure=[], **limit)) as tree:
+        handle = tree.submit(Task("go"))
+        assert began.wait(20)
+        if how == "cancel":
+            handle.cancel()
+            with pytest.raises(TaskCancelledError):
+                handle.result(20)
+        else:
+            with pytest.raises(Exception, match="ran longer"):
+                handle.result(20)
+        assert ended.wait(20)
+        assert handle.report is not None
+        assert handle.report.usage.tokens == 40
+
+
+# -- where it runs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [lambda model: model, lambda model: model | StrOutputParser(), LangChain])
+def test_what_is_only_sync_runs_on_the_pool_and_the_loop_goes_on(make: Any) -> None:
+    freed, began, done = threading.Event(), threading.Event(), threading.Event()
+
+    def waits(_text: str) -> AIMessage:
+        began.set()
+        assert freed.wait(20)
+        return said("done")
+
+    async def quick(_task: Any, _context: Any) -> str:
+        assert await asyncio.to_thread(began.wait, 20)
+        done.set()
+        return "quick"
+
+    model = Scripted(script=waits)
+    plan = StaticPlan([Subtask("slow", worker="slow"), Subtask("quick", worker="quick")])
+    children = [WorkerSpec(id="slow", execute=make(model)), WorkerSpec(id="quick", execute=quick)]
+    with start(SupervisorSpec(id="office", tasks=Tasks(planner=plan), children=children)) as tree:
+        handle = tree.submit(Task("go"))
+        assert began.wait(20)
+        assert done.wait(20)
+        freed.set()
+        assert handle.result(20).results == {"slow": "done", "quick": "quick"}
+    (thread,) = model.threads
+    assert "loop" not in thread
+
+
+# -- hard moments -----------------------------------------------------------------------------------------------
+
+
+def flaky(*errors: Exception) -> tuple[Callable[[str], AIMessage], list[str]]:
+    """A script that raises these, one after the other, then answers."""
+    left, calls = list(errors), []
+
+    def script(text: str) -> AIMessage:
+        calls.append(text)
+        if left:
+            raise left.pop(0)
+        return said("at last")
+
+    return script, calls
+
+
+@pytest.mark.parametrize(
+    ("error", "calls", "ends"),
+    [
+        (ProviderError(429), 2, "at last"),
+        (ProviderError(429, {"retry-after": "0.05"}), 2, "at last"),
+        (ProviderError(500), 2, "at last"),
+        (ProviderError(503), 2, "at last"),
+        (ConnectionResetError("peer"), 2, "at last"),
+        (ValueError("a tool"), 2, "at last"),
+        (ProviderError(400), 1, None),
+        (ProviderError(401), 1, None),
+        (ProviderError(404), 1, None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("as_graph", [False, True])
+def test_what_passes_is_tried_again_and_a_wrong_request_is_not(
+    error: Exception, calls: int, ends: str | None, as_graph: bool
+) -> None:
+    script, made = flaky(error)
+    model = Scripted(script=script)
+    report = report_of(graph_of(answering(model)) if as_graph else model)
+
+    assert len(made) == calls
+    assert report.results.get("w") == ends
+
+
+def test_retry_after_puts_the_attempt_off_and_counts_as_none() -> None:
+    script, made = flaky(*(ProviderError(429, {"retry-after": "0.02"}) for _ in range(5)))
+
+    assert result_of(Scripted(script=script)) == "at last"
+    assert len(made) == 6
+
+
+def test_a_graph_that_loops_ends_at_its_limit_and_is_not_tried_again() -> None:
+    steps = []
+
+    def again(_state: Any) -> Any:
+        steps.append(1)
+        return {"messages": [said("again", 1)]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("n", again)
+    graph.add_edge(START, "n")
+    graph.add_conditional_edges("n", lambda _: "n")
+    report = report_of(LangChain(graph.compile(), config={"recursion_limit": 8}))
+
+    assert "Recursion limit of 8" in report.failed["w"]
+    assert len(steps) == 8
+    assert report.usage.tokens == 8
+
+
+def test_a_node_that_returns_rubbish_is_not_tried_again() -> None:
+    calls = []
+
+    def node(_state: Any) -> Any:
+        calls.append(1)
+        return 17
+
+    report = report_of(graph_of(node))
+    assert "Expected dict" in report.failed["w"]
+    assert len(calls) == 1
+
+
+def test_a_retry_policy_of_the_graph_is_its_own() -> None:
+    calls = []
+
+    def node(_state: Any) -> Any:
+        calls.append(1)
+        if len(calls) < 3:
+            raise ConnectionError("reset")
+        return {"messages": [said("ok")]}
+
+    graph = StateGraph(MessagesState)
+    policy = RetryPolicy(initial_interval=0.0, jitter=False, max_attempts=3)
+    graph.add_node("n", node, retry_policy=policy)
+    graph.add_edge(START, "n")
+    assert result_of(graph.compile(), on_failure=[]) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [("", ""), ("x" * 10_000_000, 10_000_000), ("\x00 \ud83d\ude00 ]}", None), ([], []), ({"a": object()}, None)],
+    ids=["nothing", "10 MB", "odd characters", "no blocks", "no JSON"],
+)
+def test_answers_that_no_one_expects(answer: Any, expected: Any) -> None:
+    report = report_of(RunnableLambda(lambda _: answer) if isinstance(answer, dict) else fake(AIMessage(answer)))
+
+    if isinstance(expected, int):
+        assert len(report.results["w"]) == expected
+    elif expected is not None:
+        assert report.results["w"] == expected
+    else:
+        assert report.failed.get("w", "").startswith("InvalidResultError") or report.results["w"] == answer
+
+
+def test_an_answer_of_another_schema_is_tried_again() -> None:
+    script, made = flaky()
+    answers = iter(["no number", "41"])
+    model = Scripted(script=lambda text: AIMessage(script(text) and next(answers)))
+
+    assert result_of(model, output=int) == 41
+    assert len(made) == 2

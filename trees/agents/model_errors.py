@@ -1,0 +1,100 @@
+"""Errors of models and their providers, as what the ladder understands: tried again, put off, or given up.
+
+An error is looked at by what it carries: a status of HTTP and the headers of the answer, as the clients of OpenAI,
+Anthropic, Mistral and httpx keep them. An error that another one has caused counts as that one. Everything else stays
+what it is: a connection that breaks and an exception of a tool are tried again like any exception.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from actors.model.errors import Failed, Later, Signal
+
+PASSING: Final = frozenset({408, 409, 425, 429})
+"""Statuses of requests that may succeed later, among those that say that the request is wrong."""
+_UNAVAILABLE: Final = frozenset({429, 503, 529})
+"""Statuses whose answer may say when to come back."""
+_MOST_CAUSES: Final = 10
+
+
+def outcome_of(error: BaseException) -> BaseException:
+    """Return what an error of an agent means for its attempt.
+
+    Itself: it is tried again like any other. ``Later``: the provider said when to come back. A ``Failed`` that is not
+    tried again: the request is wrong, and would be the next time.
+    """
+    if isinstance(error, Signal):
+        return error
+    for each in _causes(error):
+        if isinstance(each, Signal):
+            return each
+        status = _status_of(each)
+        if status is None:
+            continue
+        if status in _UNAVAILABLE:
+            after_s = retry_after_s(each)
+            return error if after_s is None else Later(after_s)
+        is_refused = 400 <= status < 500 and status not in PASSING  # noqa: PLR2004
+        return given_up(error) if is_refused else error
+    return error
+
+
+def given_up(error: BaseException) -> Failed:
+    """Return the failure of an attempt that is not tried again, with this error in it."""
+    failed = Failed(error, retryable=False)
+    failed.__cause__ = error
+    return failed
+
+
+def retry_after_s(error: BaseException) -> float | None:
+    """Seconds after which the provider wants the request again; None: it did not say."""
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    if not isinstance(headers, Mapping):
+        headers = getattr(error, "headers", None)
+    if not isinstance(headers, Mapping):
+        return None
+    told = {str(name).casefold(): str(value) for name, value in headers.items()}
+    precise = _seconds(told.get("retry-after-ms", ""))
+    if precise is not None:
+        return precise / 1000
+    said = told.get("retry-after", "")
+    return _seconds(said) if _seconds(said) is not None else _until(said)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, and those that have caused it."""
+    found: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if found is None:
+            return
+        yield found
+        found = found.__cause__
+
+
+def _status_of(error: BaseException) -> int | None:
+    for holder in (error, getattr(error, "response", None)):
+        status: Any = getattr(holder, "status_code", None)
+        if isinstance(status, int) and not isinstance(status, bool):
+            return status
+    return None
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return max(0.0, found) if math.isfinite(found) else None
+
+
+def _until(text: str) -> float | None:
+    """Seconds until a date of HTTP."""
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
