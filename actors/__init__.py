@@ -156,6 +156,7 @@ __all__ = [
     "SubtaskRetrying",
     "SubtaskSkipped",
     "SubtaskStarted",
+    "SubtaskStreamed",
     "SubtaskSucceeded",
     "SupervisorGaveUp",
     "Synthesized",

@@ -58,7 +58,7 @@ def _register(cls: type[Event]) -> None:
         raise TypeError(f"{cls.__qualname__}.name: each event has a name, that of its kind. Call this field otherwise")
     if "at" in own:
         cls.has_own_time = True
-    cls.keeps_error = cls.weighs and ("error" in own or hasattr(cls, "error"))
+    cls.may_weigh = cls.weighs and ("error" in own or hasattr(cls, "error") or bool(cls.bulk))
     if vars(cls).get("is_base", False):
         return
     known = _JOURNALLED.get(cls.__name__) if cls.journalled else None
@@ -83,8 +83,8 @@ class Event(Published):
     """False: an error that it has was told by an event before it, which weighs for both while they wait."""
     has_own_time: ClassVar[bool] = False
     """True of kinds with a field ``at``, which their maker fills in. Set when the kind is declared."""
-    keeps_error: ClassVar[bool] = False
-    """True of kinds whose ``error`` weighs while they wait. Set when the kind is declared."""
+    may_weigh: ClassVar[bool] = False
+    """True of kinds whose ``error`` or ``bulk`` weighs while they wait. Set when the kind is declared."""
     level: ClassVar[str] = "TRACE"
     """Level of its log line, where no other is given."""
     advice: ClassVar[str] = ""
@@ -95,6 +95,8 @@ class Event(Published):
     """True: stores keep its records. A store refuses a record of any other kind when it is to be written."""
     large: ClassVar[str] = ""
     """Name of the one field that may be large: a store keeps it apart."""
+    bulk: ClassVar[str] = ""
+    """Name of the one field whose text weighs while a record waits for a subscriber."""
     unfolded: ClassVar[bool] = False
     """True: no state depends on what is in the large field, so it need not be in memory once it is kept."""
     begins: ClassVar[str] = ""

@@ -13,7 +13,7 @@ has unsubscribed       nothing more is delivered, also not what waits; one deliv
 =====================  ==========================================================================================
 
 What waits for a slow subscriber is bounded by number and by weight: an event with an error keeps the error, its
-traceback and what is in them.
+traceback and what is in them; and a piece of a stream may be long.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Bus:
         if subscriptions:
             if not event.has_own_time:
                 note_time(event, self._time())
-            weight = weight_of(event) if event.keeps_error else 0
+            weight = weight_of(event) if event.may_weigh else 0
             for subscription in subscriptions:
                 subscription.put(event, weight)
 
@@ -223,7 +223,9 @@ class Subscription(SingleJob):
 
 
 def weight_of(event: Event) -> int:
-    """How many units an event weighs: none, unless it keeps an error. No code of a user runs here."""
+    """How many units an event weighs: none, unless it keeps an error or a long text. No code of a user runs here."""
+    if event.bulk:
+        return min((len(getattr(event, event.bulk)) + _UNIT // 2) // _UNIT, BACKLOG_WEIGHT)
     error = getattr(event, "error", None)
     if not isinstance(error, BaseException):
         return 0

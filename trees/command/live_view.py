@@ -47,7 +47,7 @@ class LiveView:
         """Return what to show now; the last picture again where a new one would come too soon."""
         began = monotonic()
         if began >= self._due:
-            text = Text(self._tree.dump(verbose=True), no_wrap=True, overflow="ellipsis")
+            text = Text(self._tree.dump(verbose=True, streams=True), no_wrap=True, overflow="ellipsis")
             for pattern, style in _STYLES.items():
                 text.highlight_regex(pattern, style)
             self._shown = Group(Text(), text)

@@ -139,7 +139,7 @@ class WorkerSpec(SpecModel, frozen=True):
     timeout_s: field_types.StartTimeout = None
     """Seconds that one attempt may run. Time in the queue does not count. ``None``: no limit."""
     idle_timeout_s: field_types.StartTimeout = None
-    """Seconds that an attempt may go without ``context.progress`` or ``context.heartbeat``. ``None``: no limit."""
+    """Seconds that an attempt may go without ``context.progress``, ``stream`` or ``heartbeat``. ``None``: no limit."""
     on_failure: work_fields.OnFailure = None
     """The ladder when an attempt fails: a list of ``Retry``, ``Failover``, ``Escalate``. ``None``: the one of its
     supervisor's ``tasks``."""

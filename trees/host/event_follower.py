@@ -15,18 +15,23 @@ import asyncio
 import heapq
 import itertools
 import math
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast
 
 from actors.messaging.reply import Reply, require_thread
 from actors.model.errors import ActorsError
 from actors.tasks.journal.dropped import dropped_of
 from actors.tasks.journal.metadata import MetadataReader
-from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished
+from actors.tasks.model.task_events import SubtaskStarted, SubtaskStreamed, TaskEvent, TaskFinished
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
+from actors.tasks.orchestration.unkept_events import UNKEPT, UnkeptEvents
+
+Recall: TypeAlias = Literal["never", "ongoing", "always"]
+"""Tasks of which is recalled what was streamed before the reader began."""
 
 
 class TaskEvents:
@@ -60,7 +65,8 @@ class TaskEvents:
     def _follower(self) -> JournalFollower:
         numbers = self._desk.ground.numbers
         earlier = numbers.before(numbers.whole(self._id)) if self._new else 0
-        return JournalFollower(self._desk, self._id, deep=self._deep, after=max(self._after, earlier))
+        recall: Recall = "never" if self._after else "ongoing"  # who has read before has read of it before
+        return JournalFollower(self._desk, self._id, deep=self._deep, after=max(self._after, earlier), recall=recall)
 
 
 class AsyncTaskEvents(AsyncIterator[TaskEvent]):
@@ -141,9 +147,12 @@ class JournalFollower:
 
     With ``deep`` it reads the journals of its teams' parts as well, from the record on that begins each of them.
     Records have their numbers in the order in which they are made, on one thread, so the journals are merged by them.
+
+    Of what is in no journal a slow reader has the newest (``actors.tasks.orchestration.unkept_events``). Whoever begins
+    at the beginning while the task goes on has what was streamed before, too, as far as it is recalled.
     """
 
-    def __init__(self, desk: OrchestratorPort, id_: str, *, deep: bool, after: int) -> None:
+    def __init__(self, desk: OrchestratorPort, id_: str, *, deep: bool, after: int, recall: Recall = "ongoing") -> None:
         self._desk = desk
         self._id = id_
         self._deep = deep
@@ -157,7 +166,13 @@ class JournalFollower:
         """How many records of older versions there were, which have no numbers."""
         self._journals = [_Journal(id_)]
         """The task's, and those of its parts that have begun."""
-        self._unkept: deque[TaskEvent] = deque()
+        self._to_recall: Recall = recall
+        """Tells whether to recall what was streamed before it began to read; never: it was looked for."""
+        self._recalled = 0
+        """Number of the last piece of that."""
+        self._lock = threading.Lock()
+        """Guards ``_unkept``, between the thread that tells of events and the one that reads."""
+        self._unkept = UnkeptEvents()
         self._until = 0
         """Number up to which the journals are read: there is more in them than was heard of."""
         self._missed = 0
@@ -172,10 +187,11 @@ class JournalFollower:
 
     def hear(self, event: TaskEvent) -> None:
         """Something happened to the task, or to a part of it."""
-        if event.task != self._id and not (self._deep and is_part_of(event.task, None, self._id)):
+        if not self._is_mine(event):
             return
-        if isinstance(event, SubtaskProgressed):
-            self._unkept.append(event)
+        if isinstance(event, UNKEPT):
+            with self._lock:
+                self._unkept.put(event)
         else:
             self._until = max(self._until, event.seq)
         self.signal.complete()
@@ -197,14 +213,15 @@ class JournalFollower:
         self.signal = Reply()
         down = self._desk.system.is_down or (self._done.done and not self._done.succeeded)
         ended = self._done.succeeded  # before the journals are read: then all of them are there
+        recalled = self._recall(ended=ended)  # before the journals as well: their records stand before it
         missed, until = self._missed, float(self._until)
         if down or missed != self._caught_up:
             self._caught_up = missed
             # Journals are read one after the other while the task goes on. Up to this number each is complete by now.
             until = math.inf if down or ended else max(until, self._numbers.latest(self._whole))
-        unkept = [self._unkept.popleft() for _ in range(len(self._unkept))]
+        unkept = [*recalled, *self._heard()]
         for event in heapq.merge(self._kept(until), unkept, key=_place):
-            if isinstance(event, SubtaskProgressed):
+            if isinstance(event, UNKEPT):
                 # Never the number of a record that is yet to come: whoever goes on after it would not see that.
                 yield event if event.seq == self._last else replace(event, seq=self._last)
                 continue
@@ -220,6 +237,23 @@ class JournalFollower:
             self.over = True
             if self._desk.system.cause is not None or not self._desk.system.is_down:
                 self._done.get()  # raises: the tree has failed, or nobody goes on with the task
+
+    def _recall(self, *, ended: bool) -> list[TaskEvent]:
+        """Return what was streamed before it began to read, once; nothing where the task has ended, as of progress."""
+        if self._to_recall == "never" or (ended and self._to_recall == "ongoing"):
+            return []
+        self._to_recall = "never"
+        recalled, self._recalled = self._desk.ground.streams.recall(self._id)
+        return [event for event in recalled if self._is_mine(event)]
+
+    def _heard(self) -> list[TaskEvent]:
+        """Return what was heard since the last look and is in no journal."""
+        with self._lock:
+            heard = self._unkept.take()
+        return [event for event in heard if not isinstance(event, SubtaskStreamed) or event.number > self._recalled]
+
+    def _is_mine(self, event: TaskEvent) -> bool:
+        return event.task == self._id or (self._deep and is_part_of(event.task, None, self._id))
 
     def _kept(self, until: float) -> Iterator[TaskEvent]:
         """The records of all journals up to this number, in order, each with its number."""
@@ -261,7 +295,7 @@ class JournalFollower:
 
 def _place(event: TaskEvent) -> tuple[int, bool]:
     """Place of an event: one that is in no journal stands behind the record whose number it has."""
-    return event.seq, isinstance(event, SubtaskProgressed)
+    return event.seq, isinstance(event, UNKEPT)
 
 
 @dataclass(slots=True, eq=False)

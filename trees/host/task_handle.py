@@ -33,6 +33,7 @@ from actors.validation.missing_names import missing_name
 from actors.validation.validation_messages import require_seconds, value_phrase
 from trees.host.event_follower import TaskEvents
 from trees.host.run_dump import view_run
+from trees.host.text_stream import TextStream
 from trees.views.run_text import draw
 from trees.views.task_parts import done_of, part_of
 
@@ -254,6 +255,22 @@ class TaskHandle:
             what = f"events: after={value_phrase(after)} is no number of an event"
             raise ValueError(f"{what}. Give the seq of the last one that was seen, or 0")
         return TaskEvents(self._desk, self.id, new=new, deep=deep, after=after or 0)
+
+    def stream(self, subtask: str | None = None) -> TextStream:
+        """Text as its agents stream it (``context.stream``), and nothing else; ``for`` and ``async for``.
+
+        It ends with the task, or with the subtask, and when the tree is stopped. What was streamed before is among it,
+        as far as there is room: the newest 131,072 characters of a task, of the 64 tasks that have streamed last. Who
+        reads more slowly than it comes loses the oldest; ``stream.lost`` counts what was lost. Which attempt says what,
+        and calls of tools, is told by ``handle.events()``: ``SubtaskStreamed``. None of it is kept.
+
+        Args:
+            subtask: only what this one streams; of a team all that its members do. None: all.
+
+        Raises:
+            TreeDownError: while it is read: the tree has ended, and nobody had asked for that.
+        """
+        return TextStream(self._desk, self.id, subtask)
 
     def dump(self, format: Literal["text", "mermaid", "json"] = "text", *, deep: bool = True) -> str:
         """The run as it stands now: a line for each subtask, the graph, or all there is to know.

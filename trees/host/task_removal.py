@@ -45,6 +45,7 @@ def remove(ground: TaskRuntime, id_: str) -> Reply | None:
     if not aside and (standing.is_ == "unfinished" or any(id_ in desk.states for desk in desks)):
         raise NotRemovableError(id_, "it has not ended. Cancel it first")
     store.remove(id_)
+    ground.streams.forget(id_)
     for desk in desks:
         desk.guard.aside.discard(id_)
         desk.reports.forget(id_)

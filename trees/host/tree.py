@@ -303,29 +303,30 @@ class Tree(TreeChildren):
         *,
         stacks: bool = False,
         verbose: bool = False,
+        streams: bool = False,
         only: Only | None = None,
         depth: int | None = None,
     ) -> str:
         """Render a snapshot as ``"text"``, ``"json"`` (all there is to know) or ``"mermaid"``.
 
-        The text of a tree that has settled is always the same, so a test may compare it. It folds pools, unless one is
-        asked for by its path.
+        The text of a settled tree is always the same: a test may compare it. It folds pools, but one that is asked for.
 
         Args:
             path: None: the root.
             format: what it becomes.
             stacks: also where the code of busy and of abandoned workers stands.
             verbose: text also tells times: ages, when a backoff ends, what is being handled and for how long.
+            streams: also the last line that running subtasks have streamed, which is content.
             only: ``"troubled"``: what does not run and should, has crashed just now, has an open breaker or a task that
                 does not get on; and what stands above it. None: everything.
             depth: levels below the top; 0: the top alone. None: all.
 
         Raises:
             UnknownPathError: nothing of this path is listed now.
-            DumpFormatError: no such format.
-            ValueError: there is no such part, or depth.
+            ValueError: there is no such format (``DumpFormatError``), part, or depth.
         """
-        taken = capture(self._system, path, stacks=stacks, fold=format != "json", leading=self._leadership.facts())
+        fold, facts = format != "json", self._leadership.facts()
+        taken = capture(self._system, path, stacks=stacks, fold=fold, streams=streams, leading=facts)
         return render(selected(taken, only=only, depth=depth), format, verbose=verbose)
 
     def dump_on_signal(self, signum: int = SIGUSR1, file: TextIO | None = None) -> Callable[[], None]:

@@ -47,6 +47,7 @@ def capture(
     *,
     stacks: bool = False,
     fold: bool = False,
+    streams: bool = False,
     leading: Mapping[str, Any] = NO_FACTS,
 ) -> TreeSnapshot:
     """Look at the tree, or at the child or pool at ``path`` and what is below it.
@@ -57,12 +58,13 @@ def capture(
         stacks: also where the code of busy and of abandoned workers stands.
         fold: leave out the members of pools, but for a pool that is asked for by its path; and of tasks what no text
             has a line for.
+        streams: also the last line that each running subtask has streamed, which is content.
         leading: what is to be said of who leads.
 
     Raises:
         UnknownPathError: nothing of this path is listed now. Whatever state the tree is in raises nothing.
     """
-    look = _Capture(system, system.now(), stacks, fold, task_runtime_of(system).desks)
+    look = _Capture(system, system.now(), stacks, fold, streams, task_runtime_of(system).desks)
     path = system.root_path if path is None else path
     return TreeSnapshot(
         top=look.at(path),
@@ -88,6 +90,7 @@ class _Capture:
     now: float
     stacks: bool
     fold: bool
+    streams: bool
     desks: Mapping[str, OrchestratorPort]
 
     def at(self, path: str) -> WorkerSnapshot | PoolSnapshot | SupervisorSnapshot:
@@ -167,7 +170,7 @@ class _Capture:
                 period_s=recipe.limit.period_s,
             ),
             children=tuple(self.nodes(child)),
-            **capture_tasks(self.desks.get(child.path), fold=self.fold),
+            **capture_tasks(self.desks.get(child.path), fold=self.fold, streams=self.streams),
         )
 
     def nodes(self, child: Child) -> Iterator[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot]:

@@ -24,8 +24,8 @@ MAX_CHARS = 200
 """Length of what an attempt says that it is doing."""
 
 
-def capture_tasks(desk: OrchestratorPort | None, *, fold: bool) -> dict[str, Any]:
-    """Fields of a ``SupervisorSnapshot`` on tasks."""
+def capture_tasks(desk: OrchestratorPort | None, *, fold: bool, streams: bool = False) -> dict[str, Any]:
+    """Fields of a ``SupervisorSnapshot`` on tasks; ``streams``: with the last line that each attempt has streamed."""
     if desk is None:
         return {}
     # Copied in one step each: its orchestrator changes them meanwhile.
@@ -34,7 +34,7 @@ def capture_tasks(desk: OrchestratorPort | None, *, fold: bool) -> dict[str, Any
     shown = unfinished[:SHOWN_TASKS] if fold else unfinished
     queue: _Reasons = {}
     return {
-        "tasks": tuple(_task(state, now, desk, queue, fold=fold, reviews=reviews) for state in shown),
+        "tasks": tuple(_task(state, now, desk, queue, fold=fold, reviews=reviews, streams=streams) for state in shown),
         "tasks_unfinished": len(unfinished),
         "tasks_finished": desk.finished,
     }
@@ -74,7 +74,7 @@ def _reason(
 
 
 def _task(
-    state: TaskState, now: float, desk: OrchestratorPort, queue: _Reasons, *, fold: bool, reviews: bool
+    state: TaskState, now: float, desk: OrchestratorPort, queue: _Reasons, *, fold: bool, reviews: bool, streams: bool
 ) -> TaskSnapshot:
     # Each status is read once, so that the counts and the lines never contradict.
     nodes = [(node, node.status) for node in list(state.nodes.values())]
@@ -91,7 +91,7 @@ def _task(
         age_s=max(0.0, now - state.submitted_at),
         counts=Counter(status for _, status in nodes),
         subtasks=tuple(
-            _subtask(desk, state, node, status, now, *reasons.get(node.id, ("", None)))
+            _subtask(desk, state, node, status, now, *reasons.get(node.id, ("", None)), streams=streams)
             for node, status in nodes
             if not fold or status in NOTABLE or node.id in put_off
         ),
@@ -106,6 +106,8 @@ def _subtask(
     now: float,
     reason: str,
     probe_in_s: float | None,
+    *,
+    streams: bool,
 ) -> SubtaskSnapshot:
     runs = status is SubtaskStatus.RUNNING
     escalation, live = node.escalation, desk.ground.attempt_at(state, node) if runs else None
@@ -121,6 +123,7 @@ def _subtask(
         escalation=escalation.id if escalation is not None else None,
         reason=reason or None,
         probe_in_s=probe_in_s,
+        streams=_text(live.stream.last_line) if streams and live is not None and live.stream is not None else None,
     )
 
 

@@ -157,6 +157,8 @@ class SubtaskSnapshot(_Record):
     """Why it is queued, where that is not for its turn: ``breaker of x open``. None: it is not, or could begin now."""
     probe_in_s: float | None = None
     """Seconds until the first of those breakers lets a probe through."""
+    streams: str | None = None
+    """Last line that its attempt has streamed, which is content. None: it has streamed none, or nobody asked for it."""
 
 
 class TaskSnapshot(_Record):

@@ -82,5 +82,7 @@ def _facts(subtask: SubtaskSnapshot, *, verbose: bool) -> Iterator[str]:
         yield f"{subtask.reason}, probe in {math.ceil(subtask.probe_in_s or 0.0)} s" if due else subtask.reason
     if verbose and subtask.progress is not None:
         yield progress_of(subtask.progress, subtask.doing).rstrip()
+    if subtask.streams:
+        yield f"says: {one_line(subtask.streams[-PROGRESS_CHARS:], PROGRESS_CHARS)}"
     if verbose and subtask.running_s is not None:
         yield f"for {subtask.running_s:.1f} s"

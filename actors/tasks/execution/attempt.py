@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from actors.messaging.envelope import SystemMessage
 from actors.messaging.reply import Reply
 from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome, AttemptSpec
+from actors.tasks.execution.attempt_stream import AttemptStream
 from actors.tasks.execution.run_attempt import run_attempt
 from actors.tasks.model.attempt_end import LOST, STOP, AttemptEnded
 from actors.tasks.model.task import NO_USAGE, Usage
@@ -63,6 +64,8 @@ class Attempt(Reply, SystemMessage):
     was_refused = False
     """True where it was not even taken."""
     progress: tuple[float, str] | None = None
+    stream: AttemptStream | None = None
+    """Pieces that it streams; None: it has streamed nothing. Written by ``open_stream``."""
     used: Usage = NO_USAGE
     """Usage so far, by ``context.use``, ``Done`` and a team's report. Written by ``use``."""
     unrecorded: Usage = NO_USAGE
@@ -99,6 +102,8 @@ class Attempt(Reply, SystemMessage):
         if finished:
             if self._timer is not None:
                 self._timer.cancel()  # it lets go of all that it would have looked at
+            if self.stream is not None:
+                self.stream.close()
             self.owner.post(self)
         return finished
 
@@ -185,6 +190,14 @@ class Attempt(Reply, SystemMessage):
         self.last_sign = now
         if progress is not None:
             self.progress = progress
+
+    def open_stream(self) -> AttemptStream:
+        """Return where its code streams to. It may have ended meanwhile: then that takes nothing."""
+        with self._lock:
+            stream = self.stream = self.stream or AttemptStream(self)
+        if self.done:
+            stream.close()
+        return stream
 
     def use(self, usage: Usage) -> bool:
         """Add to its usage; True where that is the first of which no record has it."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from actors.messaging.reply import Reply
     from actors.runtime.system import System
     from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.execution.attempt_stream import Piece
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.model.task import Usage
 
@@ -22,6 +23,13 @@ class StepSlots(Protocol):
 
     def leave(self, step: DetachedCall) -> None:
         """Give its slot back, or its place in the line."""
+
+
+class StreamSink(Protocol):
+    """Where the attempts of a tree stream to."""
+
+    def tell(self, attempt: Attempt, pieces: Sequence[Piece]) -> None:
+        """Tell what an attempt has streamed, in this order."""
 
 
 class AttemptOwner(Protocol):
@@ -38,6 +46,10 @@ class AttemptOwner(Protocol):
     @property
     def slots(self) -> StepSlots:
         """Slots of its steps."""
+
+    @property
+    def streams(self) -> StreamSink:
+        """Where it streams to."""
 
     @property
     def count_tokens(self) -> Callable[[str], int] | None:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import require_thread
 from actors.tasks.model.event_base import NO_METADATA
+from actors.tasks.model.live_events import StreamKind, SubtaskProgressed, require_kind
 from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.shared_values import copied, is_small
 from actors.tasks.model.task import Usage
 from actors.tasks.model.task_errors import LeaseLostError, SubtaskFailedError
-from actors.tasks.model.task_events import SubtaskProgressed
-from actors.validation.validation_messages import require_seconds
+from actors.validation.validation_messages import require_seconds, type_phrase
 
 if TYPE_CHECKING:
     from actors.messaging.reply import Reply
@@ -206,6 +206,8 @@ class Context:
         """Say how far it is, from 0 to 1; also a sign of life."""
         attempt = self._attempt
         said = text if type(text) is str else plain_text(text, otherwise="its text cannot be told")
+        if attempt.stream is not None:
+            attempt.stream.flush()  # what was said before comes before
         owner, progress = attempt.owner, (min(1.0, max(0.0, float(fraction))), said)
         attempt.shows(progress, owner.system.now())
         event = SubtaskProgressed(
@@ -218,6 +220,29 @@ class Context:
             metadata=self._values.metadata,
         )
         owner.system.publish(event)
+
+    def stream(self, text: str, kind: StreamKind = "text") -> None:
+        """Show what it is just saying or doing, as it comes; also a sign of life. For ``handle.stream()`` and events.
+
+        It is told as it is, and kept nowhere: pieces that come within 50 ms are one ``SubtaskStreamed``, and what comes
+        faster than 65,536 characters in that time is dropped, which the next event says.
+
+        Args:
+            text: as it comes; it need be no whole word.
+            kind: ``"text"``, ``"tool_call"`` or ``"tool_result"``.
+
+        Raises:
+            TypeError: this is no text.
+            ValueError: there is no such kind.
+        """
+        attempt = self._attempt
+        if kind != "text":
+            require_kind(kind)
+        if not isinstance(text, str):
+            raise TypeError(f"context.stream: {type_phrase(text)} is no text. Give a str")
+        attempt.shows(None, attempt.owner.system.now())
+        if text:
+            (attempt.stream or attempt.open_stream()).add(kind, str.__str__(text))
 
     def heartbeat(self) -> None:
         """A sign of life: ``idle_timeout_s`` counts from here."""

@@ -2,7 +2,7 @@
 
 A task's state is a fold over these (``actors.tasks.journal.task_state``), so each carries all that the fold needs. What
 may be large or private (goals, results, answers) has no place in a repr, and none in a log line. ``at`` is in seconds
-since 1970 by the tree's clock. Only ``SubtaskProgressed`` is not kept in the journal.
+since 1970 by the tree's clock. Only ``SubtaskProgressed`` and ``SubtaskStreamed`` are not kept in the journal.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from actors.model.events import LOGGED_ERROR, LOGGED_TIME, NO_CONTENT, UNLOGGED,
 from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.event_base import SubtaskEvent, TaskEvent
 from actors.tasks.model.ladder_position import LadderPosition
+from actors.tasks.model.live_events import SubtaskProgressed, SubtaskStreamed
 from actors.tasks.model.step_events import (
     Planned,
     PlanRefused,
@@ -47,10 +48,12 @@ __all__ = [
     "StepRetrying",
     "StepStarted",
     "SubtaskEvent",
+    "SubtaskProgressed",
+    "SubtaskStreamed",
     "Synthesized",
     "TaskEvent",
 ]
-"""Records of the stores, too, and told by the same names as those that are declared here."""
+"""Told by the same names as those that are declared here."""
 
 
 # -- the task ------------------------------------------------------------------------------------------------
@@ -175,15 +178,6 @@ class SubtaskStarted(SubtaskEvent):
     """True where its worker declares an undo: so that this is known where the worker is not there any more."""
     part: str = ""
     """Id of its part, of a team. Empty in older journals, where it is made of the attempt's number."""
-
-
-@dataclass(frozen=True, slots=True)
-class SubtaskProgressed(SubtaskEvent):
-    """The attempt says how far it is."""
-
-    journalled: ClassVar[bool] = False
-    fraction: float
-    text: str = field(repr=False, metadata=NO_CONTENT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ The rules:
 * ``TaskSubmitted`` has 1. A process that goes on with a task of an earlier one begins at the next million. Between them
   may be records that a reader has seen, and that were lost with their process before they were kept: what follows must
   not have their numbers.
-* ``SubtaskProgressed`` is in no journal, and has the number of the record before it.
+* ``SubtaskProgressed`` and ``SubtaskStreamed`` are in no journal, and have the number of the record before them.
 * Journals of older versions have no numbers: their records count as 1, 2, 3 ... where they are read.
 
 Threads: numbers are given on the event loop of the tree, where all orchestrators run; but for the first one of a task,

@@ -75,7 +75,7 @@ class OrchestratorPort:
     """Public side of one orchestrator: how it is reached, and its states as others see them."""
 
     def __init__(self, ground: TaskRuntime, path: str, settings: Tasks) -> None:
-        self.ground, self.system = ground, ground.system
+        self.ground, self.system, self.streams = ground, ground.system, ground.streams
         self.path = path
         """Path of the supervisor."""
         self._orchestrator = f"{path}/{ORCHESTRATOR}"

@@ -24,6 +24,7 @@ from actors.tasks.orchestration.attempt_table import attempt_key
 from actors.tasks.orchestration.event_feed import Feed
 from actors.tasks.orchestration.event_numbers import EventNumbers
 from actors.tasks.orchestration.orchestrator_port import ORCHESTRATOR, OpenDelegation, OrchestratorPort
+from actors.tasks.orchestration.stream_relay import StreamRelay
 from actors.tasks.planning.task_settings import Tasks
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class TaskRuntime:
         """Tells those who follow a task of its events."""
         self.numbers = EventNumbers(self)
         """Numbers of the events of its tasks."""
+        self.streams = StreamRelay()
+        """Tells what attempts stream, and recalls the last of it."""
         self.stranded: dict[str, OrchestratorPort] = {}
         """Ports of supervisors that have tasks in the store, and are not in the tree, or have no orchestrator there."""
         self.opened_at = self.time()

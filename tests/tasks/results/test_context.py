@@ -37,6 +37,7 @@ SEEN = {"ask", "ask_sync", "attempt", "feedback", "goal", "heartbeat", "idempote
     "remaining_s",
     "results",
     "revision",
+    "stream",
     "task_id",
     "token",
     "use",

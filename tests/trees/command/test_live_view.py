@@ -107,6 +107,30 @@ def test_the_live_view_shows_how_far_a_running_subtask_is_without_what_it_is_abo
     assert "private" not in text
 
 
+def test_the_live_view_shows_the_last_line_that_a_running_subtask_has_streamed() -> None:
+    async def says(_: object, context: Any) -> None:
+        context.stream("the first line\nthe last ")
+        context.stream("search()", "tool_call")
+        context.stream("line\n\n")
+        await hang.hold_async()
+
+    spec = SupervisorSpec(
+        id="shop",
+        tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])),
+        children=[WorkerSpec(id="w", execute=says)],
+    )
+    console = Console(width=160, record=True, color_system=None)
+    with Hang() as hang, running(spec) as tree:
+        task = tree.submit("goal")
+        hang.wait_until_entered()
+        with console.capture() as shown:
+            console.print(LiveView(tree, console).look())
+        hang.release()
+        task.result(LONG_S)
+
+    assert re.search(r"│    ◦ a +w +running +says: the last line   for \d+\.\d s", shown.get())
+
+
 def test_the_live_view_of_a_narrow_terminal_cuts_its_lines_and_keeps_their_number() -> None:
     async def reads(_: object, context: Any) -> None:
         context.progress(0.4, "words\n" * 100)

@@ -1,0 +1,123 @@
+"""Gathering of what one attempt streams: deltas of text, calls of tools and what those gave, as events every 50 ms.
+
+Made with the first ``context.stream``: an attempt that streams nothing has none. What comes within ``GATHER_S`` of the
+first piece goes out together, on the thread of the timers; what is left at the end goes out before anybody is told of
+that end, so before any record of it.
+
+Bounds. Texts that follow each other are joined to one event. Within ``GATHER_S`` at most ``MOST_CHARS`` characters and
+``MOST_PIECES`` pieces are kept; what comes beyond is dropped up to the next time, and an event without a text says how
+many characters were (``SubtaskStreamed.lost``). After the end of the attempt nothing is taken any more: a thread that
+was given up may go on streaming, and nobody hears it.
+
+Locking: ``_lock`` guards all fields, and is held while events go out, so that they come in order whichever thread sends
+them. Under it the locks of the timers and of ``StreamRelay`` are taken, which take no other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from actors.tasks.model.live_events import StreamKind
+
+if TYPE_CHECKING:
+    from actors.execution.timers import Timer
+    from actors.tasks.execution.attempt import Attempt
+
+GATHER_S: Final = 0.05
+"""Seconds for which pieces are gathered, on the tree's clock."""
+MOST_CHARS: Final = 65_536
+"""Characters of one attempt that are kept within that time."""
+MOST_PIECES: Final = 256
+"""Events of one attempt that are kept within that time."""
+_TAIL_CHARS: Final = 400
+
+
+class Piece(NamedTuple):
+    """Content of one event."""
+
+    kind: StreamKind
+    text: str
+    lost: int = 0
+    """Characters that were dropped before it."""
+
+
+class AttemptStream:
+    """Pieces of one attempt that wait to be told."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._lock = threading.Lock()
+        self._kinds: list[StreamKind] = []
+        self._texts: list[list[str]] = []
+        """Parts of each piece."""
+        self._size = 0
+        """Characters of all of them."""
+        self._lost = 0
+        """Characters that were dropped after them."""
+        self._tail = ""
+        """End of the text that was told."""
+        self._timer: Timer | None = None
+        self._closed = False
+
+    def add(self, kind: StreamKind, text: str) -> None:
+        """Take a piece, as far as there is room for it."""
+        with self._lock:
+            if self._closed:
+                return
+            joins = kind == "text" and bool(self._kinds) and self._kinds[-1] == "text"
+            room = MOST_CHARS - self._size if joins or len(self._kinds) < MOST_PIECES else 0
+            if self._lost:
+                room = 0  # what follows a gap would look like a continuation of what stands before it
+            kept = text if len(text) <= room else text[:room]
+            self._lost += len(text) - len(kept)
+            if joins and kept:
+                self._texts[-1].append(kept)
+            elif kept:
+                self._kinds.append(kind)
+                self._texts.append([kept])
+            self._size += len(kept)
+            if self._timer is None:
+                system = self._attempt.owner.system
+                self._timer = system.timers.call_at(system.now() + GATHER_S, self.flush)
+
+    def flush(self) -> None:
+        """Tell what was gathered."""
+        with self._lock:
+            self._timer = None
+            self._flush()
+
+    def close(self) -> None:
+        """Tell what is left, and take nothing more."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._flush()
+                if self._timer is not None:
+                    self._timer.cancel()
+                    self._timer = None
+
+    def _flush(self) -> None:
+        pieces = self._pieces()
+        self._tail = self._end_of(pieces)
+        lost, self._lost, self._size = self._lost, 0, 0
+        self._kinds.clear()
+        self._texts.clear()
+        if lost:
+            pieces.append(Piece("text", "", lost))
+        if pieces:
+            self._attempt.owner.streams.tell(self._attempt, pieces)
+
+    def _pieces(self) -> list[Piece]:
+        return [Piece(kind, "".join(parts)) for kind, parts in zip(self._kinds, self._texts, strict=True)]
+
+    def _end_of(self, pieces: Sequence[Piece]) -> str:
+        return "".join([self._tail, *(piece.text for piece in pieces if piece.kind == "text")])[-_TAIL_CHARS:]
+
+    @property
+    def last_line(self) -> str:
+        """Last line of the text that has any words, or the end of it; empty: there is none yet."""
+        with self._lock:
+            said = self._end_of(self._pieces())
+        return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")

@@ -1,0 +1,545 @@
+"""What attempts stream: ``context.stream``, its events, and ``handle.stream()``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from loguru import logger
+
+from actors import TreeDownError
+from actors.runtime.event_log import describe
+from actors.tasks.execution.attempt_stream import MOST_CHARS, MOST_PIECES
+from actors.tasks.model.task_events import (
+    SubtaskProgressed,
+    SubtaskRetrying,
+    SubtaskStarted,
+    SubtaskStreamed,
+    SubtaskSucceeded,
+    TaskEvent,
+    TaskFinished,
+)
+from actors.tasks.orchestration import stream_relay, unkept_events
+from actors.testing import ManualClock, settle
+from tests.support.attempts import AT_ONCE, LONG_S
+from tests.support.one_worker import TWO, spec_of
+from tests.support.resuming import NotingStore
+from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, WorkerSpec, start
+
+
+def pieces(events: Any) -> list[tuple[str, str]]:
+    return [(event.kind, event.text) for event in events if isinstance(event, SubtaskStreamed)]
+
+
+class Speaker:
+    """Worker that says what it is told, one call after the other, as long as a test has it go on."""
+
+    def __init__(self, *said: Any) -> None:
+        self.said = said
+        self.context: Any = None
+        self.calls = 0
+        self.has_spoken = threading.Event()
+        self.may_end = threading.Event()
+
+    def execute(self, task: Any, context: Any) -> str:
+        self.context = context
+        self.calls += 1
+        for each in self.said:
+            if callable(each):
+                each(context)
+            else:
+                context.stream(each)
+        self.has_spoken.set()
+        assert self.may_end.wait(LONG_S)
+        return "ok"
+
+
+@contextmanager
+def speaking(speaker: Speaker, planner: Any = None, **more: Any) -> Iterator[tuple[Any, Any]]:
+    """A tree in which a worker has spoken, and is not done."""
+    spec = spec_of(speaker) if planner is None else spec_of(speaker, planner)
+    with start(spec, **more) as tree:
+        try:
+            handle = tree.submit(Task("go", id="t"))
+            assert speaker.has_spoken.wait(LONG_S)
+            yield tree, handle
+        finally:
+            speaker.may_end.set()
+
+
+# -- events ----------------------------------------------------------------------------------------------------
+
+
+def test_what_an_attempt_streams_comes_in_order_with_the_other_events_and_is_not_kept() -> None:
+    store, speaker = NotingStore(), Speaker("Hel", "lo ", lambda context: context.stream("search()", "tool_call"))
+    speaker.said += (lambda context: context.stream("3 hits", kind="tool_result"), "world")
+    with speaking(speaker, store=store) as (_, handle):
+        events = iter(handle.events())
+        live = [next(events) for _ in range(4)]
+        speaker.may_end.set()
+        live += events
+
+    kinds = [type(event) for event in live]
+    assert kinds[3:] == [SubtaskStarted, *[SubtaskStreamed] * 4, SubtaskSucceeded, TaskFinished]
+    told = [("text", "Hello "), ("tool_call", "search()"), ("tool_result", "3 hits"), ("text", "world")]
+    assert pieces(live) == told
+    assert {(event.task, event.subtask, event.worker, event.attempt) for event in live[4:8]} == {("t", "a", "w", 1)}
+    assert [event.seq for event in live] == sorted(event.seq for event in live)
+    assert not any(isinstance(event, SubtaskStreamed) for event in store.journals["t"])
+    assert not pieces(handle.events())
+
+
+def test_pieces_are_gathered_for_50_ms_and_what_is_left_comes_before_the_end() -> None:
+    clock, seen, speaker = ManualClock(), list[Any](), Speaker("a", "b")
+    with speaking(speaker, clock=clock) as (tree, handle):
+        tree.subscribe(seen.append)
+        speaker.context.stream("c")
+        clock.advance(0.049)
+        tree._system.bus.flush(LONG_S)
+        early = pieces(seen)
+        clock.advance(0.001)
+        tree._system.bus.flush(LONG_S)
+        gathered = pieces(seen)
+        speaker.context.stream("d")
+        speaker.may_end.set()
+        handle.result(LONG_S)
+        tree._system.bus.flush(LONG_S)
+
+    assert early == []
+    assert gathered == [("text", "abc")]
+    assert pieces(seen) == [("text", "abc"), ("text", "d")]
+    kinds = [type(event) for event in seen]
+    assert kinds.index(SubtaskSucceeded) > max(at for at, kind in enumerate(kinds) if kind is SubtaskStreamed)
+
+
+def test_progress_stands_behind_what_was_said_before_it() -> None:
+    speaker = Speaker("before")
+    with speaking(speaker) as (_, handle):
+        events = iter(handle.events())
+        live = [next(events)]
+        speaker.context.progress(0.5)
+        speaker.context.stream("after")
+        speaker.may_end.set()
+        live += events
+
+    told = [event for event in live if isinstance(event, (SubtaskProgressed, SubtaskStreamed))]
+    assert [getattr(event, "text", "") or "progress" for event in told] == ["before", "progress", "after"]
+
+
+def test_a_flood_is_cut_off_and_the_events_say_how_much_was_lost() -> None:
+    clock, seen, speaker = ManualClock(), list[Any](), Speaker()
+    with speaking(speaker, clock=clock) as (tree, _):
+        tree.subscribe(seen.append)
+        for _ in range(100):
+            speaker.context.stream("x" * 1_000)
+        clock.advance(0.05)
+        speaker.context.stream("on")
+        clock.advance(0.05)
+        for number in range(2 * MOST_PIECES):
+            speaker.context.stream(f"{number:04}", "tool_call")
+        clock.advance(0.05)
+        tree._system.bus.flush(LONG_S)
+
+    told = [event for event in seen if isinstance(event, SubtaskStreamed)]
+    assert [(event.text, event.lost) for event in told[:3]] == [
+        ("x" * MOST_CHARS, 0),
+        ("", 100_000 - MOST_CHARS),
+        ("on", 0),
+    ]
+    assert [event.text for event in told[3:-1]] == [f"{number:04}" for number in range(MOST_PIECES)]
+    assert told[-1].lost == 4 * MOST_PIECES
+    assert [event.number for event in told] == list(range(1, len(told) + 1))
+
+
+def test_a_kind_that_there_is_not_and_what_is_no_text_are_refused_where_they_are_streamed() -> None:
+    def work(_: Any, context: Any) -> list[str]:
+        said = []
+        for kind, text in [("thought", "x"), ("text", None), ([], "x")]:
+            with pytest.raises((ValueError, TypeError)) as raised:
+                context.stream(text, kind)
+            said.append(str(raised.value))
+        return said
+
+    with start(spec_of(work)) as tree:
+        said = tree.run("go", timeout=LONG_S).results["a"]
+
+    assert said == [
+        "context.stream: kind='thought' is no kind. Use 'text', 'tool_call' or 'tool_result'",
+        "context.stream: None is no text. Give a str",
+        "context.stream: kind=a list is no kind. Use 'text', 'tool_call' or 'tool_result'",
+    ]
+
+
+def test_each_piece_is_a_sign_of_life_also_an_empty_one() -> None:
+    clock, speaker = ManualClock(), Speaker("a")
+    worker = WorkerSpec(id="w", execute=speaker.execute, idle_timeout_s=10.0, on_failure=[])
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker])
+    with start(spec, clock=clock) as tree:
+        handle = tree.submit("go")
+        assert speaker.has_spoken.wait(LONG_S)
+        for text in ("b", "", "c"):
+            clock.advance(8.0)
+            speaker.context.stream(text)
+        clock.advance(8.0)
+        speaker.may_end.set()
+        assert handle.result(LONG_S).status is TaskStatus.SUCCEEDED
+
+
+def test_the_text_of_a_second_attempt_is_told_apart_by_its_number() -> None:
+    def work(_: Any, context: Any) -> str:
+        context.stream(f"try {context.attempt}")
+        if context.attempt == 1:
+            raise ValueError("no")
+        return "ok"
+
+    with start(spec_of(work, on_failure=[AT_ONCE])) as tree:
+        handle = tree.submit("go")
+        live = list(handle.events())
+        recalled = list(handle.stream())
+
+    told = [event for event in live if isinstance(event, (SubtaskStreamed, SubtaskRetrying))]
+    assert [(type(event), event.attempt) for event in told] == [
+        (SubtaskStreamed, 1),
+        (SubtaskRetrying, 1),
+        (SubtaskStreamed, 2),
+    ]
+    assert recalled == ["try 1", "try 2"]
+
+
+@pytest.mark.parametrize("how", ["cancel", "timeout", "stop"])
+def test_the_stream_of_an_attempt_ends_with_it_whoever_ends_it(how: str) -> None:
+    clock, speaker = ManualClock(), Speaker("begun")
+    worker = WorkerSpec(id="w", execute=speaker.execute, timeout_s=10.0, on_failure=[])
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker])
+    with start(spec, clock=clock) as tree:
+        handle = tree.submit("go")
+        assert speaker.has_spoken.wait(LONG_S)
+        stream = handle.stream()
+        first = threading.Event()
+        texts: list[str] = []
+
+        def read() -> None:
+            for text in stream:
+                texts.append(text)
+                first.set()
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        clock.advance(0.05)
+        assert first.wait(LONG_S)
+        if how == "cancel":
+            handle.cancel()
+        elif how == "timeout":
+            clock.advance(10.0)
+        else:
+            threading.Thread(target=tree.stop, args=(0.1,), daemon=True).start()
+        while reader.is_alive() and how != "stop":
+            clock.advance(1.0)
+            reader.join(0.01)
+        if how == "stop":
+            speaker.may_end.set()
+        reader.join(LONG_S)
+        speaker.context.stream("nobody hears this")
+        clock.advance(1.0)
+        speaker.may_end.set()
+
+        assert not reader.is_alive()
+        assert texts == ["begun"]
+        if how != "stop":
+            settle(tree)
+            assert list(handle.stream()) == ["begun"]
+
+
+def test_what_a_worker_says_before_it_crashes_is_told_before_the_crash_is() -> None:
+    def work(_: Any, context: Any) -> None:
+        context.stream("last words")
+        raise SystemExit(3)
+
+    with start(spec_of(work, on_failure=[])) as tree:
+        handle = tree.submit("go")
+        live = list(handle.events())
+        assert list(handle.stream("a")) == ["last words"]
+
+    names = [event.name for event in live]
+    assert names.index("subtask_streamed") < names.index("subtask_failed")
+
+
+def test_who_does_not_stream_has_no_stream() -> None:
+    streams: list[Any] = []
+
+    def work(_: Any, context: Any) -> None:
+        context.progress(0.5)
+        streams.append(context._attempt.stream)
+
+    with start(spec_of(work)) as tree:
+        tree.run("go", timeout=LONG_S)
+        assert streams == [None]
+        assert not tree._system.services["tasks"].streams._recent
+
+
+def test_what_is_streamed_is_content_no_log_line_or_dump_has_it_unless_it_is_asked_for() -> None:
+    lines: list[str] = []
+    sink = logger.add(lambda line: lines.append(str(line)), level=0)
+    speaker, seen = Speaker("Dear\n", "Mr Secret "), list[Any]()
+    try:
+        with speaking(speaker) as (tree, handle):
+            events = handle.events()
+            dumps = [tree.dump(verbose=True), tree.dump(format="json"), handle.dump(), handle.dump("json")]
+            asked = tree.dump(streams=True)
+            speaker.may_end.set()
+            seen += events
+    finally:
+        logger.remove(sink)
+
+    event = next(event for event in seen if isinstance(event, SubtaskStreamed))
+    everything = [*lines, *dumps, repr(event), describe(event), str(event.as_dict())]
+    assert any("SubtaskStreamed" in line for line in lines)
+    assert not [text for text in everything if "Secret" in text]
+    assert event.as_dict(content=True)["text"] == "Dear\nMr Secret "
+    assert "says: Mr Secret" in asked
+
+
+@pytest.mark.parametrize("interval", [1e-6, 0.005])
+def test_many_threads_of_one_attempt_may_stream_and_each_is_told_in_its_own_order(interval: float) -> None:
+    def work(_: Any, context: Any) -> None:
+        def say(name: str) -> None:
+            for number in range(200):
+                context.stream(f"{name}{number} ")
+
+        threads = [threading.Thread(target=say, args=(name,)) for name in "abcd"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(interval)
+    try:
+        with start(spec_of(work)) as tree:
+            handle = tree.submit("go")
+            words = "".join(handle.stream()).split()
+    finally:
+        sys.setswitchinterval(before)
+
+    for name in "abcd":
+        assert [word for word in words if word[0] == name] == [f"{name}{number}" for number in range(200)]
+
+
+# -- handle.stream() -------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_text_only_and_ends_with_the_task() -> None:
+    speaker = Speaker("a", lambda context: context.stream("call", "tool_call"), "b")
+    with speaking(speaker, TWO) as (_, handle):
+        speaker.may_end.set()
+        live = list(handle.stream())
+        late = list(handle.stream())
+
+    assert live == late == ["a", "b"] * 2
+
+
+def test_a_stream_is_read_on_an_event_loop_and_a_keep_alive_loses_nothing() -> None:
+    speaker = Speaker("a")
+
+    async def read(handle: Any) -> tuple[list[str], int]:
+        stream, texts, keep_alives = handle.stream(), list[str](), 0
+        while True:
+            try:
+                texts.append(await asyncio.wait_for(anext(stream), 0.02))
+            except TimeoutError:
+                keep_alives += 1
+                speaker.context.stream(f"{keep_alives}")
+                if keep_alives == 5:
+                    speaker.may_end.set()
+            except StopAsyncIteration:
+                return texts, keep_alives
+
+    with speaking(speaker) as (_, handle):
+        texts, keep_alives = asyncio.run(read(handle))
+
+    assert keep_alives >= 5
+    assert "".join(texts).startswith("a1234")
+
+
+def test_the_stream_of_a_subtask_ends_with_that_and_has_nothing_of_others() -> None:
+    gate = threading.Event()
+
+    def work(task: Any, context: Any) -> None:
+        context.stream(task.id)
+        if task.id == "b":
+            assert gate.wait(LONG_S)
+
+    with start(spec_of(work, TWO)) as tree:
+        handle = tree.submit("go")
+        try:
+            assert list(handle.stream("a")) == ["a"]
+            assert handle.status is TaskStatus.RUNNING
+        finally:
+            gate.set()
+        assert list(handle.stream("b")) == ["b"]
+        assert list(handle.stream()) == ["a", "b"]
+        assert list(handle.stream("nothing")) == []
+
+
+def test_what_members_of_a_team_stream_is_that_of_the_task_and_of_the_teams_subtask() -> None:
+    def says(text: str) -> Any:
+        return lambda task, context: context.stream(text)
+
+    team = SupervisorSpec(
+        id="team",
+        tasks=Tasks(planner=StaticPlan([Subtask("x", worker="inner")])),
+        children=[WorkerSpec(id="inner", execute=says("inner"))],
+    )
+    plan = StaticPlan([Subtask("left", worker="team"), Subtask("right", worker="w", depends_on=["left"])])
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[team, WorkerSpec(id="w", execute=says("outer"))])
+    with start(spec) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        live = [event for event in handle.events() if isinstance(event, SubtaskStreamed)]
+        streams = {name: list(handle.stream(name)) for name in ("left", "right", None)}
+        part = list(tree.task(live[0].task).stream())
+        shallow = pieces(handle.events(deep=False))
+
+    assert [(event.path, event.text) for event in live] == [("p/team", "inner"), ("p", "outer")]
+    assert streams == {"left": ["inner"], "right": ["outer"], None: ["inner", "outer"]}
+    assert part == ["inner"]
+    assert not shallow
+
+
+def test_who_begins_late_has_the_beginning_once_and_then_what_comes() -> None:
+    clock, speaker = ManualClock(), Speaker("early ")
+    with speaking(speaker, clock=clock) as (tree, handle):
+        first = iter(handle.events())  # the feed has a subscriber from here on
+        assert isinstance(next(first), TaskEvent)
+        clock.advance(0.05)
+        tree._system.bus.flush(LONG_S)
+        stream, events = handle.stream(), iter(handle.events())
+        assert next(stream) == "early "
+        live = [next(events) for _ in range(5)]
+        speaker.context.stream("later")
+        speaker.may_end.set()
+        live += events
+
+        assert list(stream) == ["later"]
+        assert pieces(live) == [("text", "early "), ("text", "later")]
+        assert pieces(first) == [("text", "early "), ("text", "later")]
+
+
+def test_who_goes_on_after_an_event_is_not_told_once_more_what_was_streamed_before() -> None:
+    clock, speaker = ManualClock(), Speaker("early")
+    with speaking(speaker, clock=clock) as (tree, handle):
+        clock.advance(0.05)
+        tree._system.bus.flush(LONG_S)
+        events = iter(handle.events(after=3))
+        live = [next(events)]
+        speaker.context.stream("later")
+        speaker.may_end.set()
+        live += events
+
+    assert pieces(live) == [("text", "later")]
+
+
+def test_who_begins_late_has_the_newest_and_is_told_how_much_is_gone() -> None:
+    clock, speaker = ManualClock(), Speaker()
+    with speaking(speaker, clock=clock) as (_, handle):
+        for number in range(10):
+            speaker.context.stream(f"{number}" * 20_000)
+            clock.advance(0.05)
+        stream = handle.stream()
+        speaker.may_end.set()
+        texts = list(stream)
+
+    assert sum(map(len, texts)) + stream.lost == 200_000
+    assert 0 < sum(map(len, texts)) <= unkept_events.MOST_CHARS
+    assert texts[-1] == "9" * 20_000
+
+
+def test_only_the_tasks_that_have_streamed_last_are_recalled_and_one_that_is_removed_is_not() -> None:
+    with start(spec_of(lambda task, context: context.stream("text"))) as tree:
+        for number in range(stream_relay.MOST_TASKS + 2):
+            tree.run(Task("go", id=f"t{number}"), timeout=LONG_S)
+        recalled = tree._system.services["tasks"].streams._recent
+        assert [*recalled][:2] == ["t2", "t3"]
+        assert len(recalled) == stream_relay.MOST_TASKS
+        tree.remove_task("t2")
+        assert "t2" not in recalled
+
+
+def test_a_stream_that_is_closed_early_is_over_and_leaves_nothing_behind() -> None:
+    speaker = Speaker("a")
+    with speaking(speaker) as (tree, handle):
+        stream, other = handle.stream(), handle.stream()
+        assert next(stream) == "a"
+        stream.close()
+        asyncio.run(other.aclose())
+
+        assert list(stream) == []
+        assert [len(topic) for topic in tree._system.services["tasks"].feed._topics.values()] == [0]
+
+
+def test_the_stream_of_a_tree_that_has_failed_raises_that() -> None:
+    has_spoken = threading.Event()
+
+    async def work(_: Any, context: Any) -> None:
+        context.stream("a")
+        has_spoken.set()
+        await asyncio.get_running_loop().create_future()
+
+    workers = [WorkerSpec(id="w", execute=work), WorkerSpec(id="h", handle=int)]
+    plan = StaticPlan([Subtask("a", worker="w")])
+    tree = start(SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=workers, max_restarts=0))
+    handle = tree.submit("do it")
+    assert has_spoken.wait(LONG_S)
+    stream = handle.stream()
+    tree.ref("p/h").tell("no number")
+    with pytest.raises(TreeDownError):
+        list(stream)
+    with pytest.raises(Exception, match="gave up"):
+        tree.wait(LONG_S)
+
+
+# -- what is held ----------------------------------------------------------------------------------------------
+
+
+def streamed(text: str, number: int, attempt: int = 1, lost: int = 0) -> SubtaskStreamed:
+    return SubtaskStreamed("p", "t", 1.0, "s", "text", text, "w", attempt, lost, seq=number, number=number)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ([10] * 5, 5),
+        ([1] * (unkept_events.MOST_EVENTS + 7), unkept_events.MOST_EVENTS),
+        ([unkept_events.MOST_CHARS, 1], 1),
+        ([50_000] * 4, 2),
+        ([2 * unkept_events.MOST_CHARS], 1),
+    ],
+)
+def test_the_newest_are_held_and_a_gap_says_what_is_gone(sizes: list[int], kept: int) -> None:
+    held = unkept_events.UnkeptEvents()
+    for number, size in enumerate(sizes, start=1):
+        held.put(streamed("x" * size, number, lost=1))
+    seen: list[Any] = held.take()
+    gone = len(sizes) - kept
+
+    assert len(seen) == kept + (gone > 0)
+    assert sum(len(event.text) + event.lost for event in seen) == sum(sizes) + len(sizes)
+    assert [event.number for event in seen] == [*([gone] if gone else []), *range(gone + 1, len(sizes) + 1)]
+    assert held.take() == []
+
+
+def test_gaps_of_several_attempts_are_told_apart_and_progress_goes_unsaid() -> None:
+    held = unkept_events.UnkeptEvents()
+    held.put(SubtaskProgressed("p", "t", 1.0, "s", 0.5, "x" * unkept_events.MOST_CHARS))
+    for number in range(1, 7):
+        held.put(streamed("x" * 60_000, number, attempt=1 + number % 2))
+
+    assert [(event.number, event.attempt, event.lost) for event in held.held() if event.lost] == [  # type: ignore[attr-defined]
+        (3, 2, 120_000),
+        (4, 1, 120_000),
+    ]
+    assert [type(event) for event in held.held()] == [SubtaskStreamed] * 4

@@ -1,0 +1,125 @@
+"""Reading the text that the attempts of one task stream, up to the end of the task, or of one of its subtasks.
+
+It is read off the events of the task (``trees.host.event_follower``), in their order. What was streamed before the
+reading begins is recalled as far as there is room for it, also for a moment after the end. Text of several attempts at
+once comes interleaved: ``handle.events()`` says which is whose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Self
+
+from actors.messaging.reply import Reply, require_thread
+from actors.tasks.model.task_events import (
+    SubtaskCancelled,
+    SubtaskEvent,
+    SubtaskFailed,
+    SubtaskQueued,
+    SubtaskSkipped,
+    SubtaskStarted,
+    SubtaskStreamed,
+    SubtaskSucceeded,
+    TaskEvent,
+)
+from actors.tasks.model.task_ids import is_part_of
+from actors.tasks.orchestration.task_runtime import OrchestratorPort
+from trees.host.event_follower import AsyncTaskEvents, JournalFollower
+
+_ENDS = (SubtaskSucceeded, SubtaskFailed, SubtaskSkipped, SubtaskCancelled)
+
+
+class TextStream(Iterator[str], AsyncIterator[str]):
+    """One reading of the text of a task: ``for`` or ``async for``. Begins when it is made."""
+
+    def __init__(self, desk: OrchestratorPort, id_: str, subtask: str | None) -> None:
+        self._desk = desk
+        self._follower = _TextFollower(desk, id_, subtask)
+        self._events = AsyncTaskEvents(self._follower)
+        self._texts = self._read()
+
+    @property
+    def lost(self) -> int:
+        """Characters so far that were dropped: they came faster than they were read, or before the reading began."""
+        return self._follower.lost
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        return next(self._texts)
+
+    def _read(self) -> Iterator[str]:
+        follower = self._follower
+        try:
+            while not follower.over:
+                yield from map(_text_of, follower.news())
+                if not follower.over:
+                    require_thread(self._desk.path, "async for text in handle.stream()")
+                    follower.signal.wait(None)
+        finally:
+            follower.stop()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        return _text_of(await anext(self._events))
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        await self._events.aclose()
+
+    def close(self) -> None:
+        """Read no more."""
+        self._follower.over = True
+        self._follower.stop()
+
+
+def _text_of(event: TaskEvent) -> str:
+    return event.text if isinstance(event, SubtaskStreamed) else ""
+
+
+class _TextFollower(JournalFollower):
+    """Follows a task, and tells only of text that was streamed: by all, or by one subtask and its team."""
+
+    def __init__(self, desk: OrchestratorPort, id_: str, subtask: str | None) -> None:
+        super().__init__(desk, id_, deep=True, after=0, recall="always")
+        self._subtask = subtask
+        self._parts: set[str] = set()
+        """Parts of the task that teams have had of the subtask."""
+        self._has_ended = False
+        """True where the last that was heard of the subtask is its end. A reviewer may still send it back."""
+        self.lost = 0
+
+    def news(self) -> Iterator[TaskEvent]:
+        """Return the pieces of text that have come since the last look."""
+        for event in super().news():
+            if self._subtask is not None and isinstance(event, SubtaskEvent):
+                self._note(event)
+            if isinstance(event, SubtaskStreamed) and self._is_wanted(event):
+                self.lost += event.lost
+                if event.kind == "text" and event.text:
+                    yield event
+        if self._has_ended:
+            self.over = True
+
+    def _note(self, event: SubtaskEvent) -> None:
+        """Note where the subtask stands."""
+        if event.task != self._id or event.subtask != self._subtask:
+            return
+        if isinstance(event, _ENDS):
+            self._has_ended = True
+        elif isinstance(event, (SubtaskQueued, SubtaskStarted)):
+            self._has_ended = False
+            if isinstance(event, SubtaskStarted) and event.part:
+                self._parts.add(event.part)
+
+    def _is_wanted(self, event: SubtaskStreamed) -> bool:
+        if self._subtask is None or (event.task == self._id and event.subtask == self._subtask):
+            return True
+        return any(event.task == part or is_part_of(event.task, None, part) for part in self._parts)
+
+    def fetched(self, event: TaskEvent) -> Reply | None:  # noqa: ARG002 - as for all events
+        """A piece of text is whole."""
+        return None
