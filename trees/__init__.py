@@ -83,9 +83,11 @@ from actors.tasks.model.task_events import (
     TaskSubmitted,
     UsageTold,
 )
+from actors.tasks.planning.plan_schema import plan_schema
 from actors.tasks.planning.planners import CapabilityPlanner, KeywordPlanner, ModelPlanner, StaticPlan
 from actors.tasks.planning.task_settings import Tasks
 from actors.tasks.planning.verb_families import VERB_FAMILIES
+from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import Last, ModelSynthesizer, Verbatim
 from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
 from trees.ha.ha_settings import HA
@@ -132,6 +134,7 @@ __all__ = [
     "LeaseLostError",
     "Mailbox",
     "ModelPlanner",
+    "ModelReviewer",
     "ModelSynthesizer",
     "NoCapableWorkerError",
     "NotLeaderError",
@@ -206,6 +209,7 @@ __all__ = [
     "Verbatim",
     "Verdict",
     "WorkerSpec",
+    "plan_schema",
     "start",
     "start_async",
 ]

@@ -14,9 +14,11 @@ from typing import Any, Final, NamedTuple
 
 from actors.model.errors import Problem
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
+from actors.tasks.model.model_call import recognised_model, takes_schema_by_name
 from actors.tasks.planning.plan_validation import plan_problems
 from actors.tasks.planning.planners import CapabilityPlanner, KeywordPlanner, ModelPlanner, StaticPlan
 from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import ModelSynthesizer
 from actors.validation.introspection import binds, signature_of
 from actors.validation.validation_messages import nearest, type_phrase
@@ -45,6 +47,7 @@ _STEPS: Final = (
 )
 _INNER: Final[tuple[tuple[type[Any], str, tuple[str, ...]], ...]] = (
     (ModelPlanner, "call", ("prompt", "schema")),
+    (ModelReviewer, "call", ("prompt", "schema")),
     (ModelSynthesizer, "call", ("prompt",)),
     (CapabilityPlanner, "needs", ("task",)),
 )
@@ -66,7 +69,7 @@ def steps(spec: SupervisorSpec, at: str, kin: Mapping[str, SiblingInfo]) -> Iter
 
 
 def _step(step: _Step, code: Any, at: str) -> Iterator[Problem]:
-    if code is None:
+    if code is None or recognised_model(code) is not None:
         return
     method = getattr(code, step.verb, None)
     called = method if callable(method) and not inspect.isfunction(code) else code
@@ -91,7 +94,11 @@ def _callable(code: Any, takes: tuple[str, ...], at: str) -> Iterator[Problem]:
         yield Problem(at, f"expected a function of {form}, got {type_phrase(code)}", f"Give a function of {form}.")
         return
     signature = signature_of(code)
-    if signature is not None and not binds(signature, *[_SOME] * len(takes)):
+    if (
+        signature is not None
+        and not binds(signature, *[_SOME] * len(takes))
+        and not ("schema" in takes and takes_schema_by_name(code))
+    ):
         hint = f"It takes {names_of(signature)}. Write a function of {form}."
         yield Problem(at, f"it cannot be called with {form}", hint)
 

@@ -171,6 +171,9 @@ def _times(each: SubtaskReport) -> str:
 def _below(view: RunView) -> Iterator[str]:
     """Questions to people, and facts about the task as a whole."""
     yield from _questions(view, "")
+    if len(view.usage_by_role) > 1:
+        by = {role: _used(usage) for role, usage in view.usage_by_role.items()}
+        yield "used by " + "; ".join(f"{role}: {used}" for role, used in by.items() if used)
     yield from (f"not undone: {id_}: {one_line(why, _NOTE_CHARS)}" for id_, why in view.undo_errors.items())
     yield from (f"note: {one_line(note, _NOTE_CHARS)}" for note in view.notes)
     if view.status is not TaskStatus.SUCCEEDED:

@@ -14,7 +14,7 @@ from typing import Any
 
 from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.journal.person_waits import PartOf, no_part, status_of
-from actors.tasks.journal.report import Report, SubtaskReport, graph_of
+from actors.tasks.journal.report import Report, SubtaskReport, graph_of, usage_by_role
 from actors.tasks.journal.subtask_state import Escalation, SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage
@@ -34,6 +34,7 @@ class RunView:
     status: TaskStatus
     elapsed_s: float
     usage: Usage
+    usage_by_role: dict[str, Usage]
     iterations: int
     replans: int
     best_effort: bool
@@ -81,6 +82,7 @@ class RunView:
             "phase": self.phase,
             "elapsed_s": self.elapsed_s,
             "usage": self.usage.model_dump(),
+            "usage_by_role": {role: used.model_dump() for role, used in self.usage_by_role.items()},
             "iterations": self.iterations,
             "replans": self.replans,
             "best_effort": self.best_effort,
@@ -136,6 +138,7 @@ def _of_report(report: Report) -> RunView:
         status=report.status,
         elapsed_s=report.timings["total"],
         usage=report.usage,
+        usage_by_role=report.usage_by_role,
         iterations=report.iterations,
         replans=report.replans,
         best_effort=report.best_effort,
@@ -167,6 +170,7 @@ def _of_state(
         status=status_of(state, part_of),
         elapsed_s=max(0.0, (state.finished_at if state.final is not None else now) - state.submitted_at),
         usage=state.usage,
+        usage_by_role=usage_by_role(state),
         iterations=state.iterations,
         replans=state.replans,
         best_effort=state.best_effort,

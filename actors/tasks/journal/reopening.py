@@ -37,7 +37,11 @@ def reopen(state: TaskState, event: task_events.TaskReopened) -> None:
     state.review.begins_anew()
     state.stage, state.rework = StageState(state.stage.calls), None
     state.submitted_at, state.finished_at = event.at, 0.0
-    state.usage, state.running_s = NO_USAGE, 0.0  # the ladder above has counted what was used up before
+    state.usage, state.used_by, state.running_s = (
+        NO_USAGE,
+        {},
+        0.0,
+    )  # the ladder above has counted what it was
     state.notes, state.compensated, state.undo_errors, state.escalations = [], [], {}, {}
     state.phase = "planning" if state.plan is None else "running"
     planned = [node for node in state.nodes.values() if node.parent is None]

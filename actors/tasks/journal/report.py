@@ -14,7 +14,8 @@ from pydantic import TypeAdapter
 from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
-from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage, usage_of
+from actors.tasks.model.step_events import ROLES
+from actors.tasks.model.task import NO_USAGE, SubtaskStatus, TaskStatus, Usage, usage_of
 from actors.tasks.model.task_errors import (
     BudgetExceededError,
     NoCapableWorkerError,
@@ -86,6 +87,9 @@ class Report:
     """Metadata of the task."""
     replans: int = 0
     """Further plans, made after a required subtask had failed."""
+    usage_by_role: dict[str, Usage] = field(default_factory=dict)
+    """The same usage by who has used it up: ``planner``, ``reviewer``, ``synthesizer``, ``workers``; only those that
+    have used anything."""
     error: TaskError | None = field(default=None, compare=False)
     """Error that ``handle.result()`` raises; None where it has succeeded."""
 
@@ -143,6 +147,7 @@ def report_with(state: TaskState, results: dict[str, Any], output: dict[str, Any
         iterations=state.iterations,
         best_effort=state.best_effort,
         usage=total_usage(state),
+        usage_by_role=usage_by_role(state),
         timings=_timings(state),
         graph=graph_of(state),
         notes=(*state.notes, *_over_budget(state), *state.warnings),
@@ -166,6 +171,14 @@ def _over_budget(state: TaskState) -> tuple[str, ...]:
 def total_usage(state: TaskState) -> Usage:
     """Return what a task has used up so far."""
     return state.usage + usage_of(0, 0.0, state.running_s)
+
+
+def usage_by_role(state: TaskState) -> dict[str, Usage]:
+    """Return what a task has used up so far, by role."""
+    used = dict(state.used_by)
+    if state.running_s:
+        used["work"] = used.get("work", NO_USAGE) + usage_of(0, 0.0, state.running_s)
+    return {role: used[step] for step, role in ROLES.items() if step in used}
 
 
 def graph_of(state: TaskState) -> tuple[SubtaskReport, ...]:

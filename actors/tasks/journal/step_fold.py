@@ -18,7 +18,8 @@ from actors.tasks.journal.reopening import revise
 from actors.tasks.journal.stage_state import Rework, StageState
 from actors.tasks.journal.subtask_state import LOST, Escalation, act_of
 from actors.tasks.model import task_events
-from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.model.step_events import ROLES
+from actors.tasks.model.task import NO_USAGE, SubtaskStatus, Usage
 
 if TYPE_CHECKING:
     from actors.tasks.journal.task_state import TaskState
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
 def step_over(state: TaskState) -> None:
     """A step has come to an end of its own, or is wanted no longer."""
     state.step, state.step_losses = "", 0
+
+
+def spend(state: TaskState, step: str, usage: Usage) -> None:
+    """Count what a call of a planner, a reviewer or a synthesizer has used up, or a worker (``work``)."""
+    if usage is not NO_USAGE:
+        role = step if step in ROLES else "work"
+        state.usage += usage
+        state.used_by[role] = state.used_by.get(role, NO_USAGE) + usage
 
 
 def _started(state: TaskState, event: task_events.StepStarted) -> None:
@@ -49,19 +58,19 @@ def end_steps(state: TaskState) -> None:
 
 def _retrying(state: TaskState, event: task_events.StepRetrying) -> None:
     step_over(state)
-    state.usage += event.usage
+    spend(state, event.step, event.usage)
     state.stage.fails(event.step, event.error, event.number, event.due)
 
 
 def _failed(state: TaskState, event: task_events.StepFailed) -> None:
     step_over(state)
-    state.usage += event.usage
+    spend(state, event.step, event.usage)
     state.stage.fails(event.step, event.error, event.number, None)
 
 
 def _review_refused(state: TaskState, event: task_events.ReviewRefused) -> None:
     step_over(state)
-    state.usage += event.usage
+    spend(state, "review", event.usage)
     state.stage.is_refused("\n".join(map(str, event.problems)))
 
 
@@ -70,7 +79,7 @@ def _reviewed(state: TaskState, event: task_events.Reviewed) -> None:
     _review_over(state.stage, event)
     state.iterations = max(state.iterations, event.iteration)
     state.best_effort |= event.best_effort
-    state.usage += event.usage
+    spend(state, "review", event.usage)
     if event.error:
         state.notes.append(f"reviewer: {event.error}")
     if event.checks and event.best_effort:
@@ -130,7 +139,7 @@ def _synthesized(state: TaskState, event: task_events.Synthesized) -> None:
     state.stage.ends()
     state.stage.settle()
     state.output, state.combined, state.uncombined = event.output, True, bool(event.error)
-    state.usage += event.usage
+    spend(state, "combine", event.usage)
     if event.error:
         state.notes.append(f"synthesizer: {event.error}")
         state.best_effort = True

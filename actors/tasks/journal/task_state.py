@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 from actors.tasks.journal.person_waits import status_of
 from actors.tasks.journal.reopening import reopen, replan
 from actors.tasks.journal.stage_state import ReviewState, Rework, StageState
-from actors.tasks.journal.step_fold import APPLY_STEPS, end_steps, step_over
+from actors.tasks.journal.step_fold import APPLY_STEPS, end_steps, spend, step_over
 from actors.tasks.journal.subtask_state import LOST, UNBEGUN, Escalation, SubtaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import UNKNOWN, FailureKind
@@ -79,6 +79,7 @@ class TaskState:
         self.output: Any = None
         self.combined = self.uncombined = False  # uncombined: taken as they are, because they could not be
         self.usage = NO_USAGE
+        self.used_by: dict[str, Usage] = {}  # of that, by step; work: of all attempts
         self.reported = NO_USAGE  # of that, to the orchestrator above, before it had this part undone
         self.running_s = 0.0
         self.escalations: dict[str, Escalation] = {}
@@ -133,13 +134,13 @@ class TaskState:
 
     def _refused(self, event: task_events.PlanRefused) -> None:
         self.refusals, self.refusal = event.number, event
-        self.usage += event.usage
+        spend(self, "plan", event.usage)
         step_over(self)
         self.stage.ends()
 
     def _planned(self, event: task_events.Planned) -> None:
         self.plan, self.warnings = event.plan, event.warnings
-        self.usage += event.usage
+        spend(self, "plan", event.usage)
         step_over(self)
         self.stage.ends()
         self.phase, self.review.each = "running", event.review == "each"
@@ -163,7 +164,10 @@ class TaskState:
         self.task = self.task.model_copy(update={"priority": event.priority})
 
     def _told(self, event: task_events.UsageTold) -> None:
-        self._spend(self.nodes[event.subtask] if event.subtask else None, event.usage)
+        if event.subtask:
+            self._spend(self.nodes[event.subtask], event.usage)
+        else:
+            spend(self, event.step or self.step, event.usage)
 
     def _paused(self, _: task_events.TaskPaused) -> None:
         self.paused = True
@@ -322,11 +326,10 @@ class TaskState:
         if not told.seconds:
             self.running_s += at - node.started_at
 
-    def _spend(self, node: SubtaskState | None, usage: Usage) -> None:
+    def _spend(self, node: SubtaskState, usage: Usage) -> None:
         if usage is not NO_USAGE:
-            self.usage += usage
-            if node is not None:
-                node.usage += usage
+            spend(self, "work", usage)
+            node.usage += usage
 
     # -- people --------------------------------------------------------------------------------------------
 

@@ -280,6 +280,8 @@ class Check(SpecModel, frozen=True, kw_only=False):
     passed: bool
     feedback: str = ""
     """Feedback: what is to be better; the subtask sees it when it runs again."""
+    criterion: str = ""
+    """Criterion that it is about, where there are several. It stands before the feedback."""
 
 
 def _a_list(value: object) -> object:

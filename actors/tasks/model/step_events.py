@@ -8,12 +8,20 @@ has perhaps died.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from actors.model.errors import Problem
 from actors.model.events import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
 from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.task import NO_USAGE, Plan, Usage
+
+ROLES: Final[dict[str, str]] = {
+    "plan": "planner",
+    "review": "reviewer",
+    "combine": "synthesizer",
+    "work": "workers",
+}
+"""Roles of a task, by the word of a record; an undo is the work of workers, too."""
 
 
 @dataclass(frozen=True, slots=True)

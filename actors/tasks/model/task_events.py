@@ -101,6 +101,8 @@ class UsageTold(TaskEvent):
     usage: Usage
     subtask: str = ""
     """Empty: a step of the task itself, its planner, reviewer or synthesizer."""
+    step: str = ""
+    """plan, review or combine, where it is a step. Empty in older journals: the step that was begun."""
 
 
 @dataclass(frozen=True, slots=True)

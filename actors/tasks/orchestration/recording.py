@@ -97,8 +97,10 @@ class Recording:
         used = attempt.take_used()
         if state is None or state.final is not None or used is NO_USAGE:
             return
-        node = state.nodes.get(attempt.subtask.id) if attempt.spec.role in {"work", "undo"} else None
-        self.emit(state, task_events.UsageTold, used, node.id if node is not None else "")
+        role = attempt.spec.role
+        node = state.nodes.get(attempt.subtask.id) if role in {"work", "undo"} else None
+        fields = (node.id, "") if node is not None else ("", role)
+        self.emit(state, task_events.UsageTold, used, *fields)
 
     def emit_breaker(self, event: task_events.BreakerChanged) -> None:
         """Record that a breaker has counted, or turned."""

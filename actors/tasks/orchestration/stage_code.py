@@ -8,17 +8,27 @@ person says; a planner always is.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.model.model_call import recognised_model, reporting, with_usage
 from actors.tasks.model.shared_values import copied
+from actors.tasks.model.task import Usage
 from actors.tasks.planning.planners import ModelPlanner
+from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import ModelSynthesizer
 from actors.validation.introspection import is_async, signature_of
 
-_OURS: Final = frozenset({ModelPlanner.plan, ModelSynthesizer.combine})
+_OURS: Final = frozenset({ModelPlanner.plan, ModelReviewer.review, ModelSynthesizer.combine})
+_ROLES: Final[dict[str, Callable[[Any], Any]]] = {
+    "plan": ModelPlanner,
+    "review": ModelReviewer,
+    "combine": ModelSynthesizer,
+}
+"""By the verb of a step: what asks a model, or an agent, that stands for it."""
 
 
 def _as_it_is(said: Any) -> Any:
@@ -34,31 +44,49 @@ class StageCode:
     named: Mapping[str, Any] = field(default_factory=dict)
     """Arguments that it gets by name."""
 
-    def with_args(self, args: tuple[Any, ...]) -> tuple[Callable[[Any, Any], Any], bool]:
-        """Return the code as an errand calls it, and whether that is async; it may change what it is given."""
+    def with_args(self, args: tuple[Any, ...]) -> Callable[[Any, Any], Coroutine[Any, Any, Any]]:
+        """Return the code as an errand calls it; it may change what it is given. Sync code is called off the loop."""
         call, named = self.call, self.named
 
-        def sync(_subtask: Any, _context: Any) -> Any:
-            return call(*map(copied, args), **named)
+        async def sync(_subtask: Any, context: Any) -> Any:
+            def aside() -> Any:
+                with reporting(partial(_use, context)):
+                    return call(*map(copied, args), **named)
 
-        async def on_loop(_subtask: Any, _context: Any) -> Any:
-            return await call(*(await off_loop(lambda: [copied(each) for each in args])), **named)
+            said = await off_loop(aside)
+            with reporting(partial(_use, context)):
+                return with_usage(await said if hasattr(type(said), "__await__") else said)
 
-        return (on_loop, True) if is_async(call) else (sync, False)
+        async def on_loop(_subtask: Any, context: Any) -> Any:
+            copies = await off_loop(lambda: [copied(each) for each in args])
+            with reporting(partial(_use, context)):
+                return with_usage(await call(*copies, **named))
+
+        return on_loop if is_async(call) else sync
 
 
-def code_of(code: Any, verb: str, feedback: str = "") -> StageCode:
+def code_of(code: Any, verb: str, feedback: str = "", subtasks: Collection[str] = ()) -> StageCode:
     """Return the code of a step. Steps that ask a model have a call and a reader as methods.
 
     Args:
-        code: a callable, or an object with the one method.
+        code: a callable, an object with the one method, or a model or an agent.
         verb: name of that method.
         feedback: for code that has a parameter of this name.
+        subtasks: those that a reviewer is to speak of.
     """
-    if isinstance(code, (ModelPlanner, ModelSynthesizer)) and getattr(type(code), verb, None) in _OURS:
-        return StageCode(code.ask, code.read)
+    model = recognised_model(code)
+    if model is not None:
+        code = _ROLES[verb](model)
     call = _method(code, verb)
-    return StageCode(call, named={"feedback": feedback} if feedback and takes_feedback(call) else {})
+    read: Callable[[Any], Any] = _as_it_is
+    if isinstance(code, (ModelPlanner, ModelReviewer, ModelSynthesizer)) and getattr(type(code), verb, None) in _OURS:
+        call = code.ask
+        read = partial(code.read, subtasks=subtasks) if isinstance(code, ModelReviewer) else code.read
+    return StageCode(call, read, {"feedback": feedback} if feedback and takes_feedback(call) else {})
+
+
+def _use(context: Any, usage: Usage) -> None:
+    context.use(tokens=usage.tokens, cost=usage.cost)
 
 
 def takes_feedback(call: Callable[..., Any]) -> bool:

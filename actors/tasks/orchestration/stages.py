@@ -172,7 +172,7 @@ class TaskStages:
     def _review(self, state: TaskState) -> None:
         """Have results looked at: all, or those that are new where each is reviewed by itself."""
         ids = tuple(state.review.waiting) if state.review.each else planned_results(state)
-        code = code_of(self._desk.settings.reviewer, "review", state.stage.feedback)
+        code = code_of(self._desk.settings.reviewer, "review", state.stage.feedback, ids)
         args = (state.task, state.plan or Plan(subtasks=[]), self._results.of(state, ids))
 
         def verdict_of(said: object) -> object:
@@ -218,8 +218,7 @@ class TaskStages:
         if attempt is None:
             args, needed = _needed(args)
             attempt = ground.attempts[key] = Attempt(self._spec(state, role, number, key, subtasks, form, needed))
-            call, is_async = code.with_args(args)
-            DetachedCall(ground, attempt, call, is_async=is_async)
+            DetachedCall(ground, attempt, code.with_args(args), is_async=True)
         self._running[state.id] = attempt
         started = partial(self._recording.emit, state, task_events.StepStarted, role, number)
         self._turns.want(state, attempt, started)

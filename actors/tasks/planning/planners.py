@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.model.answer_text import json_in
-from actors.tasks.model.executable import Catalogue, ExecutableInfo
+from actors.tasks.model.executable import Catalogue
+from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call
 from actors.tasks.model.task import Budget, Plan, Subtask, Task
+from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.planning.capability_planner import CapabilityPlanner
 from actors.tasks.planning.keyword_planner import KeywordPlanner
-from actors.tasks.planning.replanning import ReplanFeedback
-from actors.validation.validation_messages import type_phrase
+from actors.tasks.planning.plan_schema import MOST_SLOTS, is_slots, plan_of_slots, plan_schema, slot_names
+from actors.tasks.planning.planner_prompt import planner_prompt
+from actors.validation.validation_messages import type_phrase, value_phrase
 
 __all__ = ["CapabilityPlanner", "InvalidPlanError", "KeywordPlanner", "ModelPlanner", "StaticPlan", "as_plan"]
 
@@ -52,38 +55,48 @@ class StaticPlan:
 
 # -- a model -----------------------------------------------------------------------------------------------------
 
-_RULES: Final = """Rules of a plan:
-- Use only workers and capabilities of the catalogue. Each subtask names one worker or one capability.
-- Ids are unique, of letters, digits, '_', '.' and '-'.
-- depends_on lists the ids of the subtasks whose results it needs, and no others: what does not need the results of
-  another one runs at the same time as it. No cycles.
-- As few subtasks as the goal takes; each instruction can be understood by itself.
-- Give timeouts in seconds, and leave out every field that you have no reason to set.
-Answer with the JSON of the plan alone."""
-
 
 class ModelPlanner:
     """Asks a model for the plan.
 
     Args:
-        call: ``call(prompt, schema) -> JSON``, sync or async; text, bytes or a dict. ``schema`` is the JSON schema
-            of a plan.
+        call: ``call(prompt, schema) -> JSON``, sync or async: text, bytes or a dict, or ``(answer, Usage)``. ``schema``
+            is the JSON schema of a plan (``plan_schema``). Or a model: a pydantic-ai model, its name
+            (``"openai:gpt-..."``), a pydantic-ai ``Agent``, a chat model of LangChain.
+        slots: subtasks that a plan may have, as slots ``s1`` to ``sn`` in which a wrong plan cannot be written: for
+            small models. None: any plan.
     """
 
-    def __init__(self, call: Callable[[str, dict[str, Any]], Any]) -> None:
-        self.call = call
+    def __init__(self, call: Any, *, slots: int | None = None) -> None:
+        whole = isinstance(slots, int) and not isinstance(slots, bool)
+        if slots is not None and not (whole and 1 <= slots <= MOST_SLOTS):
+            what = f"expected a number from 1 to {MOST_SLOTS}, got {value_phrase(slots)}"
+            raise ConfigError((Problem("ModelPlanner.slots", what, "Give the most subtasks that a plan may have."),))
+        self.call = as_call(call)
+        self.slots = slots
 
     def __repr__(self) -> str:
-        return f"ModelPlanner({_name(self.call)})"
+        more = "" if self.slots is None else f", slots={self.slots}"
+        return f"ModelPlanner({name_of_call(self.call)}{more})"
 
     async def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:
         """Return the model's answer, as a plan; raises ``InvalidPlanError`` where it is none."""
         answer = self.ask(task, catalogue, feedback)
-        return self.read(await answer if inspect.isawaitable(answer) else answer)
+        return self.read(answer_of(await answer if inspect.isawaitable(answer) else answer))
 
     def ask(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Any:
-        """The first half of ``plan``: what the model is called with; its answer, or an awaitable of that."""
-        return self.call(self.prompt(task, catalogue, feedback), Plan.model_json_schema())
+        """The first half of ``plan``: what the model is called with; its answer, or an awaitable of that.
+
+        Raises:
+            NoCapableWorkerError: there are slots, and nobody to fill in.
+        """
+        if self.slots is None:
+            prompt = self.prompt(task, catalogue, feedback)
+        elif catalogue:
+            prompt = planner_prompt(task, catalogue, feedback, slot_names(self.slots, feedback))
+        else:
+            raise NoCapableWorkerError((), (), task=task.id or "?")
+        return ask(self.call, prompt, plan_schema(catalogue, self.slots, feedback))
 
     @staticmethod
     def read(answer: object) -> Plan:
@@ -96,50 +109,16 @@ class ModelPlanner:
     @staticmethod
     def prompt(task: Task, catalogue: Catalogue, feedback: str = "") -> str:
         """Return the text that the model is given."""
-        parts = [
-            "Plan how this goal is reached by the workers of the catalogue.",
-            f"Goal:\n{task.goal}",
-            f"Inputs, which every subtask sees:\n{_json(task.inputs)}" if task.inputs else "",
-            f"Catalogue:\n{_json([_described(row) for row in catalogue])}",
-            _RULES,
-            feedback if isinstance(feedback, ReplanFeedback) else _refused(feedback),
-        ]
-        return "\n\n".join(part for part in parts if part)
-
-
-def _refused(feedback: str) -> str:
-    return f"Your last plan was refused. Mend all of this:\n{feedback}" if feedback else ""
-
-
-def _name(code: object) -> str:
-    """Only the name: a partial or a bound method would show what is bound."""
-    return str(getattr(code, "__qualname__", type_phrase(code)))
-
-
-def _described(row: ExecutableInfo) -> dict[str, Any]:
-    said: dict[str, Any] = {
-        "id": row.id,
-        "type": row.type,
-        "description": row.description,
-        "capabilities": sorted(row.capabilities),
-        "input_schema": row.input_schema,
-        "output_schema": row.output_schema,
-        "consumes": sorted(row.consumes),
-        "produces": sorted(row.produces),
-        "members": [{"id": one.id, "description": one.description} for one in row.members],
-    }
-    if isinstance(row.estimate, (int, float)) and not isinstance(row.estimate, bool):
-        said["estimated_tokens"] = row.estimate
-    return {name: value for name, value in said.items() if value not in ("", [], None)}
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=1, default=lambda one: f"<{type(one).__qualname__}>")
+        return planner_prompt(task, catalogue, feedback)
 
 
 # -- what a planner returned -------------------------------------------------------------------------------------
 
 _HINT: Final = 'Answer with {"subtasks": [{"id": ..., "instruction": ..., "worker": ...}]}.'
+
+
+_MOST_PROBLEMS: Final = 50
+"""What a model is told of one plan, at most."""
 
 
 def as_plan(value: object) -> Plan:
@@ -153,6 +132,8 @@ def as_plan(value: object) -> Plan:
         return value
     if isinstance(value, (str, bytes, bytearray)):
         value = _parsed(value)
+    if is_slots(value):
+        value = plan_of_slots(value)
     if isinstance(value, Mapping):
         odd = sorted(str(key) for key in value if key != "subtasks")
         if odd or "subtasks" not in value:
@@ -196,6 +177,10 @@ def _checked(entries: list[Any] | tuple[Any, ...]) -> Plan:
                 problems += [Problem(f"subtasks[{n}] {one.path}", one.what, one.hint) for one in error.problems]
         else:
             problems.append(Problem(f"subtasks[{n}]", f"expected a subtask, got {type_phrase(entry)}", _HINT))
+        if len(problems) >= _MOST_PROBLEMS:
+            left = len(entries) - 1 - n
+            problems += [Problem("plan", f"{left:,} more subtasks were not read", _HINT)] if left else []
+            break
     if problems:
         raise InvalidPlanError(tuple(problems))
     return Plan(made)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator
 
+from actors.tasks.model.model_call import recognised_model
 from actors.tasks.model.policy import Failover, LadderField, Retry, Rung
 from actors.tasks.planning.planners import KeywordPlanner
 from actors.validation import field_types
@@ -22,6 +23,8 @@ def _some(verb: str) -> PlainValidator:
 
     def look(value: object) -> object:
         if value is None or callable(value) or callable(getattr(value, verb, None)):
+            return value
+        if recognised_model(value) is not None:
             return value
         raise validation_error(
             f"{type_phrase(value)} can neither be called nor has it a method {verb!r}", "Give a function."
@@ -46,9 +49,11 @@ class Tasks(SpecModel, frozen=True):
     """
 
     planner: Annotated[Any, _some("plan")] = Field(default_factory=KeywordPlanner)
-    """``plan(task, catalogue, feedback) -> Plan``, sync or async: a callable, or an object with ``plan``."""
+    """``plan(task, catalogue, feedback) -> Plan``, sync or async: a callable, or an object with ``plan``. Or a model
+    (pydantic-ai, its name, an ``Agent``, LangChain), which is asked by ``ModelPlanner``."""
     reviewer: Annotated[Any, _some("review")] = None
-    """``review(task, plan, results) -> Verdict``, likewise. ``None``: nothing is reviewed."""
+    """``review(task, plan, results) -> Verdict``, likewise; shipped: ``ModelReviewer(call, criteria)``. ``None``:
+    nothing is reviewed."""
     synthesizer: Annotated[Any, _some("combine")] = None
     """``combine(task, results) -> output``, likewise; shipped: ``Verbatim()``, ``Last()``, ``ModelSynthesizer(call)``.
     ``None``: verbatim, every result under its subtask's id."""

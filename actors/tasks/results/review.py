@@ -39,7 +39,7 @@ def as_verdict(value: object, subtasks: Collection[str] = ()) -> Verdict:
     if isinstance(value, Verdict):
         return value
     if isinstance(value, (str, bytes, bytearray)):
-        value = _parsed(value)
+        value = parsed_answer(value)
     if isinstance(value, bool):
         return Verdict(passed=value)
     if isinstance(value, Mapping):
@@ -55,7 +55,8 @@ def _invalid(path: str, what: str) -> InvalidVerdictError:
     return InvalidVerdictError((Problem(path, what, _HINT),))
 
 
-def _parsed(text: str | bytes | bytearray) -> object:
+def parsed_answer(text: str | bytes | bytearray) -> object:
+    """Return the JSON of a text; raises ``InvalidVerdictError`` where it holds none."""
     try:
         return json_in(text)
     except ValueError:
@@ -136,7 +137,8 @@ def findings(verdict: Verdict) -> Findings:
     for check in verdict.checks:
         if not check.passed:
             before = failed.get(check.subtask, "")
-            failed[check.subtask] = "\n".join(text for text in (before, check.feedback.strip()) if text)
+            said = ": ".join(text for text in (check.criterion.strip(), check.feedback.strip()) if text)
+            failed[check.subtask] = "\n".join(text for text in (before, said) if text)
     return Findings(verdict.passed and not failed, failed)
 
 

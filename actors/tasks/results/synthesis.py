@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
 from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
+from actors.model.errors import Failed
+from actors.tasks.model.model_call import answer_of, as_call, name_of_call
 from actors.tasks.model.task import Task
 
 
@@ -34,19 +35,28 @@ class Last:
         return "Last()"
 
 
-class ModelSynthesizer:
-    """Has a model write the output: ``call(prompt)`` is any callable, sync or async, that returns it."""
+class NoAnswerError(Failed):
+    """A model has answered nothing."""
 
-    def __init__(self, call: Callable[[str], Any]) -> None:
-        self.call = call
+
+class ModelSynthesizer:
+    """Has a model write the output.
+
+    Args:
+        call: ``call(prompt) -> output``, sync or async; or ``(output, Usage)``. Or a model: a pydantic-ai model, its
+            name (``"openai:gpt-..."``), a pydantic-ai ``Agent``, a chat model of LangChain.
+    """
+
+    def __init__(self, call: Any) -> None:
+        self.call = as_call(call)
 
     def __repr__(self) -> str:
-        return f"ModelSynthesizer({getattr(self.call, '__qualname__', type(self.call).__qualname__)})"
+        return f"ModelSynthesizer({name_of_call(self.call)})"
 
     async def combine(self, task: Task, results: dict[str, Any]) -> Any:
         """Return what the model made of the results."""
         answer = self.ask(task, results)
-        return self.read(await answer if inspect.isawaitable(answer) else answer)
+        return self.read(answer_of(await answer if inspect.isawaitable(answer) else answer))
 
     def ask(self, task: Task, results: dict[str, Any]) -> Any:
         """The first half of ``combine``: the model's answer, or an awaitable of that."""
@@ -54,7 +64,9 @@ class ModelSynthesizer:
 
     @staticmethod
     def read(answer: Any) -> Any:
-        """The second half: the answer as it is."""
+        """The second half: the answer as it is; raises ``NoAnswerError`` where it is nothing."""
+        if answer is None or (isinstance(answer, (str, bytes)) and not answer.strip()):
+            raise NoAnswerError("the model has answered nothing")
         return answer
 
     @staticmethod
@@ -64,10 +76,18 @@ class ModelSynthesizer:
             f"Goal: {task.goal}",
             "Answer the goal from these results. Use all of them; add nothing that is not there.",
         ]
-        parts += [
-            f"## {id_}\n{value if isinstance(value, str) else json.dumps(value)}" for id_, value in results.items()
-        ]
+        parts += [f"## {id_}\n{text_of_result(value, PROMPT_CHARS // len(results))}" for id_, value in results.items()]
         return "\n\n".join(parts)
+
+
+PROMPT_CHARS: Final = 400_000
+"""Characters of results in one prompt, at most: some 100,000 tokens. Each result has an equal share."""
+
+
+def text_of_result(value: object, most: int) -> str:
+    """A result as text, or the beginning of that; how much is cut off is said."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= most else f"{text[:most]}\n... ({len(text) - most:,} more characters are cut off)"
 
 
 _SHIPPED: Final = frozenset({Verbatim, Last})

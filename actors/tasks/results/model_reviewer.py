@@ -1,0 +1,177 @@
+"""The reviewer that asks a model: every result is held against every criterion, each by itself.
+
+The answer has a field for each subtask and in it one for each criterion, ``{"draft": {"c1": {"feedback": "", "passed":
+true}}}``; its schema has the same, so that a model that is held to it says something of all. The verdict has a check
+for each, and the feedback of a subtask names the criteria that it has not met.
+
+A grader that fails is no "not good enough". A model that raises, hangs, answers no JSON, or says nothing of a criterion
+is asked again: as ``Tasks(step_retry=...)`` says, or at once with what was wrong with its answer. Then
+``on_step_failure`` decides. No subtask runs again because of it. Pure, but for the call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from actors.model.errors import ConfigError, Problem
+from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call
+from actors.tasks.model.policy import Check, Verdict
+from actors.tasks.model.task import Plan, Task
+from actors.tasks.results.review import InvalidVerdictError, as_verdict, parsed_answer
+from actors.tasks.results.synthesis import PROMPT_CHARS, text_of_result
+from actors.validation.validation_messages import type_phrase, value_phrase
+
+DEFAULT_CRITERION: Final = "It does what its instruction asks for, and it serves the goal."
+FEEDBACK_CHARS: Final = 500
+"""Characters of a feedback, at most."""
+_MOST_CRITERIA: Final = 50
+_MOST_PROBLEMS: Final = 20
+
+_RULES: Final = """Judge every result by every criterion, each by itself. Answer with the JSON alone: for each subtask
+and each criterion first feedback, which says what is to be better, then passed, true or false. Where it has passed,
+feedback is empty."""
+
+
+class ModelReviewer:
+    """Has a model judge the results, by criteria.
+
+    Args:
+        call: ``call(prompt, schema) -> JSON``, sync or async: text, bytes or a dict, or ``(answer, Usage)``. ``schema``
+            is the JSON schema of its answer (``review_schema``). Or a model: a pydantic-ai model, its name
+            (``"openai:gpt-..."``), a pydantic-ai ``Agent``, a chat model of LangChain.
+        criteria: sentences that hold for every good result. None: one, that it does what its instruction asks for.
+    """
+
+    def __init__(self, call: Any, criteria: Iterable[str] | None = None) -> None:
+        given = _checked_criteria(criteria)
+        self.call = as_call(call)
+        self.criteria = given
+
+    def __repr__(self) -> str:
+        return f"ModelReviewer({name_of_call(self.call)}, {len(self.criteria)} criteria)"
+
+    async def review(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str = "") -> Verdict:
+        """Return the model's verdict; raises ``InvalidVerdictError`` where it is none."""
+        answer = self.ask(task, plan, results, feedback)
+        return self.read(answer_of(await answer if inspect.isawaitable(answer) else answer), tuple(results))
+
+    def ask(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str = "") -> Any:
+        """The first half of ``review``: the model's answer, or an awaitable of that."""
+        prompt = self.prompt(task, plan, results, feedback)
+        return ask(self.call, prompt, review_schema(results, self.criteria))
+
+    def read(self, answer: object, subtasks: Collection[str] = ()) -> Verdict:
+        """The second half: the answer as a verdict, of these subtasks."""
+        if isinstance(answer, (str, bytes, bytearray)):
+            answer = parsed_answer(answer)
+        if isinstance(answer, Mapping) and answer and all(str(name) in subtasks for name in answer):
+            return _verdict(answer, subtasks, self.criteria)
+        return as_verdict(answer, subtasks)
+
+    def prompt(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str = "") -> str:
+        """Return the text that the model is given."""
+        said = {subtask.id: subtask.instruction or task.goal for subtask in plan.subtasks}
+        share = PROMPT_CHARS // max(1, len(results))
+        parts = [
+            f"Goal:\n{task.goal}",
+            "Criteria:\n" + "\n".join(f"{name}: {text}" for name, text in _named(self.criteria).items()),
+            _RULES,
+            *(
+                f"## Subtask {id_}\nInstruction: {said.get(id_, '')}\nResult:\n{text_of_result(value, share)}"
+                for id_, value in results.items()
+            ),
+            f"Your last answer was refused. Mend all of this:\n{feedback}" if feedback else "",
+        ]
+        return "\n\n".join(part for part in parts if part)
+
+
+def review_schema(subtasks: Iterable[str], criteria: Iterable[str] = (DEFAULT_CRITERION,)) -> dict[str, Any]:
+    """Return the JSON schema that a review of these subtasks is held to: each has each criterion."""
+    said = {"feedback": {"type": "string", "maxLength": FEEDBACK_CHARS}, "passed": {"type": "boolean"}}
+    checks = {name: {"description": text, **_all_of(said)} for name, text in _named(criteria).items()}
+    return {"title": "review", **_all_of({id_: _all_of(checks) for id_ in subtasks})}
+
+
+def _all_of(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _named(criteria: Iterable[str]) -> dict[str, str]:
+    """Criteria by the short names that the model calls them by."""
+    return {f"c{n}": text for n, text in enumerate(criteria, 1)}
+
+
+def _checked_criteria(criteria: Any) -> tuple[str, ...]:
+    if criteria is None:
+        return (DEFAULT_CRITERION,)
+    at, hint = "ModelReviewer.criteria", "Write criteria=['It names its source.', 'It is at most one page.']."
+    if isinstance(criteria, (str, bytes)) or not isinstance(criteria, Iterable):
+        raise ConfigError((Problem(at, f"expected a list of texts, got {type_phrase(criteria)}", hint),))
+    given = list(criteria)
+    odd = [
+        Problem(f"{at}[{n}]", f"expected a text, got {value_phrase(each)}", hint)
+        for n, each in enumerate(given)
+        if not isinstance(each, str) or not each.strip()
+    ]
+    if not 1 <= len(given) <= _MOST_CRITERIA:
+        odd.append(Problem(at, f"{len(given)} criteria, not 1 to {_MOST_CRITERIA}", hint))
+    if odd:
+        raise ConfigError(tuple(odd))
+    return tuple(each.strip() for each in given)
+
+
+# -- the answer --------------------------------------------------------------------------------------------------
+
+
+def _verdict(answer: Mapping[Any, Any], subtasks: Collection[str], criteria: tuple[str, ...]) -> Verdict:
+    """Return the verdict of an answer by subtask and criterion.
+
+    Raises:
+        InvalidVerdictError: it says nothing of one, or no clear yes or no.
+    """
+    checks, problems = [], list[Problem]()
+    for id_ in subtasks:
+        said = answer.get(id_)
+        for name, text in _named(criteria).items():
+            one = _said_of(said, name, text, only=len(criteria) == 1)
+            check, what = _check(id_, text, one)
+            if check is not None:
+                checks.append(check)
+            else:
+                hint = f'Write "{name}": {{"feedback": "...", "passed": true or false}}.'
+                problems.append(Problem(f"verdict.{id_}.{name}", what, hint))
+    if problems:
+        raise InvalidVerdictError(tuple(problems[:_MOST_PROBLEMS]))
+    return Verdict(passed=all(check.passed for check in checks), checks=checks)
+
+
+def _said_of(said: object, name: str, text: str, *, only: bool) -> object:
+    """Return what is said of one criterion, by its short name or its text; of the only one also without a name."""
+    if isinstance(said, Mapping):
+        for key in (name, text):
+            if key in said:
+                return said[key]
+        return said if only and "passed" in said else None
+    return said if only else None
+
+
+def _check(subtask: str, criterion: str, said: object) -> tuple[Check | None, str]:
+    """Return the check that an answer makes, or what is wrong with it."""
+    if isinstance(said, bool):
+        said = {"passed": said}
+    if not isinstance(said, Mapping):
+        return None, "says nothing of this criterion"
+    passed, feedback = said.get("passed"), said.get("feedback") or ""
+    if not isinstance(passed, bool):
+        return None, f"passed: expected true or false, got {type_phrase(passed)}"
+    if not isinstance(feedback, str):
+        return None, f"feedback: expected a text, got {type_phrase(feedback)}"
+    named = "" if criterion == DEFAULT_CRITERION and feedback.strip() else criterion
+    return Check(subtask, passed=passed, feedback="" if passed else feedback.strip(), criterion=named), ""
