@@ -3,6 +3,7 @@
 from actors.tasks.journal.report import Report, SubtaskReport
 from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.model.model_call import offer_models
 from actors.tasks.model.outcome import Done
 from actors.tasks.model.policy import (
     Approve,
@@ -89,6 +90,7 @@ from actors.tasks.planning.task_settings import Tasks
 from actors.tasks.planning.verb_families import VERB_FAMILIES
 from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import Last, ModelSynthesizer, Verbatim
+from trees.agents.roles import recognised_model
 from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
 from trees.ha.ha_settings import HA
 from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
@@ -97,6 +99,8 @@ from trees.host.start import start, start_async
 from trees.host.task_handle import TaskHandle
 from trees.host.tree import Tree
 from trees.store import Keep
+
+offer_models(recognised_model)
 
 __all__ = [
     "HA",

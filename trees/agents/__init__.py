@@ -13,6 +13,7 @@ _MODULES: Final[dict[str, str]] = {
     "LangChain": "langchain",
     "PydanticAI": "pydantic_ai",
     "as_tool": "tree_tool",
+    "model_call": "roles",
     "render_prompt": "prompt",
 }
 """Module of each public name."""

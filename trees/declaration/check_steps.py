@@ -69,7 +69,10 @@ def steps(spec: SupervisorSpec, at: str, kin: Mapping[str, SiblingInfo]) -> Iter
 
 
 def _step(step: _Step, code: Any, at: str) -> Iterator[Problem]:
-    if code is None or recognised_model(code) is not None:
+    model = recognised_model(code)
+    if model is not None:
+        yield from _flaw(model, at)
+    if code is None or model is not None:
         return
     method = getattr(code, step.verb, None)
     called = method if callable(method) and not inspect.isfunction(code) else code
@@ -86,6 +89,14 @@ def _step(step: _Step, code: Any, at: str) -> Iterator[Problem]:
     yield Problem(at, f"it cannot be called with {form}", f"{hint} -> {step.gives}.")
 
 
+def _flaw(call: object, at: str) -> Iterator[Problem]:
+    """Yield why a model, or an agent, cannot be asked: its package is not there, or too old."""
+    flaw = getattr(call, "flaw", None)
+    found = flaw() if callable(flaw) else None
+    if found is not None:
+        yield Problem(at, *found)
+
+
 def _callable(code: Any, takes: tuple[str, ...], at: str) -> Iterator[Problem]:
     form = f"({', '.join(takes)})"
     if code is None and at.endswith(".needs"):
@@ -93,6 +104,7 @@ def _callable(code: Any, takes: tuple[str, ...], at: str) -> Iterator[Problem]:
     if not callable(code):
         yield Problem(at, f"expected a function of {form}, got {type_phrase(code)}", f"Give a function of {form}.")
         return
+    yield from _flaw(code, at)
     signature = signature_of(code)
     if (
         signature is not None

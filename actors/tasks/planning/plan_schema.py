@@ -50,14 +50,13 @@ def plan_schema(catalogue: Catalogue, slots: int | None = None, feedback: str = 
 
 
 def _slot(workers: list[str], earlier: list[str]) -> dict[str, Any]:
-    needs: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "maxItems": len(earlier)}
-    if earlier:
-        needs["items"] = {"type": "string", "enum": earlier}
     properties: dict[str, Any] = {
         "instruction": {"type": "string", "minLength": 1, "maxLength": INSTRUCTION_CHARS},
         "worker": {"type": "string", "enum": workers},
-        "needs": needs,
     }
+    if earlier:  # a list that is always empty is more than some models can be held to
+        items = {"type": "string", "enum": earlier}
+        properties["needs"] = {"type": "array", "items": items, "maxItems": len(earlier)}
     return {
         "type": "object",
         "properties": properties,

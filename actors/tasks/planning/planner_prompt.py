@@ -57,9 +57,10 @@ def _example(catalogue: Catalogue, slots: tuple[str, ...]) -> str:
     ids = [row.id for row in catalogue] or ["worker"]
     filled: dict[str, Any] = {}
     for n, name in enumerate(slots):
-        needs = list(slots[n - 1 : n])
-        filled[name] = {"instruction": "what is to be done", "worker": ids[n % len(ids)], "needs": needs}
-        if n and n == len(slots) - 1:
+        filled[name] = {"instruction": "what is to be done", "worker": ids[n % len(ids)]}
+        if n:
+            filled[name]["needs"] = [slots[n - 1]]
+        if n > 1:
             filled[name] = None
     return json.dumps(filled)
 

@@ -1,0 +1,214 @@
+"""The reviewer that asks a model: by criterion and subtask; a grader that fails is no "not good enough"."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from actors.model.errors import ConfigError
+from actors.tasks.model.task_events import Reviewed, ReviewRefused, StepFailed, StepRetrying
+from actors.tasks.results.model_reviewer import DEFAULT_CRITERION, ModelReviewer, review_schema
+from actors.tasks.results.review import InvalidVerdictError
+from actors.testing import FakeModel, Hang
+from tests.support.attempts import AT_ONCE
+from trees import Plan, Report, Retry, StaticPlan, Subtask, SupervisorSpec, Task, TaskError, Tasks, WorkerSpec, start
+
+CRITERIA = ["It names its source.", "It is short."]
+PLAN = Plan([Subtask("a", "find it", worker="w"), Subtask("b", "write it", worker="w")])
+RESULTS = {"a": "found", "b": {"text": "written"}}
+
+
+def yes(feedback: str = "") -> dict[str, Any]:
+    return {"feedback": feedback, "passed": True}
+
+
+def no(feedback: str = "") -> dict[str, Any]:
+    return {"feedback": feedback, "passed": False}
+
+
+def both(a: Any, b: Any) -> dict[str, Any]:
+    return {"c1": a, "c2": b}
+
+
+GOOD = {"a": both(yes(), yes()), "b": both(yes(), yes())}
+
+
+def judged(answer: Any, criteria: list[str] | None = CRITERIA) -> Any:
+    return asyncio.run(ModelReviewer(FakeModel(answer), criteria).review(Task("go"), PLAN, RESULTS))
+
+
+def test_each_criterion_of_each_subtask_is_a_check_with_its_feedback() -> None:
+    verdict = judged({"a": both(yes("fine"), no("too long")), "b": both(no(), yes())})
+
+    assert not verdict.passed
+    assert [(one.subtask, one.criterion, one.passed, one.feedback) for one in verdict.checks] == [
+        ("a", CRITERIA[0], True, ""),
+        ("a", CRITERIA[1], False, "too long"),
+        ("b", CRITERIA[0], False, ""),
+        ("b", CRITERIA[1], True, ""),
+    ]
+
+
+def test_what_has_passed_everything_has_passed() -> None:
+    assert judged(GOOD).passed
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        json.dumps(GOOD),
+        json.dumps(GOOD).encode(),
+        f"Sure:\n```json\n{json.dumps(GOOD)}\n```\nBye.",
+        f"My verdict is {json.dumps(GOOD)} as I said.",
+        {"a": {CRITERIA[0]: True, CRITERIA[1]: True}, "b": both(yes(), yes())},
+        {"passed": True},
+        [{"subtask": "a", "passed": True, "criterion": CRITERIA[0]}, {"subtask": "b", "passed": True}],
+    ],
+    ids=["text", "bytes", "fence", "prose", "by the criterion's text", "a verdict", "checks"],
+)
+def test_a_models_answer_is_read_in_every_usual_form(answer: Any) -> None:
+    assert judged(answer).passed
+
+
+@pytest.mark.parametrize("said", [yes(), True, {"c1": yes()}, {"c1": True}, {"passed": True}])
+def test_of_a_single_criterion_the_answer_may_be_given_without_its_name(said: Any) -> None:
+    assert judged({"a": said, "b": said}, ["It is short."]).passed
+    assert judged({"a": said, "b": said}, None).passed
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ({"a": both(yes(), yes())}, r"verdict\.b\.c1: says nothing of this criterion"),
+        ({"a": both(yes(), yes()), "b": {"c1": yes()}}, r"verdict\.b\.c2: says nothing of this criterion"),
+        ({"a": both(yes(), yes()), "b": both(yes(), {"passed": "yes"})}, "expected true or false, got a str"),
+        ({"a": both(yes(), yes()), "b": both(yes(), {"passed": None})}, "expected true or false, got None"),
+        ({"a": both(yes(), yes()), "b": both(yes(), {"passed": False, "feedback": 3})}, "feedback: expected a text"),
+        ({"a": both(yes(), yes()), "b": None}, r"verdict\.b\.c1: says nothing"),
+        ("it is fine", "10 characters that hold no JSON"),
+        ("", "0 characters that hold no JSON"),
+        ("x" * 10_000_000, "10000000 characters that hold no JSON"),
+        (None, "a reviewer returned None"),
+        ({"subtasks": []}, "has neither 'passed' nor 'checks'"),
+    ],
+)
+def test_a_grader_that_says_nothing_clear_has_failed_and_has_not_said_no(answer: Any, text: str) -> None:
+    with pytest.raises(InvalidVerdictError, match=text):
+        judged(answer)
+
+
+def test_the_prompt_has_goal_criteria_instructions_and_results_and_the_schema_all_of_them() -> None:
+    model = FakeModel(GOOD)
+    asyncio.run(ModelReviewer(model, CRITERIA).review(Task("sell it"), PLAN, RESULTS, "verdict.a.c1: says nothing"))
+
+    for said in ("sell it", "c1: It names its source.", "find it", "found", '"text": "written"', "says nothing"):
+        assert said in model.prompts[0]
+    assert model.schemas == [review_schema(RESULTS, CRITERIA)]
+    schema: Any = model.schemas[0]
+    assert schema["required"] == ["a", "b"]
+    assert schema["properties"]["b"]["properties"]["c2"]["required"] == ["feedback", "passed"]
+
+
+def test_large_results_are_cut_to_equal_shares() -> None:
+    model = FakeModel(GOOD)
+    results = {"a": "x" * 10_000_000, "b": ["y" * 100] * 100_000}
+    asyncio.run(ModelReviewer(model, CRITERIA).review(Task("go"), PLAN, results))
+
+    assert len(model.prompts[0]) < 410_000
+    assert model.prompts[0].count("more characters are cut off") == 2
+
+
+@pytest.mark.parametrize("criteria", ["short", 3, [], [""], [3], ["ok", None], ["x"] * 51])
+def test_criteria_that_are_no_texts_are_refused(criteria: Any) -> None:
+    with pytest.raises(ConfigError, match=r"ModelReviewer\.criteria"):
+        ModelReviewer(FakeModel(GOOD), criteria)
+
+
+# -- in a tree ---------------------------------------------------------------------------------------------------
+
+ONE = StaticPlan([Subtask("a", "find it", worker="w")])
+PASSED = {"a": {"c1": yes(), "c2": yes()}}
+
+
+class Work:
+    """A worker, and the feedback that its attempts saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def __call__(self, task: Any, context: Any) -> str:
+        self.seen.append(context.feedback)
+        return f"answer {len(self.seen)}"
+
+
+def report_of(handle: Any) -> Report:
+    assert handle.report is not None
+    found: Report = handle.report
+    return found
+
+
+def reviewed(*answers: Any, **tasks: Any) -> tuple[Report, Work, list[type]]:
+    work, events = Work(), list[type]()
+    settings = {
+        "planner": ONE,
+        "reviewer": ModelReviewer(FakeModel(*answers), CRITERIA),
+        "step_retry": AT_ONCE,
+        **tasks,
+    }
+    spec = SupervisorSpec(id="p", tasks=Tasks(**settings), children=[WorkerSpec(id="w", execute=work)])
+    with start(spec) as tree:
+        handle = tree.submit("go")
+        try:
+            report = handle.result(timeout=10)
+        except TaskError:
+            report = report_of(handle)
+        kinds = {Reviewed, ReviewRefused, StepRetrying, StepFailed}
+        events = [type(event) for event in handle.events() if type(event) in kinds]
+    return report, work, events
+
+
+def test_what_is_not_good_enough_runs_again_with_the_criteria_that_it_has_not_met() -> None:
+    report, work, _ = reviewed({"a": {"c1": no("who says so?"), "c2": no()}}, PASSED)
+
+    assert work.seen == ["", "Revision 2: It names its source.: who says so?\nIt is short."]
+    assert (report.iterations, report.best_effort, report.results) == (2, False, {"a": "answer 2"})
+
+
+@pytest.mark.parametrize("broken", [ConnectionError("429"), TimeoutError("no answer")])
+def test_a_grader_that_raises_is_tried_again_and_nothing_else_is(broken: Exception) -> None:
+    report, work, events = reviewed(broken, broken, PASSED)
+
+    assert (work.seen, report.best_effort) == ([""], False)
+    assert events == [StepRetrying, StepRetrying, Reviewed]
+
+
+@pytest.mark.parametrize("rubbish", ["", "I like it", {"a": {"c1": yes()}}, "x" * 10_000_000, {"x": 1}])
+def test_a_grader_that_answers_rubbish_is_told_and_asked_again(rubbish: Any) -> None:
+    report, work, events = reviewed(rubbish, PASSED)
+
+    assert (work.seen, report.best_effort) == ([""], False)
+    assert events == [ReviewRefused, Reviewed]
+
+
+@pytest.mark.parametrize("broken", ["rubbish", ValueError("no")])
+def test_a_grader_that_stays_broken_fails_as_a_step_and_sends_nothing_back(broken: Any) -> None:
+    report, work, events = reviewed(broken, on_step_failure="best_effort")
+
+    assert (work.seen, report.results, report.best_effort) == ([""], {"a": "answer 1"}, True)
+    assert StepFailed in events
+    assert any(note.startswith("reviewer: ") for note in report.notes)
+
+
+def test_a_grader_that_hangs_is_ended_and_asked_again() -> None:
+    once = Retry(max_attempts=2, initial_s=0.0, max_s=0.0, jitter=0.0)
+    report, work, events = reviewed(Hang(), PASSED, step_timeout_s=0.3, step_retry=once)
+
+    assert (work.seen, events) == ([""], [StepRetrying, Reviewed])
+    assert report.best_effort is False
+
+
+def test_without_criteria_one_stands_for_all() -> None:
+    assert ModelReviewer(FakeModel(GOOD)).criteria == (DEFAULT_CRITERION,)
