@@ -88,7 +88,7 @@ class Report:
     replans: int = 0
     """Further plans, made after a required subtask had failed."""
     usage_by_role: dict[str, Usage] = field(default_factory=dict)
-    """The same usage by who has used it up: ``planner``, ``reviewer``, ``synthesizer``, ``workers``; only those that
+    """Usage by who has used it up: ``planner``, ``reviewer``, ``synthesizer``, ``workers``; only those that
     have used anything."""
     error: TaskError | None = field(default=None, compare=False)
     """Error that ``handle.result()`` raises; None where it has succeeded."""

@@ -118,7 +118,7 @@ _HINT: Final = 'Answer with {"subtasks": [{"id": ..., "instruction": ..., "worke
 
 
 _MOST_PROBLEMS: Final = 50
-"""What a model is told of one plan, at most."""
+"""Problems of one plan that a model is told, at most."""
 
 
 def as_plan(value: object) -> Plan:
