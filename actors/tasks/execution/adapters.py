@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from actors.tasks.execution.agent_results import unwrap_result, usage_told
 from actors.tasks.execution.prompt import prompt_of, render_prompt
-from actors.tasks.model.outcome import Done
-from actors.tasks.model.task import Usage
+from actors.tasks.model.usage import NO_USAGE
 from actors.validation.introspection import binds, is_async, signature_of
 from actors.validation.validation_messages import type_phrase
 
@@ -169,9 +169,9 @@ def _ask_async(code: Callable[..., Any], usage: type[Any] | None) -> Callable[..
             # Some frameworks choose between a coroutine and a value by an argument.
             answer = await answer if inspect.isawaitable(answer) else answer
         except BaseException:
-            tokens = _tokens(more.get("usage"))
-            if tokens:
-                context.use(tokens=tokens)  # the model was called and paid for, however this ended
+            usage_so_far = usage_told(more.get("usage"))
+            if usage_so_far is not NO_USAGE:
+                context.use(tokens=usage_so_far.tokens, cost=usage_so_far.cost)  # the model was called and paid for, however this ended
             raise
         return unwrap_result(answer)
 
@@ -190,43 +190,3 @@ def _usage_of(agent: object, code: Callable[..., Any]) -> type[Any] | None:
     packages = dict.fromkeys(base.__module__.partition(".")[0] for base in type(agent).__mro__)
     found = (getattr(sys.modules.get(package), "RunUsage", None) for package in packages)
     return next((each for each in found if isinstance(each, type)), None)
-
-
-# -- what agents return ---------------------------------------------------------------------------------------
-
-
-def unwrap_result(answer: Any) -> Any:
-    """Take an agent's answer out of the record in which its framework hands it over, with the tokens that it took."""
-    if hasattr(answer, "output") and hasattr(answer, "usage"):
-        return _done(answer.output, answer.usage)
-    if hasattr(answer, "content") and not isinstance(answer, type):
-        return _done(answer.content, getattr(answer, "usage_metadata", None))
-    return answer
-
-
-def _done(value: Any, usage: Any) -> Any:
-    tokens = _tokens(usage)
-    return Done(value, Usage(tokens=tokens)) if tokens else value
-
-
-_COUNTS = ("total_tokens", "input_tokens", "output_tokens", "request_tokens", "response_tokens")
-"""Names that frameworks give to their counts of tokens."""
-
-
-def _tokens(usage: Any) -> int:
-    """Tokens of a record of usage, which may be a method that gives it; 0 where it does not say."""
-    if callable(usage) and not any(hasattr(usage, name) for name in _COUNTS):  # a record may be callable, too
-        try:
-            usage = usage()
-        except Exception:  # noqa: BLE001 - the answer is there; what it took cannot be told
-            return 0
-    total = _count(usage, "total_tokens")
-    if total:
-        return total
-    new = _count(usage, "input_tokens") + _count(usage, "output_tokens")
-    return new or _count(usage, "request_tokens") + _count(usage, "response_tokens")
-
-
-def _count(usage: Any, name: str) -> int:
-    found = usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
-    return found if isinstance(found, int) and found > 0 else 0

@@ -22,7 +22,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
 from actors.model.errors import Escalated, Failed, Later, Rejected
 from actors.model.spec import DispatcherKind
-from actors.tasks.execution.adapters import unwrap_result
+from actors.tasks.execution.agent_results import unwrap_result, unwrap_returned
 from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.execution.context import Context, unpack
 from actors.tasks.execution.error_facts import UnreadableError, error_facts
@@ -179,8 +179,7 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
 
 def _value_of(attempt: Attempt, result: Any) -> Any:
     """Return value without what came with it: usage is counted, also where the rest is no result."""
-    if attempt.spec.form is not None:
-        result = unwrap_result(result)
+    result = unwrap_returned(result) if attempt.spec.form is None else unwrap_result(unwrap_returned(result))
     if isinstance(result, (Failed, Rejected, Later, Escalated)):
         raise result
     if not isinstance(result, Done):

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.execution.adapters import adapt, is_executable, unwrap_result
+from actors.tasks.execution.adapters import adapt, is_executable
+from actors.tasks.execution.agent_results import unwrap_result
 from actors.tasks.model.outcome import Done
 from actors.tasks.model.task import Subtask, Usage
 
@@ -270,12 +271,12 @@ def framework(monkeypatch: pytest.MonkeyPatch) -> type[Any]:
 def test_tokens_of_an_agent_that_fails_or_is_cancelled_after_its_model_was_called_are_counted(
     framework: type[Any], error: BaseException
 ) -> None:
-    used: list[int] = []
-    context = SimpleNamespace(**{**vars(CONTEXT), "use": lambda *, tokens: used.append(tokens)})
+    used: list[tuple[int, float]] = []
+    context = SimpleNamespace(**{**vars(CONTEXT), "use": lambda *, tokens, cost: used.append((tokens, cost))})
     with pytest.raises(type(error)):
         adapt(framework(error)).call(SUBTASK, context).send(None)
 
-    assert used == [42]
+    assert used == [(42, 0.0)]
 
 
 def test_tokens_of_an_agent_that_succeeds_are_counted_once_also_for_an_agent_of_a_users_own_class(
