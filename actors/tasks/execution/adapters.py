@@ -169,9 +169,9 @@ def _ask_async(code: Callable[..., Any], usage: type[Any] | None) -> Callable[..
             # Some frameworks choose between a coroutine and a value by an argument.
             answer = await answer if inspect.isawaitable(answer) else answer
         except BaseException:
-            usage_so_far = usage_told(more.get("usage"))
-            if usage_so_far is not NO_USAGE:
-                context.use(tokens=usage_so_far.tokens, cost=usage_so_far.cost)  # the model was called and paid for, however this ended
+            spent = usage_told(more.get("usage"))
+            if spent is not NO_USAGE:  # the model was called and paid for, however this ended
+                context.use(tokens=spent.tokens, cost=spent.cost)
             raise
         return unwrap_result(answer)
 
