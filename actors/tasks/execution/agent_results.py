@@ -38,7 +38,7 @@ def unwrap_returned(value: Any) -> Any:
     kind = type(value)
     if kind.__module__ in _NO_CLASS_OF_A_FRAMEWORK:
         return value
-    read = _reader_of(kind)
+    read = _reader_of(kind)  # type: ignore[arg-type]  # a type is hashable
     return value if read is None else read(value)
 
 
