@@ -77,6 +77,7 @@ DOORS = (
             "trees/host/event_follower.py": "reads the events of a task on any event loop",
             "trees/ha/lease_keeper.py": "keeps the lease of a leader while everything else of the tree is stuck",
             "trees/command/run.py": "runs an async main",
+            "trees/command/serve.py": "ends a server on its event loop when a signal comes",
             "trees/host/signals.py": "a signal handler may only start a bare thread",
             "trees/store/sql_lease.py": "the lock of its connection: a keeper's requests may come from several threads",
             "trees/store/memory.py": "the lock of its tables: callers and orchestrators write to it",
@@ -93,12 +94,16 @@ DOORS = (
         frozenset({"subprocess"}),
         {"actors/dispatch/": "starts the processes of workers"},
     ),
-    Door(frozenset({"socket"}), {"trees/host/console.py": "both ends of the console"}),
+    Door(
+        frozenset({"socket"}),
+        {"trees/agents/serving.py": "a server's port", "trees/host/console.py": "both ends of the console"},
+    ),
     Door(
         frozenset({"signal"}),
         {
             "actors/dispatch/": "ends process groups",
             "trees/command/run.py": "a clean end on SIGTERM as on Ctrl-C",
+            "trees/command/serve.py": "the same for a server",
             "trees/host/signals.py": "a dump on a signal, when the host asks for it",
         },
     ),

@@ -1,4 +1,4 @@
-"""``regrow check | run | dump | tasks``; the last one is in ``trees.command.task_commands``.
+"""``regrow check | run | mcp | dump | tasks``; the last one is in ``trees.command.task_commands``.
 
 Exit codes: 0 all is well (also: ended by Ctrl-C, cleanly); 1 the declaration, the target, the store or the start is
 wrong, or there is nothing to dump; 2 the command line is wrong; 3 the root gave up; 4 ``main`` raised, or a task that
@@ -22,6 +22,7 @@ from trees.command import task_commands
 from trees.command.dump_watch import EMPTIED, EVERY_S, watch
 from trees.command.resume import DEFAULT, MEMORY, NothingToResumeError, store_choice
 from trees.command.run import Runner
+from trees.command.serve import NotServedError, claim_wire, serving
 from trees.command.target import Program, TargetError, load
 from trees.declaration.check import require_valid
 from trees.declaration.hints import hints
@@ -118,6 +119,31 @@ def run(
     except NothingToResumeError as error:
         raise typer.BadParameter(str(error), param_hint="--resume") from error
     raise typer.Exit(Runner(program, kept, resume=resume, log_errors=shown).run())
+
+
+@app.command()
+def mcp(
+    target: Target,
+    inputs: Inputs = None,
+    http: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", min=0, max=65535, help="Over HTTP at 127.0.0.1; 0: any port that is free."),
+    ] = None,
+    store: Store = None,
+) -> None:
+    """Run a tree behind an MCP server: any MCP client gives it tasks, follows them and answers their questions.
+
+    It speaks over standard input and output, which nothing else may use: whatever is printed goes to stderr. The end of
+    the input, SIGTERM and Ctrl-C end server and tree; unfinished tasks stay in the store, and go on at the next start.
+    The main of the module is not called.
+    """
+    try:
+        wire = claim_wire(http)
+        program = serving(_loaded(target, inputs), wire, http or 0, lambda said: typer.echo(said, err=True))
+    except NotServedError as error:
+        raise _end(str(error)) from None
+    kept = store_choice(program.spec, store, "process", resume=False)
+    raise typer.Exit(Runner(program, kept).run())
 
 
 @app.command()
