@@ -1,7 +1,7 @@
 """Trees of supervisors and workers, declared, checked, started and shown, and the tasks that they work on."""
 
+from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.report import Report, SubtaskReport
-from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.model_call import offer_models
 from actors.tasks.model.outcome import Done

@@ -26,7 +26,7 @@ fields. No error ever shows a payload, only types, sizes and paths. Those that a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 ChildErrorCode: TypeAlias = Literal[
     "already_started", "already_present", "running", "restarting", "not_found", "max_children"
@@ -317,14 +317,21 @@ class Later(Signal):
 
 
 class Escalated(Signal):
-    """Raised in an attempt: ask a person. Without an ``Escalate`` rung on its ladder it is a failed attempt."""
+    """Raised in an attempt: ask a person. Without an ``Escalate`` rung on its ladder it is a failed attempt.
+
+    Args:
+        question: what the person reads.
+        state: JSON, of any size, that the same worker finds in ``context.state`` when it is called again after the
+            answer, also in another process. No dump, log line or error shows it.
+    """
 
     private_text = True
     """Mark of errors with a question to people, or with what has become of it: it stands in no log line."""
 
-    def __init__(self, question: str = "") -> None:
+    def __init__(self, question: str = "", *, state: Any = None) -> None:
         super().__init__(question)
         self.question = question
+        self.state = state
 
 
 class Ignore(Exception):  # noqa: N818 - a signal, not an error of ours

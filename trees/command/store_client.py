@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.tasks.journal.metadata import has_metadata
-from actors.tasks.journal.subtask_state import Escalation
+from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired
 from actors.validation.validation_messages import PlacedError, nearest

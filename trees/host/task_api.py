@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 from actors.messaging.reply import Reply, require_thread
 from actors.runtime.system import System
 from actors.tasks.journal.metadata import has_metadata, wanted_metadata
+from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.report import Report
-from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.task import Task, TaskStatus

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from actors.model.events import Event
 from actors.runtime.system import System
+from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.report import Report
-from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.task import Task, TaskStatus

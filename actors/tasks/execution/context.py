@@ -37,7 +37,8 @@ class Revision(NamedTuple):
     history: tuple[str, ...] = ()
     """Feedbacks before that, the oldest first."""
     work: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
-    """Last result of the subtask, as JSON, under the name ``previous``; nothing: it has none."""
+    """Last result of the subtask, as JSON, under the name ``previous``, and under ``state`` what its worker has asked
+    a person with; nothing: it has none."""
     answers: tuple[Answer, ...] = ()
     """Answers of people to the questions about it, the oldest first."""
 
@@ -46,10 +47,16 @@ class Revision(NamedTuple):
         """Last result of the subtask, as JSON; None: it has none."""
         return self.work.get("previous")
 
+    @property
+    def state(self) -> Any:
+        """State that its worker has asked a person with, as JSON; None: it has asked with none."""
+        return self.work.get("state")
 
-def work_of(previous: Any) -> dict[str, Any]:
-    """The work that a revision begins with: this result, if there is one."""
-    return {} if previous is None else {"previous": previous}
+
+def work_of(previous: Any, state: Any = None) -> dict[str, Any]:
+    """The work that a revision begins with: this result, and this state of a question, if there is one."""
+    found = {} if previous is None else {"previous": previous}
+    return found if state is None else {**found, "state": state}
 
 
 NO_REVISION: Final = Revision()
@@ -140,6 +147,15 @@ class Context:
     def previous(self) -> Any:
         """Last result of this subtask, as JSON: the work that is to be revised. None where it has had none."""
         return self._owned("previous", self._values.revision.previous)
+
+    @property
+    def state(self) -> Any:
+        """State of the last ``Escalated(..., state=...)`` of this worker about this subtask, as JSON; else None.
+
+        It holds for every attempt of this worker up to the result: after the answer, after a crash of the process,
+        where it is tried again. A revision begins without.
+        """
+        return self._owned("state", self._values.revision.state)
 
     @property
     def feedback(self) -> str:
@@ -309,7 +325,7 @@ class Context:
 
 def unpack(context: Context) -> None:
     """Make the copies for the worker's code now, on this thread."""
-    _ = context.inputs, context.results, context.previous
+    _ = context.inputs, context.results, context.previous, context.state
 
 
 def results_of_member(team: ContextValues | None, own: dict[str, Any]) -> dict[str, Any]:
@@ -331,10 +347,11 @@ def revision_of_member(team: ContextValues | None, own: Revision, previous: Any)
     if team is None or (outer := team.revision) is NO_REVISION:
         return own
     before = (outer.feedback,) if own.feedback and outer.feedback else ()
+    last = own.previous if own.previous is not None else previous if previous is not None else outer.previous
     return Revision(
         outer.number + own.number,
         own.feedback or outer.feedback,
         (*outer.history, *before, *own.history),
-        work_of(own.previous if own.previous is not None else previous if previous is not None else outer.previous),
+        work_of(last, own.state),
         outer.answers + own.answers,
     )

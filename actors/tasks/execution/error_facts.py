@@ -10,6 +10,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import Final, TypeAlias
 
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
 from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected
 from actors.tasks.model.outcome import Done, Failure, FailureKind, InvalidResultError, name_of, plain_text, text_of
 from actors.tasks.model.task_errors import (
@@ -19,6 +21,7 @@ from actors.tasks.model.task_errors import (
     TaskFailedError,
     TeamFailedError,
 )
+from actors.tasks.model.write_checks import require_length
 from actors.validation.field_types import MAX_SECONDS
 
 
@@ -62,8 +65,7 @@ def _error_facts(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PL
     if isinstance(error, Rejected):
         return Failure(FailureKind.REJECTED, error)
     if isinstance(error, Escalated):
-        question: object = error.question
-        return Failure(FailureKind.ESCALATED, error, question="" if question is None else plain_text(question))
+        return _escalated(error)
     of_other = isinstance(error, _OF_OTHERS) and plain_text(error.kind) == FailureKind.RECURSION
     if of_other or isinstance(error, RecursionDetectedError):
         return Failure(FailureKind.RECURSION, error, retryable=False)
@@ -77,6 +79,20 @@ def _error_facts(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PL
         error = NoCapableWorkerError(needed, known, task=plain_text(error.task), hint=hint)
     retryable = bool(error.retryable) if isinstance(error, Failed) else True
     return Failure(FailureKind.FAILED, error, retryable=retryable, counts=_says_something_of_the_worker(error))
+
+
+def _escalated(error: Escalated) -> Failure:
+    question: object = error.question
+    try:
+        state = None if error.state is None else to_jsonable_python(error.state)
+        require_length(state)
+    except (PydanticSerializationError, ValueError, RecursionError) as broken:
+        what = f"Escalated(state=...) cannot be kept: a {name_of(error.state)} is given, and it takes JSON"
+        if type(broken) is ValueError:
+            what = f"Escalated(state=...) cannot be kept: {broken}"
+        return Failure(FailureKind.FAILED, Failed(what, retryable=False), retryable=False)
+    said = "" if question is None else plain_text(question)
+    return Failure(FailureKind.ESCALATED, error, question=said, state=state)
 
 
 def _says_something_of_the_worker(error: BaseException) -> bool:

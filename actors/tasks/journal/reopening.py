@@ -73,7 +73,9 @@ def replan(state: TaskState, event: task_events.Planned) -> None:
         if known is not None and id_ not in kept:
             before, act = node.spec, node.act
             node.begins_anew()
-            node.act += node.act == act and bool(node.acts) and spec != before
+            if spec != before:
+                node.act += node.act == act and bool(node.acts)
+                node.kept = None
             node.spec, node.dropped = spec, False
     _count(state)
 

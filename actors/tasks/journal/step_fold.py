@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.reopening import revise
 from actors.tasks.journal.stage_state import Rework, StageState
-from actors.tasks.journal.subtask_state import LOST, Escalation, act_of
+from actors.tasks.journal.subtask_state import LOST, act_of
 from actors.tasks.model import task_events
 from actors.tasks.model.step_events import ROLES
 from actors.tasks.model.task import NO_USAGE, SubtaskStatus, Usage

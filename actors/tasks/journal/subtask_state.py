@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from actors.tasks.journal.questions import Escalation, KeptState
 from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import FailureKind
@@ -94,51 +95,6 @@ class EffectRecord:
         return not self.undone and not self.stands and (self.done or self.unknown or self.open)
 
 
-class Escalation:
-    """An open question to a person."""
-
-    __slots__ = (
-        "answers",
-        "due",
-        "error",
-        "id",
-        "question",
-        "raised_at",
-        "standing",
-        "step",
-        "subtask",
-        "subtasks",
-        "task",
-        "undoing",
-    )
-
-    def __init__(self, event: task_events.EscalationRaised) -> None:
-        self.id = event.escalation
-        self.task = event.task
-        self.subtask = event.subtask
-        self.question = event.question
-        self.error = event.error
-        self.raised_at = event.at
-        self.due = event.due
-        """When it is too late for an answer, in seconds since 1970; None: never."""
-        self.standing = event.standing
-        self.undoing = event.undoing
-        """True where it is about an undo that failed."""
-        self.step = ""
-        """Step that it is about, review or combine; empty: a subtask."""
-        self.subtasks: tuple[str, ...] = (event.subtask,)
-        """Subtasks that it is about."""
-        if isinstance(event, task_events.StepEscalated):
-            self.step, self.subtasks = event.step, event.subtasks
-        self.answers = ("approve", "edit", "respond", "reject")
-
-    def __repr__(self) -> str:
-        """Show the question: whoever prints the open questions is about to answer them."""
-        what = "the undo of " if self.undoing else ""
-        error = f" ({self.error})" if self.error and self.error != self.question else ""
-        return f"<Escalation {self.id!r} about {what}{self.subtask!r}: {self.question}{error}>"
-
-
 class SubtaskState:
     """Where one subtask stands."""
 
@@ -159,6 +115,7 @@ class SubtaskState:
         "error",
         "escalation",
         "id",
+        "kept",
         "kind",
         "lineage",
         "losses",
@@ -204,6 +161,8 @@ class SubtaskState:
         """Why it failed, was skipped or cancelled; or of the last attempt."""
         self.kind = ""
         self.revisions = UNREVISED  # feedback and answers so far
+        self.kept: KeptState | None = None
+        """State that its last question was asked with, until it has a result."""
         self.standing = FRESH
         self.due: float | None = None
         """When the next attempt may start."""
@@ -269,7 +228,18 @@ class SubtaskState:
         self.status, self.standing, self.due = SubtaskStatus.PENDING, FRESH, None
         self.act += 1
         self.made = 0
+        self.kept = None
         self.revisions = self.revisions.sent_back(feedback)
+
+    def state_for(self, worker: str | None, *, undoing: bool = False) -> int | None:
+        """Number of the record with the state that this worker gets back; None: there is none for it."""
+        kept = self.kept
+        return kept.record if kept is not None and kept[::2] == (worker, undoing) else None
+
+    @property
+    def home(self) -> str | None:
+        """Worker that goes on where others would begin anew: it has asked a person with a state."""
+        return self.kept.worker if self.kept is not None and not self.kept.undoing else None
 
     def is_told(self, answer: task_events.EscalationAnswered, *, undoing: bool) -> None:
         """A person has answered the question about it, or about its undo."""
@@ -285,7 +255,9 @@ class SubtaskState:
 
     def begins_anew(self) -> None:
         """Begin anew after an end: the same act, unless that was undone."""
-        self.act += self.was_undone
+        if self.was_undone:
+            self.act += 1
+            self.kept = None
         self.status, self.standing, self.due, self.answered = SubtaskStatus.PENDING, FRESH, None, None
         self.error = self.kind = self.undo_error = ""
 

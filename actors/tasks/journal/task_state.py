@@ -16,10 +16,11 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from actors.tasks.journal.person_waits import status_of
+from actors.tasks.journal.questions import Escalation, KeptState
 from actors.tasks.journal.reopening import reopen, replan
 from actors.tasks.journal.stage_state import ReviewState, Rework, StageState
 from actors.tasks.journal.step_fold import APPLY_STEPS, end_steps, spend, step_over
-from actors.tasks.journal.subtask_state import LOST, UNBEGUN, Escalation, SubtaskState
+from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import UNKNOWN, FailureKind
 from actors.tasks.model.task import NO_USAGE, Plan, SubtaskStatus, Task, TaskStatus, Usage
@@ -211,7 +212,7 @@ class TaskState:
             act = node.acts[-1]
             act.ends()
             act.done, act.result = True, event.value
-        node.value, node.tokens, node.error, node.kind = event.value, event.tokens, "", ""
+        node.value, node.tokens, node.error, node.kind, node.kept = event.value, event.tokens, "", "", None
         if node.id in self.compensated:
             self.compensated.remove(node.id)  # it was undone, and is done again
         self._ends(node, SubtaskStatus.SUCCEEDED, event.at, event.usage)
@@ -338,6 +339,7 @@ class TaskState:
         self.raised += 1
         escalation = self.escalations[event.escalation] = Escalation(event)
         node.escalation, node.answered = escalation, None
+        node.kept = None if event.state is None else KeptState(event.worker, self.events - 1, event.undoing)
         if event.undoing:
             node.undo_error = event.error
             step_over(self)

@@ -78,6 +78,8 @@ class Failure:
     """The budget of its subtask is used up: nobody tries it again, but for a person who says so."""
     question: str = ""
     """Question to a person, where it asked for one."""
+    state: Any = None
+    """JSON that it wants back after the answer."""
     may_ask: bool = True
     """False where no person is to be asked about it."""
     told: str = ""

@@ -285,6 +285,8 @@ class EscalationRaised(SubtaskEvent):
     """A person is asked: see ``handle.escalations``."""
 
     ends: ClassVar[str] = "attempt"
+    large: ClassVar[str] = "state"
+    unfolded: ClassVar[bool] = True
     level: ClassVar[str] = "ERROR"
     advice: ClassVar[str] = "Answer it: tree.respond({escalation!r}, ...) or 'regrow tasks respond {escalation} ...'."
     escalation: str  # its id
@@ -299,6 +301,8 @@ class EscalationRaised(SubtaskEvent):
     kind: str = ""
     worker: str | None = None
     counted: bool = field(default=False, metadata=UNLOGGED)
+    state: Any = field(default=None, repr=False, metadata=UNLOGGED)
+    """JSON that the worker that has asked wants back after the answer."""
 
 
 @dataclass(frozen=True, slots=True)

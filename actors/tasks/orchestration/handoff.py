@@ -71,7 +71,7 @@ class AttemptHandoff:
             {**task.inputs, **spec.inputs} if task.inputs or spec.inputs else {},
             results_of_member(around, to.results.of(state, spec.depends_on)),
             state.metadata_of(node.id) if state.has_metadata else state.task.metadata,
-            self._revision(state, node, team),
+            self._revision(state, node, team, entry),
         )
         return AttemptSpec(
             attempt_key(state, node, node.attempt),
@@ -97,13 +97,15 @@ class AttemptHandoff:
             losses=losses,
         )
 
-    def _revision(self, state: TaskState, node: SubtaskState, team: Attempt | None) -> Revision:
+    def _revision(self, state: TaskState, node: SubtaskState, team: Attempt | None, entry: RegistryEntry) -> Revision:
         """Facts about what was done before: by this subtask, and where its team was sent back by the team, too."""
         own, so_far = NO_REVISION, node.revisions
-        if so_far is not UNREVISED or node.value is not None:
+        if so_far is not UNREVISED or node.value is not None or node.kept is not None:
             previous = self._to.results.cache.last_result(state, node)
             answers = tuple(answer_of(each.answer, each.value) for each in so_far.answers)
-            own = Revision(so_far.number, so_far.feedback, so_far.earlier, work_of(previous), answers)
+            asked_with = self._to.results.asked_with(state, node.state_for(entry.id))
+            work = work_of(previous, asked_with)
+            own = Revision(so_far.number, so_far.feedback, so_far.earlier, work, answers)
         if team is None:
             return own
         earlier = None

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
     from actors.execution.incarnation import Incarnation
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.journal.subtask_state import Escalation, SubtaskState
+    from actors.tasks.journal.questions import Escalation
+    from actors.tasks.journal.subtask_state import SubtaskState
     from actors.tasks.model.executable import Catalogue, ExecutableInfo
     from actors.tasks.orchestration.task_runtime import TaskRuntime
 

@@ -39,6 +39,10 @@ class TaskResults:
         """Return the results of the plan."""
         return self.of(state, planned_results(state))
 
+    def asked_with(self, state: TaskState, record: int | None) -> Any:
+        """Return the state that a worker has asked a person with, from the record that has it; None: there is none."""
+        return None if record is None else self._desk.ground.outline(state.id, record)[0].state  # type: ignore[attr-defined]
+
     def of_act(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
         """Return the result for an undo to undo; None where it is not known."""
         return self.cache.result_of(state, node, act) if act.done else None

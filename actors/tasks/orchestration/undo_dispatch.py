@@ -17,7 +17,7 @@ from actors.messaging.envelope import MessageContext
 from actors.model.errors import Failed
 from actors.tasks.execution.attempt import STOP, Attempt, AttemptEnded
 from actors.tasks.execution.attempt_spec import AttemptSpec
-from actors.tasks.execution.context import ContextValues
+from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision, work_of
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, part_of
@@ -201,6 +201,7 @@ class UndoDispatch:
     ) -> AttemptSpec:
         to = self._to
         result = to.results.of_act(state, node, act)
+        asked_with = to.results.asked_with(state, node.state_for(act.worker, undoing=True))
         values = ContextValues(
             state.task.goal,
             number,
@@ -208,6 +209,7 @@ class UndoDispatch:
             inputs={**state.task.inputs, **node.spec.inputs},
             results={node.id: result},
             metadata=state.metadata_of(node.id),
+            revision=Revision(work=work_of(None, asked_with)) if asked_with is not None else NO_REVISION,
         )
         return AttemptSpec(
             key,

@@ -93,6 +93,7 @@ def given_to_a_person(state: TaskState, node: SubtaskState, act: EffectRecord, f
         undoing=True,
         kind=failure.kind.value,
         worker=act.worker,
+        state=failure.state,
     )
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from actors.tasks.journal.subtask_state import Escalation, SubtaskState
+from actors.tasks.journal.questions import Escalation
+from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import Draft, draft

@@ -246,4 +246,5 @@ def _escalated(
         kind=failure.kind.value,
         worker=end.worker if end is not None else None,
         counted=end is not None and end.counted,
+        state=failure.state,
     )

@@ -28,13 +28,14 @@ _NOBODY = Failure(FailureKind.NOBODY, NoCapableWorkerError("", (), ()))
 
 def lane_of(state: TaskState, node: SubtaskState, path: str) -> LaneKey:
     """The lane in which a subtask waits."""
-    standing, spec = node.standing, node.spec
-    if not standing.rejected and not standing.tried and not state.chain and not node.lineage:
+    standing, spec, home = node.standing, node.spec, node.home
+    if not standing.rejected and not standing.tried and not state.chain and not node.lineage and home is None:
         return _lane_of_anybody(spec.worker, None if spec.worker is not None else spec.capability)
     without = {*standing.rejected, *waiting_for(state, node, path)}
     without.update(standing.tried)  # also where whoever took over said that it is not theirs: nobody has fresh tries
-    if standing.target is not None and standing.target not in without:
-        return LaneKey(standing.target, spec.capability if spec.worker is None else None, tuple(sorted(without)))
+    first = home if home is not None and home not in without else standing.target
+    if first is not None and first not in without:
+        return LaneKey(first, spec.capability if spec.worker is None else None, tuple(sorted(without)))
     return LaneKey(spec.worker, None if spec.worker is not None else spec.capability, tuple(sorted(without)))
 
 

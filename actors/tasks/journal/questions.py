@@ -1,0 +1,65 @@
+"""Questions to people, as a state has them: what is open, and what its worker wants back with the answer.
+
+Part of the fold (``actors.tasks.journal.task_state``). Plain data.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from actors.tasks.model import task_events
+
+
+class Escalation:
+    """An open question to a person."""
+
+    __slots__ = (
+        "answers",
+        "due",
+        "error",
+        "id",
+        "question",
+        "raised_at",
+        "standing",
+        "step",
+        "subtask",
+        "subtasks",
+        "task",
+        "undoing",
+    )
+
+    def __init__(self, event: task_events.EscalationRaised) -> None:
+        self.id = event.escalation
+        self.task = event.task
+        self.subtask = event.subtask
+        self.question = event.question
+        self.error = event.error
+        self.raised_at = event.at
+        self.due = event.due
+        """When it is too late for an answer, in seconds since 1970; None: never."""
+        self.standing = event.standing
+        self.undoing = event.undoing
+        """True where it is about an undo that failed."""
+        self.step = ""
+        """Step that it is about, review or combine; empty: a subtask."""
+        self.subtasks: tuple[str, ...] = (event.subtask,)
+        """Subtasks that it is about."""
+        if isinstance(event, task_events.StepEscalated):
+            self.step, self.subtasks = event.step, event.subtasks
+        self.answers = ("approve", "edit", "respond", "reject")
+
+    def __repr__(self) -> str:
+        """Show the question: whoever prints the open questions is about to answer them."""
+        what = "the undo of " if self.undoing else ""
+        error = f" ({self.error})" if self.error and self.error != self.question else ""
+        return f"<Escalation {self.id!r} about {what}{self.subtask!r}: {self.question}{error}>"
+
+
+class KeptState(NamedTuple):
+    """State that a worker has asked with, and wants back: where it is, since it may be large."""
+
+    worker: str | None
+    record: int
+    """Number of the record that has it."""
+    undoing: bool
+    """True where an undo has asked."""
