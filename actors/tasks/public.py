@@ -6,6 +6,7 @@ This module is loaded when the first of them is asked for: the runtime itself ne
 from actors.tasks.execution.context import Context
 from actors.tasks.model.outcome import Done
 from actors.tasks.model.task import Usage
+from actors.tasks.model.task_errors import StepMismatchError
 from actors.tasks.model.task_events import (
     BreakerClosed,
     BreakerHalfOpened,
@@ -39,6 +40,7 @@ from actors.tasks.model.task_events import (
     SubtaskRetrying,
     SubtaskSkipped,
     SubtaskStarted,
+    SubtaskStepped,
     SubtaskStreamed,
     SubtaskSucceeded,
     Synthesized,
@@ -75,6 +77,7 @@ __all__ = [
     "StepAnswered",
     "StepEscalated",
     "StepFailed",
+    "StepMismatchError",
     "StepPutBack",
     "StepRetrying",
     "StepStarted",
@@ -89,6 +92,7 @@ __all__ = [
     "SubtaskRetrying",
     "SubtaskSkipped",
     "SubtaskStarted",
+    "SubtaskStepped",
     "SubtaskStreamed",
     "SubtaskSucceeded",
     "Synthesized",

@@ -131,7 +131,7 @@ class Attempt(Reply, SystemMessage):
     @property
     def needs(self) -> tuple[dict[str, Any], ...]:
         """Dicts with what it is given: a value in them that is only in the store is fetched before it is given."""
-        return (*self.spec.values.dicts, *self.spec.arguments)
+        return (*self.spec.values.dicts, *self.spec.arguments, self.spec.steps.results)
 
     @property
     def is_own_error(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
 from actors.tasks.execution.context import NOTHING_TO_SEE, ContextValues
 from actors.tasks.model.task import Budget, Subtask
 
@@ -65,6 +66,8 @@ class AttemptSpec(NamedTuple):
     its task was resumed, or nobody had set any."""
     arguments: tuple[dict[str, Any], ...] = ()
     """Dicts that a step is called with, beside the values."""
+    steps: KnownSteps = NO_STEPS
+    """Steps of it that an earlier process, or an earlier run of it, has done."""
     losses: int = 0
     """Processes that have ended with it."""
 

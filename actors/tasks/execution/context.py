@@ -9,11 +9,13 @@ feedback and the answers that the team was given, beside their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import require_thread
+from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
+from actors.tasks.execution.revision import NO_REVISION, Revision
 from actors.tasks.model.event_base import NO_METADATA
 from actors.tasks.model.live_events import StreamKind, SubtaskProgressed, require_kind
 from actors.tasks.model.outcome import plain_text
@@ -26,40 +28,6 @@ from actors.validation.validation_messages import require_seconds, type_phrase
 if TYPE_CHECKING:
     from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
-
-
-class Revision(NamedTuple):
-    """Facts about a subtask that was done, or asked about, before."""
-
-    number: int = 0
-    """How often it was sent back, or what it needs was."""
-    feedback: str = ""
-    history: tuple[str, ...] = ()
-    """Feedbacks before that, the oldest first."""
-    work: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
-    """Last result of the subtask, as JSON, under the name ``previous``, and under ``state`` what its worker has asked
-    a person with; nothing: it has none."""
-    answers: tuple[Answer, ...] = ()
-    """Answers of people to the questions about it, the oldest first."""
-
-    @property
-    def previous(self) -> Any:
-        """Last result of the subtask, as JSON; None: it has none."""
-        return self.work.get("previous")
-
-    @property
-    def state(self) -> Any:
-        """State that its worker has asked a person with, as JSON; None: it has asked with none."""
-        return self.work.get("state")
-
-
-def work_of(previous: Any, state: Any = None) -> dict[str, Any]:
-    """The work that a revision begins with: this result, and this state of a question, if there is one."""
-    found = {} if previous is None else {"previous": previous}
-    return found if state is None else {**found, "state": state}
-
-
-NO_REVISION: Final = Revision()
 
 
 class ContextValues(NamedTuple):
@@ -273,6 +241,53 @@ class Context:
         if attempt.use(Usage(tokens=tokens, cost=cost)):  # which refuses, here, what is no number
             attempt.owner.tell_usage(attempt)
 
+    async def step(
+        self, name: str, function: Callable[..., Any], /, *args: Any, keep: Keep = "attempt", **kwargs: Any
+    ) -> Any:
+        """Call a function once for this attempt, also where its process dies: the result is recorded.
+
+        Where the same attempt runs again, a step that is recorded returns its record and calls nothing. One that was
+        under way when its process died is called again: its effect can be told by ``context.step_key``. One that
+        raises records nothing.
+
+        Args:
+            name: together with how often it came before in this attempt, the key of the step.
+            function: sync or async, called here: what blocks does not belong on a loop.
+            args: its arguments; a fingerprint of them is recorded.
+            keep: ``"subtask"``: later attempts of the subtask (a retry, a failover, a revision) have it, too.
+            kwargs: the same by name.
+
+        Returns:
+            The result as JSON, in every run alike: models as dicts, tuples as lists.
+
+        Raises:
+            StepMismatchError: it is recorded under this key with other arguments. The attempt is not tried again.
+            InvalidResultError: the result is no JSON.
+        """
+        return await self._steps.call(name, function, args, kwargs, keep)
+
+    def step_sync(
+        self, name: str, function: Callable[..., Any], /, *args: Any, keep: Keep = "attempt", **kwargs: Any
+    ) -> Any:
+        """As ``step``, for sync code."""
+        return self._steps.call_sync(name, function, args, kwargs, keep)
+
+    @property
+    def step_key(self) -> str:
+        """Key of the effect of the step that runs here: the same however often the step has to be called.
+
+        Raises:
+            RuntimeError: no step runs here.
+        """
+        return self._steps.key_here()
+
+    @property
+    def _steps(self) -> AttemptSteps:
+        steps: AttemptSteps | None = self._own.get("steps")
+        if steps is None:
+            steps = self._own.setdefault("steps", AttemptSteps(self._attempt, self.idempotency_key))
+        return steps
+
     async def ask(
         self,
         to: str,
@@ -331,27 +346,3 @@ def unpack(context: Context) -> None:
 def results_of_member(team: ContextValues | None, own: dict[str, Any]) -> dict[str, Any]:
     """Results that a member of a team sees: those of what it depends on, and beside them those that the team got."""
     return {**team.results, **own} if team is not None and team.results else own
-
-
-def revision_of_member(team: ContextValues | None, own: Revision, previous: Any) -> Revision:
-    """Join what a member's own revision says with what that of its team does.
-
-    Its own feedback is newer than that of its team, which the team had before it began. Where a member has none, that
-    of the team counts.
-
-    Args:
-        team: what the attempt that the team has sees; None: it is no member of one.
-        own: the member's.
-        previous: its last result, where that is of another part of its team, which was sent back; None: there is none.
-    """
-    if team is None or (outer := team.revision) is NO_REVISION:
-        return own
-    before = (outer.feedback,) if own.feedback and outer.feedback else ()
-    last = own.previous if own.previous is not None else previous if previous is not None else outer.previous
-    return Revision(
-        outer.number + own.number,
-        own.feedback or outer.feedback,
-        (*outer.history, *before, *own.history),
-        work_of(last, own.state),
-        outer.answers + own.answers,
-    )

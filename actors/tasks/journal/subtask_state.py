@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from actors.tasks.journal.kept_steps import Holder, KeptStep, KeptSteps, step_key
 from actors.tasks.journal.questions import Escalation, KeptState
 from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.model import task_events
@@ -133,6 +134,7 @@ class SubtaskState:
         "standing",
         "started_at",
         "status",
+        "steps",
         "tokens",
         "undo_attempt",
         "undo_error",
@@ -163,6 +165,7 @@ class SubtaskState:
         self.revisions = UNREVISED  # feedback and answers so far
         self.kept: KeptState | None = None
         """State that its last question was asked with, until it has a result."""
+        self.steps: KeptSteps | None = None
         self.standing = FRESH
         self.due: float | None = None
         """When the next attempt may start."""
@@ -220,6 +223,8 @@ class SubtaskState:
             # It may come back to a worker after another one; the last act is always the one that runs.
             act = act_of(self, event.worker, event.act) or EffectRecord(event.worker, event.act, seq)
             acts[:] = [*[each for each in acts if each is not act], act]
+        if self.steps is not None:
+            self.steps.begins(self.holder)
         act.open, act.attempt, act.undoable = True, event.attempt, event.undoable
         act.part = event.part
 
@@ -237,9 +242,24 @@ class SubtaskState:
         return kept.record if kept is not None and kept[::2] == (worker, undoing) else None
 
     @property
+    def holder(self) -> Holder:
+        """Attempt that it has now, or had last, for what is kept of it."""
+        return self.worker, self.acts[-1].number if self.acts else self.act, self.attempt
+
+    def has_stepped(self, event: task_events.SubtaskStepped, record: int) -> None:
+        """A step of its attempt is done, which is in this record."""
+        if self.steps is None:
+            self.steps = KeptSteps(self.holder)
+        key = step_key(event.step, event.number)
+        self.steps.by_key[key] = KeptStep(event.fingerprint, record, event.is_of_subtask)
+        self.losses = 0
+
+    @property
     def home(self) -> str | None:
-        """Worker that goes on where others would begin anew: it has asked a person with a state."""
-        return self.kept.worker if self.kept is not None and not self.kept.undoing else None
+        """Worker that goes on where others would begin anew: it has asked with a state, or has steps done."""
+        if self.kept is not None and not self.kept.undoing:
+            return self.kept.worker
+        return self.steps.home if self.steps is not None else None
 
     def is_told(self, answer: task_events.EscalationAnswered, *, undoing: bool) -> None:
         """A person has answered the question about it, or about its undo."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from actors.tasks.journal.person_waits import status_of
-from actors.tasks.journal.questions import Escalation, KeptState
+from actors.tasks.journal.question_fold import APPLY_QUESTIONS, close_question
+from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.reopening import reopen, replan
 from actors.tasks.journal.stage_state import ReviewState, Rework, StageState
 from actors.tasks.journal.step_fold import APPLY_STEPS, end_steps, spend, step_over
@@ -166,7 +166,7 @@ class TaskState:
 
     def _told(self, event: task_events.UsageTold) -> None:
         if event.subtask:
-            self._spend(self.nodes[event.subtask], event.usage)
+            self.spend(self.nodes[event.subtask], event.usage)
         else:
             spend(self, event.step or self.step, event.usage)
 
@@ -200,11 +200,14 @@ class TaskState:
             for act in (node.acts or ())[-1:]:
                 act.interrupted(event.reason)
         node.status, node.queued_at, node.due, node.answered = SubtaskStatus.QUEUED, event.at, None, None
-        self._spend(node, event.usage)
+        self.spend(node, event.usage)
 
     def _started(self, event: task_events.SubtaskStarted) -> None:
         self.starts += 1
         self.nodes[event.subtask].begins(event, self.starts)
+
+    def _stepped(self, event: task_events.SubtaskStepped) -> None:
+        self.nodes[event.subtask].has_stepped(event, self.events - 1)
 
     def _succeeded(self, event: task_events.SubtaskSucceeded) -> None:
         node = self.nodes[event.subtask]
@@ -219,27 +222,29 @@ class TaskState:
 
     def _retrying(self, event: task_events.SubtaskRetrying) -> None:
         node = self.nodes[event.subtask]
-        self._attempt_over(node, event)
+        self.attempt_over(node, event)
         node.status, node.standing, node.due, node.answered = SubtaskStatus.RETRYING, event.standing, event.due, None
         if event.feedback:
             node.revisions = node.revisions.heard(event.feedback)
         if event.kind not in _UNCOUNTED:
             node.made = event.attempt
-        self._spend(node, event.usage)
+        self.spend(node, event.usage)
 
     def _failed(self, event: task_events.SubtaskFailed) -> None:
         node = self.nodes[event.subtask]
-        self._attempt_over(node, event)
+        self.attempt_over(node, event)
         node.made = max(node.made, event.attempt)
         self._ends(node, SubtaskStatus.FAILED, event.at, event.usage)
 
-    def _attempt_over(
+    def attempt_over(
         self,
         node: SubtaskState,
         event: task_events.SubtaskRetrying | task_events.SubtaskFailed | task_events.EscalationRaised,
     ) -> None:
         """An attempt was no success: whether it had an effect decides whether it may have to be undone."""
         node.error, node.kind = event.error, event.kind
+        if node.steps is not None:
+            node.steps.ends()
         if event.counted and event.worker is not None:
             node.counted = event.worker, event.at
         if node.status is SubtaskStatus.RUNNING:
@@ -252,7 +257,7 @@ class TaskState:
     def _preempted(self, event: task_events.SubtaskPreempted) -> None:
         node = self.nodes[event.subtask]
         self._ran(node, event.at, event.usage)
-        self._spend(node, event.usage)
+        self.spend(node, event.usage)
         node.preemptions += 1
         for act in (node.acts or ())[-1:]:
             act.interrupted()
@@ -271,7 +276,7 @@ class TaskState:
             if not event.unknown and node.acts:
                 node.acts[-1].interrupted(UNBEGUN)
         if node.escalation is not None:
-            self._close(node.escalation.id)
+            close_question(self, node.escalation.id)
         self._ends(node, SubtaskStatus.CANCELLED, event.at, event.usage)
 
     def _delegated(self, event: task_events.SubtaskDelegated) -> None:
@@ -292,8 +297,10 @@ class TaskState:
         if node.status is SubtaskStatus.RUNNING and status is SubtaskStatus.SUCCEEDED:
             self._ran(node, at, usage)
         was_done = node.is_done
+        if node.steps is not None:
+            node.steps.ends()
         node.status, node.ended_at, node.due, node.answered = status, at, None, None
-        self._spend(node, usage)
+        self.spend(node, usage)
         if was_done:
             return
         self.open -= 1
@@ -327,47 +334,11 @@ class TaskState:
         if not told.seconds:
             self.running_s += at - node.started_at
 
-    def _spend(self, node: SubtaskState, usage: Usage) -> None:
+    def spend(self, node: SubtaskState, usage: Usage) -> None:
+        """Something was used up by an attempt."""
         if usage is not NO_USAGE:
             spend(self, "work", usage)
             node.usage += usage
-
-    # -- people --------------------------------------------------------------------------------------------
-
-    def _raised(self, event: task_events.EscalationRaised) -> None:
-        node = self.nodes[event.subtask]
-        self.raised += 1
-        escalation = self.escalations[event.escalation] = Escalation(event)
-        node.escalation, node.answered = escalation, None
-        node.kept = None if event.state is None else KeptState(event.worker, self.events - 1, event.undoing)
-        if event.undoing:
-            node.undo_error = event.error
-            step_over(self)
-            return
-        self._attempt_over(node, event)
-        node.made = max(node.made, node.attempt)
-        node.status, node.standing, node.due = SubtaskStatus.WAITING, event.standing, event.due
-        self._spend(node, event.usage)
-
-    def _answered(self, event: task_events.EscalationAnswered) -> None:
-        node = self.nodes[event.subtask]
-        closed = self._close(event.escalation)
-        node.is_told(event, undoing=closed is not None and closed.undoing)
-        if event.answer in {"approve", "respond"}:
-            node.act += 1
-            node.standing = replace(node.standing, tries=0, last_chance=True)
-
-    def _expired(self, event: task_events.EscalationExpired) -> None:
-        node = self.nodes[event.subtask]
-        self._close(event.escalation)
-        node.answered = event
-        node.kind = FailureKind.UNANSWERED.value
-
-    def _close(self, id_: str) -> Escalation | None:
-        escalation = self.escalations.pop(id_, None)
-        if escalation is not None:
-            self.nodes[escalation.subtask].escalation = None
-        return escalation
 
     _APPLY: ClassVar[dict[type[task_events.TaskEvent], Callable[[TaskState, Any], None]]] = {
         task_events.TaskSubmitted: _submitted,
@@ -383,6 +354,7 @@ class TaskState:
         task_events.TaskFinished: _finished,
         task_events.SubtaskQueued: _queued,
         task_events.SubtaskStarted: _started,
+        task_events.SubtaskStepped: _stepped,
         task_events.SubtaskSucceeded: _succeeded,
         task_events.SubtaskRetrying: _retrying,
         task_events.SubtaskFailed: _failed,
@@ -390,8 +362,6 @@ class TaskState:
         task_events.SubtaskSkipped: _skipped,
         task_events.SubtaskCancelled: _cancelled,
         task_events.SubtaskDelegated: _delegated,
-        task_events.EscalationRaised: _raised,
-        task_events.EscalationAnswered: _answered,
-        task_events.EscalationExpired: _expired,
+        **APPLY_QUESTIONS,
         **APPLY_STEPS,
     }

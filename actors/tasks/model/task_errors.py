@@ -287,6 +287,27 @@ class StoreBusyError(StoreError):
         self.holder = holder
 
 
+class StepMismatchError(Failed):
+    """A step was called with other arguments than those that it is recorded with: its attempt cannot go on from there.
+
+    The attempt is not tried again. Code that has changed under a subtask that is under way does that, and so does code
+    whose steps come in another order, or whose arguments hold a time or a random number.
+    """
+
+    def __init__(self, subtask: str, step: str, number: int, recorded: str, given: str) -> None:
+        super().__init__(
+            f"{subtask}: step {step!r}, call {number} of that name: it is recorded with arguments of the fingerprint "
+            f"{recorded}, and is called with {given} now. Steps come in the same order, with the same arguments, when "
+            "their attempt runs again: keep times and random numbers out of them, or give the step another name",
+            retryable=False,
+        )
+        self.subtask, self.step, self.number = subtask, step, number
+        self.recorded, self.given = recorded, given
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.subtask, self.step, self.number, self.recorded, self.given)
+
+
 class LeaseLostError(StoreError):
     """The process may not write for this root any more: another one has taken it over, or may have."""
 

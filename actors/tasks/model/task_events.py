@@ -15,6 +15,14 @@ from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, Bre
 from actors.tasks.model.event_base import SubtaskEvent, TaskEvent
 from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.live_events import SubtaskProgressed, SubtaskStreamed
+from actors.tasks.model.question_events import (
+    EscalationAnswered,
+    EscalationExpired,
+    EscalationRaised,
+    StepAnswered,
+    StepEscalated,
+    StepUnanswered,
+)
 from actors.tasks.model.step_events import (
     Planned,
     PlanRefused,
@@ -36,6 +44,9 @@ __all__ = [
     "BreakerClosed",
     "BreakerHalfOpened",
     "BreakerOpened",
+    "EscalationAnswered",
+    "EscalationExpired",
+    "EscalationRaised",
     "LadderPosition",
     "PlanRefused",
     "Planned",
@@ -43,10 +54,13 @@ __all__ = [
     "ReviewRefused",
     "Reviewed",
     "ReworkBegun",
+    "StepAnswered",
+    "StepEscalated",
     "StepFailed",
     "StepPutBack",
     "StepRetrying",
     "StepStarted",
+    "StepUnanswered",
     "SubtaskEvent",
     "SubtaskProgressed",
     "SubtaskStreamed",
@@ -183,6 +197,25 @@ class SubtaskStarted(SubtaskEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class SubtaskStepped(SubtaskEvent):
+    """A step of the attempt is done, and this is its result: see ``Context.step``."""
+
+    large: ClassVar[str] = "value"
+    unfolded: ClassVar[bool] = True
+    level: ClassVar[str] = "DEBUG"
+    worker: str
+    attempt: int
+    step: str  # its name
+    number: int = field(metadata=UNLOGGED)
+    """How often the name has come in the attempt, with this one."""
+    fingerprint: str = field(repr=False, metadata=NO_CONTENT)
+    """Fingerprint of its arguments."""
+    value: Any = field(repr=False)
+    is_of_subtask: bool = field(default=False, repr=False, metadata=NO_CONTENT)
+    """True where other attempts of the subtask have it, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class SubtaskSucceeded(SubtaskEvent):
     """Here is its result."""
 
@@ -275,77 +308,6 @@ class SubtaskDelegated(SubtaskEvent):
     lineage: tuple[str, ...] = field(repr=False)
     anew: bool = False
     """True where it had failed, or was cut short, for an earlier attempt: it is tried anew, under its old key."""
-
-
-# -- people --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class EscalationRaised(SubtaskEvent):
-    """A person is asked: see ``handle.escalations``."""
-
-    ends: ClassVar[str] = "attempt"
-    large: ClassVar[str] = "state"
-    unfolded: ClassVar[bool] = True
-    level: ClassVar[str] = "ERROR"
-    advice: ClassVar[str] = "Answer it: tree.respond({escalation!r}, ...) or 'regrow tasks respond {escalation} ...'."
-    escalation: str  # its id
-    question: str = field(repr=False)
-    error: str = field(repr=False, metadata=LOGGED_ERROR)
-    due: float | None = field(metadata=LOGGED_TIME)
-    standing: LadderPosition = field(metadata=UNLOGGED)
-    """Where it goes on if nobody answers."""
-    undoing: bool = False
-    """True where it is about an undo that failed."""
-    usage: Usage = NO_USAGE
-    kind: str = ""
-    worker: str | None = None
-    counted: bool = field(default=False, metadata=UNLOGGED)
-    state: Any = field(default=None, repr=False, metadata=UNLOGGED)
-    """JSON that the worker that has asked wants back after the answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class EscalationAnswered(SubtaskEvent):
-    """A person answered."""
-
-    large: ClassVar[str] = "value"
-    escalation: str
-    answer: str
-    """approve, edit, respond or reject."""
-    value: Any = field(repr=False)
-    """Result of an edit, text of a respond, reason of a reject."""
-
-
-@dataclass(frozen=True, slots=True)
-class EscalationExpired(SubtaskEvent):
-    """No answer came in time."""
-
-    level: ClassVar[str] = "WARNING"
-    escalation: str
-
-
-@dataclass(frozen=True, slots=True)
-class StepEscalated(EscalationRaised):
-    """A person is asked about a reviewer that has said no for good, or a reviewer or synthesizer that has failed.
-
-    ``subtask`` is the one that has not passed, where that is one; else it is empty.
-    """
-
-    step: str = ""
-    """review or combine."""
-    subtasks: tuple[str, ...] = ()
-    """Subtasks that have not passed."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepAnswered(EscalationAnswered):
-    """A person answered such a question."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepUnanswered(EscalationExpired):
-    """No answer to such a question came in time."""
 
 
 # -- compensation --------------------------------------------------------------------------------------------

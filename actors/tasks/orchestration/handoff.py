@@ -20,14 +20,9 @@ from actors.messaging.envelope import MessageContext
 from actors.tasks.execution import attempt as ending
 from actors.tasks.execution.attempt import Attempt, AttemptEnded
 from actors.tasks.execution.attempt_spec import AttemptSpec
-from actors.tasks.execution.context import (
-    NO_REVISION,
-    ContextValues,
-    Revision,
-    results_of_member,
-    revision_of_member,
-    work_of,
-)
+from actors.tasks.execution.attempt_steps import NO_STEPS
+from actors.tasks.execution.context import ContextValues, results_of_member
+from actors.tasks.execution.revision import NO_REVISION, Revision, revision_of_member, work_of
 from actors.tasks.journal.report import total_usage
 from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState, part_of
@@ -94,6 +89,7 @@ class AttemptHandoff:
             done_before=_done_before(state, node) if entry.is_team else "",
             adapter=entry.adapter,
             variables=variables if variables is not None else to.ground.variables.get(state.id),
+            steps=NO_STEPS if node.steps is None else to.results.steps(state, node.steps),
             losses=losses,
         )
 

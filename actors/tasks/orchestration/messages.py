@@ -11,7 +11,9 @@ from actors.tasks.model.task import Subtask
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
+    from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.execution.attempt_steps import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,18 @@ class UsageReported(SystemMessage):
 
 
 @dataclass(frozen=True, slots=True)
+class StepMade(SystemMessage):
+    """A step of an attempt is done, and to be recorded."""
+
+    task: str
+    attempt: Attempt
+    step: Step
+    value: Any
+    kept: Reply
+    """Completed when the record is kept; failed where there will be none."""
+
+
+@dataclass(frozen=True, slots=True)
 class DelegationAnswered(SystemMessage):
     """Another orchestrator has what one of our attempts waits for; it goes on when there is a slot for it."""
 
@@ -133,6 +147,11 @@ class EffectFailed(SystemMessage):
     error: Exception
     task: str | None = None
     """The task that it was decided for."""
+
+    def raise_in(self, orchestrator: Any) -> None:
+        """Have the orchestrator that hears this die of it."""
+        orchestrator.task = self.task
+        raise self.error
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ from actors.tasks.orchestration.messages import (
     RunWhenDurable,
     SetPriority,
     ShuttingDown,
+    StepMade,
     TaskArrived,
     TimerFired,
     UsageReported,
@@ -66,6 +67,7 @@ from actors.tasks.orchestration.messages import (
 )
 from actors.tasks.orchestration.recording import Recording
 from actors.tasks.orchestration.stages import TaskStages
+from actors.tasks.orchestration.step_records import record_made
 from actors.tasks.orchestration.step_turns import STOPPED, Turns
 from actors.tasks.orchestration.task_results import TaskResults
 from actors.tasks.orchestration.task_runtime import task_runtime_of
@@ -143,7 +145,7 @@ class Orchestrator(ManagedActor):
 
     def on_stop(self) -> None:
         """Record what has succeeded and was not heard of yet: the order to stop overtakes it."""
-        self.closing = self.closing or self.desk.closing is self.life
+        self.desk.at_work, self.closing = None, self.closing or self.desk.closing is self.life
         for attempt in list(self.ground.attempts.values()) if self.begun else ():
             # Where all is being stopped, what was stopped says so in the journal: its process did not die with it.
             if attempt.owner is self.desk and (attempt.succeeded or (attempt.done and self.closing)):
@@ -153,7 +155,7 @@ class Orchestrator(ManagedActor):
         for state in self.states.values() if self.begun and self.closing else ():
             if not self.teams.is_held(state):  # of such a part an earlier process has begun a step, and this one none
                 self.turns.put_back(state, STOPPED)
-        self._flush()
+        self.flush()
 
     def _on_registry_snapshot(self, staffed: RegistrySnapshot) -> None:
         """Take the workers over from the supervisor."""
@@ -174,7 +176,7 @@ class Orchestrator(ManagedActor):
         """The whole tree is up: now work can begin, or go on."""
         if begin.life is not self.life:
             return
-        self.begun = True
+        self.begun, self.desk.at_work = True, self
         self.attempts.recall_asks(self.ground.asks.copy(), self.desk)
         for state in list(self.states.values()):
             self._resume(state)
@@ -200,7 +202,7 @@ class Orchestrator(ManagedActor):
 
     def _died(self, error: Exception) -> None:
         """Note over which task, where that is known, and of which order; one that has come further begins anew."""
-        task, desk = self.task, self.desk
+        task, desk, self.desk.at_work = self.task, self.desk, None
         state = self.states.get(task) if task is not None else None
         at = task, state.events if state is not None else 0
         if desk.taken is not None:
@@ -247,7 +249,7 @@ class Orchestrator(ManagedActor):
         if self.begun and not self.closing:
             self.dispatcher.pump()
         if self._effects:
-            self._flush()
+            self.flush()
         if self.watch is not None:
             self.watch()
 
@@ -342,13 +344,6 @@ class Orchestrator(ManagedActor):
             self.task = due.task
             due.then()
 
-    def _on_effect_failed(self, message: EffectFailed) -> None:
-        self.task = message.task
-        raise message.error
-
-    def _on_run_when_durable(self, message: RunWhenDurable) -> None:
-        self.act(message.task, message.act)
-
     # -- what its parts use --------------------------------------------------------------------------------
 
     def time(self) -> float:
@@ -371,7 +366,8 @@ class Orchestrator(ManagedActor):
         message = TimerFired(self.life, then, self.task)
         return self.system.timers.call_at(due - self.ground.epoch, lambda: self.desk.post(message))
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Have done what follows from the records that were made, once they are kept."""
         effects, self._effects = self._effects, {}
         for task, its in effects.items():
             self.desk.effects.after(self.ground.flush(task), its, task)
@@ -384,10 +380,11 @@ class Orchestrator(ManagedActor):
         WaiterJoined: _on_waiter_joined,
         EscalationResponse: _on_escalation_response,
         TimerFired: _on_timer_fired,
-        EffectFailed: _on_effect_failed,
+        EffectFailed: lambda to, message: message.raise_in(to),
         RunOnLoop: lambda _, message: message.act(),
-        RunWhenDurable: _on_run_when_durable,
+        RunWhenDurable: lambda to, message: to.act(message.task, message.act),
         Delegate: lambda to, message: to.delegation.delegate(message),
+        StepMade: record_made,
         UsageReported: lambda to, message: to.recording.count(message.attempt),
         DelegationCancelled: lambda to, message: to.delegation.withdraw(message),
         DelegationAnswered: lambda to, message: to.delegation.answered(message),

@@ -34,6 +34,7 @@ from actors.tasks.orchestration.messages import (
     UsageReported,
 )
 from actors.tasks.orchestration.outbox import Outbox
+from actors.tasks.orchestration.step_records import keep_step
 from actors.tasks.planning.task_settings import Tasks
 from actors.tasks.results.report_cache import ReportCache
 from actors.tasks.scheduling.registry_messages import WorkerChanged
@@ -46,9 +47,11 @@ if TYPE_CHECKING:
 
     from actors.execution.incarnation import Incarnation
     from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.execution.attempt_steps import Step
     from actors.tasks.journal.questions import Escalation
     from actors.tasks.journal.subtask_state import SubtaskState
     from actors.tasks.model.executable import Catalogue, ExecutableInfo
+    from actors.tasks.orchestration.orchestrator import Orchestrator
     from actors.tasks.orchestration.task_runtime import TaskRuntime
 
 ORCHESTRATOR = "orchestrator"
@@ -77,8 +80,7 @@ class OrchestratorPort:
 
     def __init__(self, ground: TaskRuntime, path: str, settings: Tasks) -> None:
         self.ground, self.system, self.streams = ground, ground.system, ground.streams
-        self.path = path
-        """Path of the supervisor."""
+        self.path = path  # of the supervisor
         self._orchestrator = f"{path}/{ORCHESTRATOR}"
         self.settings = settings
         self.count_tokens: Callable[[str], int] | None = settings.count_tokens
@@ -97,8 +99,7 @@ class OrchestratorPort:
         """Escalations that somebody has answered, and the orchestrator has yet to hear of."""
         self.guard = CrashGuard()
         """Over which tasks incarnations have died."""
-        self.finished = 0
-        """Tasks so far."""
+        self.finished = 0  # tasks so far
         self.orders: deque[Any] = deque()
         """Commands for the orchestrator. Each stays here until it is carried out, whatever incarnation does that."""
         self.tries = 0
@@ -114,8 +115,8 @@ class OrchestratorPort:
         self.resumed = Reply()
         """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""
         self.closing: Incarnation | None = None
-        """The incarnation that is being stopped with all that is beside it: the order to stop overtakes
-        ``ShuttingDown``."""
+        """Incarnation that is being stopped with all beside it: that order overtakes ``ShuttingDown``."""
+        self.at_work: Orchestrator | None = None  # the incarnation that may record something at once
         self._numbers = itertools.count(1)
 
     def __repr__(self) -> str:
@@ -140,6 +141,10 @@ class OrchestratorPort:
     def tell_usage(self, attempt: Attempt) -> None:
         """An attempt has used up something."""
         self.tell(UsageReported(attempt, attempt.task))
+
+    def keep_step(self, attempt: Attempt, step: Step, value: Any) -> Reply | None:
+        """Have a step recorded. None: it is kept; else what is returned is completed when it is."""
+        return keep_step(self, attempt, step, value)
 
     def about_to_record(self, attempt: Attempt, usage: Usage) -> None:
         """Note whose usage is about to be recorded."""
@@ -235,8 +240,7 @@ class OrchestratorPort:
     def _goes_on(self, task: str) -> bool:
         """True if there is no end of it in its journal, which is known without reading that."""
         store = self.ground.store
-        standing = store.standing(task)
-        is_unfinished = standing is not None and standing.is_ == "unfinished"
+        is_unfinished = (standing := store.standing(task)) is not None and standing.is_ == "unfinished"
         return is_unfinished and not isinstance(store.last(task), TaskFinished)
 
     def fetched(self, task: str) -> Reply:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
 from actors.tasks.recovery.next_step import StageFacts, planned_results
 from actors.tasks.results.result_cache import ResultCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from actors.tasks.journal.kept_steps import KeptSteps
     from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState
     from actors.tasks.journal.task_state import TaskState
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
@@ -42,6 +44,15 @@ class TaskResults:
     def asked_with(self, state: TaskState, record: int | None) -> Any:
         """Return the state that a worker has asked a person with, from the record that has it; None: there is none."""
         return None if record is None else self._desk.ground.outline(state.id, record)[0].state  # type: ignore[attr-defined]
+
+    def steps(self, state: TaskState, kept: KeptSteps) -> KnownSteps:
+        """Return the steps that the present attempt of a subtask has done, from their records."""
+        if not kept.by_key:
+            return NO_STEPS
+        first = min(step.record for step in kept.by_key.values())
+        records: Any = self._desk.ground.outline(state.id, first)
+        found = {key: records[step.record - first].value for key, step in kept.by_key.items()}
+        return KnownSteps({key: step.fingerprint for key, step in kept.by_key.items()}, found)
 
     def of_act(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
         """Return the result for an undo to undo; None where it is not known."""

@@ -10,6 +10,7 @@ by everybody, each attribute by itself (as in ``actors.supervision.child``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from actors.messaging.reply import Reply
@@ -59,6 +60,8 @@ class TaskRuntime:
         """Attempts that wait in ``context.ask``, by the key of the ask."""
         self.answers: dict[str, tuple[Any, BaseException | None]] = {}
         """Answers of other orchestrators that are there, for askers whose own orchestrator has no slot for them yet."""
+        self.records: set[Reply] = set()
+        """Records that a worker's code waits for: those of its steps."""
         self.errands: set[DetachedCall] = set()
         self.desks: dict[str, OrchestratorPort] = {}
         """By the path of the supervisor."""
@@ -211,6 +214,13 @@ class TaskRuntime:
         act = node.acts[-1] if desk is not None and node.acts else None
         return desk.states.get(part_id_of(state.id, node, act, state.ids)) if desk is not None and act else None
 
+    def expect(self, kept: Reply) -> None:
+        """See to it that whoever waits for a record hears of it in every case, at the latest when the tree is down."""
+        self.records.add(kept)
+        kept.when_done(partial(self.records.discard, kept))
+        if self.system.is_down:
+            kept.fail(self.system.down_error(self.system.root_path))  # nobody else will
+
     def forget(self, attempt: Attempt) -> None:
         """Forget an attempt whose outcome is kept; another attempt may have its key by now."""
         if self.attempts.get(attempt.key) is attempt:
@@ -222,6 +232,8 @@ class TaskRuntime:
             errand.kill()
         for desk in self.all_desks():
             desk.close()
+        for record in list(self.records):
+            record.fail(self.system.down_error(self.system.root_path))
         for ask in list(self.asks.values()):
             ask.reply.fail(self.system.down_error(self.system.root_path))
 

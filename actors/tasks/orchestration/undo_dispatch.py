@@ -17,8 +17,9 @@ from actors.messaging.envelope import MessageContext
 from actors.model.errors import Failed
 from actors.tasks.execution.attempt import STOP, Attempt, AttemptEnded
 from actors.tasks.execution.attempt_spec import AttemptSpec
-from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision, work_of
+from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
+from actors.tasks.execution.revision import NO_REVISION, Revision, work_of
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, part_of
 from actors.tasks.journal.task_state import TaskState

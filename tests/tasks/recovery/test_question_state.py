@@ -238,7 +238,9 @@ class Asked(Scenario):
         def work(task: Any, context: Any) -> list[Any]:
             books.work(context, json.dumps(context.state), len(context.answers))
             if len(context.answers) < 2:
-                raise Escalated("go on?" * (1 + len(context.answers)), state={"of": task.id, "at": len(context.answers)})
+                raise Escalated(
+                    "go on?" * (1 + len(context.answers)), state={"of": task.id, "at": len(context.answers)}
+                )
             if context.attempt == 3:
                 raise Failed("once more")
             return [context.state, len(context.answers)]
@@ -282,7 +284,7 @@ def test_a_state_of_any_size_is_there_in_a_new_process(tmp_path: Path, size: int
     with tree_on(path, code) as tree:
         [question] = tree.escalations()
         tree.respond(question.id, Approve())
-        assert tree.task("t").result(LONG_S) == {"x": "did x"}
+        assert tree.task("t").result(LONG_S).results == {"x": "did x"}
     assert code.seen == [state]
 
 

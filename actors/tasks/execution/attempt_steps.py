@@ -1,0 +1,279 @@
+"""Steps of an attempt: calls whose results are recorded, so that the same attempt does not make them twice.
+
+A step is ``await context.step(name, function, *args)``: the function is called, its result is made JSON and recorded
+(``SubtaskStepped``), and only when the store has acknowledged that the call returns. When the same attempt runs again,
+in a new process or for a new orchestrator, a step that is recorded returns its record and calls nothing.
+
+One step, from its call to its return::
+
+    called --- its key is known -----------------------------> replayed: the record is returned
+      |  '---- known, and the arguments are others -----------> StepMismatchError: the attempt fails
+      |  '---- the attempt was ended, or the lease is over ---> refused: nothing is called
+      v
+    running -- it raises -------------------------------------> nothing is recorded; the number may be had again
+      |  '---- CRASH -----------------------------------------> it runs again, with the same ``context.step_key``
+      v
+    made ----- no JSON can be made of it --------------------> InvalidResultError: nothing is recorded
+      |  '---- CRASH -----------------------------------------> the same: at least once
+      v
+    told ----- the orchestrator records it; where it dies of that, or has died before, the next incarnation does
+      |  '---- the attempt has ended meanwhile --------------> refused: an abandoned thread records nothing
+      v
+    kept ----- acknowledged by the store ---------------------> the result is returned
+         '---- another process leads: the store refuses -----> never acknowledged; the tree ends, and so does the call
+
+**Who may record when.** Only the orchestrator records, on the loop, and only for an attempt that is on its books and
+has not ended. A process that was frozen and is followed by another one is refused by the store's fencing token, so what
+it returns is never acknowledged. Code on the tree's own loop has the record made at once: the orchestrator runs there,
+and is never in the middle of something meanwhile. From elsewhere, or where that is down or behind, a step waits on its
+desk, as every order does, until it is carried out; whoever finds it recorded already acknowledges it and no more.
+
+**What is the same attempt.** An attempt has a worker, an act and a number (``SubtaskStarted``). After a crash of its
+process the subtask is queued and started once more with the same number and the same idempotency key, and the worker
+that has its steps comes first in line; so does one that was preempted, or stopped with its group. An orchestrator that
+dies leaves the attempt running. A retry, a failover, ``Later``, the answer of a person and a revision begin a new
+attempt: it has the steps with ``keep="subtask"`` only. See ``actors.tasks.journal.kept_steps``.
+
+**Keys.** A name, and how often it came before in the attempt. A call that raises gives its number back to the next
+call of the same name with the same arguments: so code that tries again by itself has the same numbers however often it
+had to. A step within a step belongs to that one: it has numbers of its own, since a replay of the outer one skips it.
+
+Threads: ``_lock`` guards the numbers; nothing is called while it is held. The record of a step is waited for by the
+thread or the task that made it, and by nobody else; a loop is never held up.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from actors.messaging.reply import Reply, require_thread
+from actors.tasks.execution.fingerprint import fingerprint
+from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.journal.kept_steps import step_key
+from actors.tasks.model.attempt_end import STOP, AttemptEnded
+from actors.tasks.model.outcome import InvalidResultError, name_of
+from actors.tasks.model.shared_values import SMALL_CHARS, copied, is_small
+from actors.tasks.model.task_errors import LeaseLostError, StepMismatchError
+from actors.tasks.model.write_checks import require_length
+
+if TYPE_CHECKING:
+    from actors.tasks.execution.attempt import Attempt
+
+Keep: TypeAlias = Literal["attempt", "subtask"]
+_KEEPS: Final = frozenset({"attempt", "subtask"})
+_SCALARS: Final = frozenset({int, bool, type(None)})
+MOST_NAME_CHARS: Final = 200
+"""Limit of the name of a step, in characters."""
+
+
+class KnownSteps(NamedTuple):
+    """Steps that an attempt finds recorded when it begins."""
+
+    fingerprints: Mapping[str, str]
+    """By key."""
+    results: dict[str, Any]
+    """By key, as JSON; one that is in the store only is put there before the attempt is given."""
+
+
+NO_STEPS: Final = KnownSteps({}, {})
+
+
+class Step:
+    """One call of a step."""
+
+    __slots__ = ("fingerprint", "keep", "key", "name", "number", "owner")
+
+    def __init__(self, owner: AttemptSteps, name: str, number: int, print_: str, keep: Keep) -> None:
+        self.owner = owner
+        self.name = name
+        """With the steps around it."""
+        self.number = number
+        self.fingerprint = print_
+        self.keep = keep
+        self.key = step_key(name, number)
+        """Key within the subtask."""
+
+
+_STEP: ContextVar[Step | None] = ContextVar("regrow_step", default=None)
+"""Step that runs here."""
+
+
+class AttemptSteps:
+    """The steps of one run of an attempt."""
+
+    __slots__ = ("_attempt", "_free", "_idempotency_key", "_known", "_lock", "_numbers")
+
+    def __init__(self, attempt: Attempt, idempotency_key: str) -> None:
+        self._attempt = attempt
+        self._idempotency_key = idempotency_key
+        self._known = attempt.spec.steps
+        self._lock = threading.Lock()
+        self._numbers: dict[str, int] = {}
+        """By name, the last number so far."""
+        self._free: dict[tuple[str, str], list[int]] = {}
+        """By name and fingerprint, numbers of calls that have raised."""
+
+    async def call(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, keep: Keep) -> Any:
+        """Make a step, or replay it; on the loop."""
+        if _are_small(args, kwargs):
+            step = self._begin(name, function, args, kwargs, keep)
+        else:
+            step = await off_loop(partial(self._begin, name, function, args, kwargs, keep))
+        if step.key in self._known.fingerprints:
+            return self._replayed(step)
+        outer = _STEP.set(step)
+        try:
+            result = function(*args, **kwargs)
+            if hasattr(type(result), "__await__"):
+                result = await result
+            if type(result) in _SCALARS:
+                value = result
+            elif is_small(result, of_json=False):
+                value = _as_json(step, result)
+            else:
+                value = await off_loop(partial(_as_json, step, result))
+        except BaseException:
+            self._give_back(step)
+            raise
+        finally:
+            _STEP.reset(outer)
+        kept = self._told(step, value)
+        if kept is not None:
+            await kept
+        return copied(value)
+
+    def call_sync(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, keep: Keep) -> Any:
+        """Make a step, or replay it; on a thread."""
+        require_thread(self._attempt.spec.path, "await context.step(...)")
+        step = self._begin(name, function, args, kwargs, keep)
+        if step.key in self._known.fingerprints:
+            return self._replayed(step)
+        outer = _STEP.set(step)
+        try:
+            result = function(*args, **kwargs)
+            _refuse_awaitable(name, result)
+            value = _as_json(step, result)
+        except BaseException:
+            self._give_back(step)
+            raise
+        finally:
+            _STEP.reset(outer)
+        kept = self._told(step, value)
+        if kept is not None:
+            kept.get()
+        return copied(value)
+
+    # -- its parts -----------------------------------------------------------------------------------------
+
+    def _begin(self, name: str, function: object, args: Any, kwargs: Any, keep: Keep) -> Step:
+        """Number a call.
+
+        Raises:
+            StepMismatchError: a step of this key is recorded with other arguments.
+            LeaseLostError: this process leads no more.
+            AttemptEnded: the attempt was ended.
+        """
+        _require(name, function, keep)
+        outer = _STEP.get()
+        if outer is not None and outer.owner is self:
+            name = f"{outer.key}/{name}"
+        print_ = fingerprint(args, kwargs)
+        with self._lock:
+            free = self._free.get((name, print_))
+            if free:
+                number = free.pop(0)
+            else:
+                number = self._numbers[name] = self._numbers.get(name, 0) + 1
+        step = Step(self, name, number, print_, keep)
+        recorded = self._known.fingerprints.get(step.key)
+        if recorded is not None and recorded != print_:
+            raise StepMismatchError(self._attempt.subtask.id, name, number, recorded, print_)
+        self._require_may_run(step)
+        return step
+
+    def _require_may_run(self, step: Step) -> None:
+        attempt = self._attempt
+        if not attempt.owner.may_start():
+            try:
+                attempt.owner.token()
+            except LeaseLostError as error:
+                raise attempt.owner.noted(error) from None
+            raise AttemptEnded(STOP)
+        if attempt.done or attempt.ended_by is not None:
+            what = f"the attempt was ended ({attempt.ended_by or 'it is over'}): step {step.name!r} is not made"
+            raise AttemptEnded(what)
+        attempt.shows(None, attempt.owner.system.now())
+
+    def _give_back(self, step: Step) -> None:
+        """A call has raised: the next one like it is the same step."""
+        with self._lock:
+            self._free.setdefault((step.name, step.fingerprint), []).append(step.number)
+
+    def _replayed(self, step: Step) -> Any:
+        return copied(self._known.results[step.key])
+
+    def _told(self, step: Step, value: Any) -> Reply | None:
+        """Have it recorded. None: it is kept; else what is returned is completed when it is."""
+        attempt = self._attempt
+        owner = attempt.owner
+        attempt.shows(None, owner.system.now())
+        return owner.keep_step(attempt, step, value) if attempt.spec.role == "work" else None  # an undo is called whole
+
+    def key_here(self) -> str:
+        """Key of the step that runs here, for its effect.
+
+        Raises:
+            RuntimeError: none does.
+        """
+        step = _STEP.get()
+        if step is None or step.owner is not self:
+            message = "context.step_key is known within a step only: in the function that context.step(...) calls"
+            raise RuntimeError(message)
+        return f"{self._idempotency_key}/{quote(step.name, safe='/#')}#{step.number}"
+
+
+def _require(name: object, function: object, keep: object) -> None:
+    if not isinstance(name, str) or not 0 < len(name) <= MOST_NAME_CHARS:
+        message = f"context.step: the name of a step is a text of 1 to {MOST_NAME_CHARS} characters"
+        raise ValueError(message)
+    if not callable(function):
+        message = f"step {name!r}: {name_of(function)} cannot be called. Give the function and its arguments apart"
+        raise TypeError(message)
+    if keep not in _KEEPS:
+        message = f"step {name!r}: keep is 'attempt' or 'subtask'"
+        raise ValueError(message)
+
+
+def _are_small(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """True where a fingerprint of them is made in a moment."""
+    for each in args:
+        kind = type(each)
+        if kind not in _SCALARS and (kind is not str or len(each) > SMALL_CHARS):
+            return is_small([*args, *kwargs.values()])
+    return not kwargs or is_small([*args, *kwargs.values()])
+
+
+def _refuse_awaitable(name: str, result: Any) -> None:
+    if hasattr(type(result), "__await__"):
+        getattr(result, "close", lambda: None)()
+        message = f"step {name!r}: its function is async, and a thread has no loop. Use await context.step(...)"
+        raise TypeError(message)
+
+
+def _as_json(step: Step, result: Any) -> Any:
+    """Make the form in which a result is recorded, and given to the code in every run alike."""
+    try:
+        value = to_jsonable_python(result)
+        require_length(value)
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        what = f"the result of step {step.name!r} cannot be recorded: "
+        why = str(error) if type(error) is ValueError else f"a {name_of(result)} is no JSON (dicts, lists, str, models)"
+        raise InvalidResultError(what + why) from None
+    return value

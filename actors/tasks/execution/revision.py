@@ -1,0 +1,71 @@
+"""Facts about work that was done, or asked about, before: what an attempt that is sent back sees of it.
+
+In a team they are joined with those of the attempt that the team has. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from actors.tasks.model.policy import Answer
+
+if TYPE_CHECKING:
+    from actors.tasks.execution.context import ContextValues
+
+
+class Revision(NamedTuple):
+    """Facts about a subtask that was done, or asked about, before."""
+
+    number: int = 0
+    """How often it was sent back, or what it needs was."""
+    feedback: str = ""
+    history: tuple[str, ...] = ()
+    """Feedbacks before that, the oldest first."""
+    work: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
+    """Last result of the subtask, as JSON, under the name ``previous``, and under ``state`` what its worker has asked
+    a person with; nothing: it has none."""
+    answers: tuple[Answer, ...] = ()
+    """Answers of people to the questions about it, the oldest first."""
+
+    @property
+    def previous(self) -> Any:
+        """Last result of the subtask, as JSON; None: it has none."""
+        return self.work.get("previous")
+
+    @property
+    def state(self) -> Any:
+        """State that its worker has asked a person with, as JSON; None: it has asked with none."""
+        return self.work.get("state")
+
+
+def work_of(previous: Any, state: Any = None) -> dict[str, Any]:
+    """The work that a revision begins with: this result, and this state of a question, if there is one."""
+    found = {} if previous is None else {"previous": previous}
+    return found if state is None else {**found, "state": state}
+
+
+NO_REVISION: Final = Revision()
+
+
+def revision_of_member(team: ContextValues | None, own: Revision, previous: Any) -> Revision:
+    """Join what a member's own revision says with what that of its team does.
+
+    Its own feedback is newer than that of its team, which the team had before it began. Where a member has none, that
+    of the team counts.
+
+    Args:
+        team: what the attempt that the team has sees; None: it is no member of one.
+        own: the member's.
+        previous: its last result, where that is of another part of its team, which was sent back; None: there is none.
+    """
+    if team is None or (outer := team.revision) is NO_REVISION:
+        return own
+    before = (outer.feedback,) if own.feedback and outer.feedback else ()
+    last = own.previous if own.previous is not None else previous if previous is not None else outer.previous
+    return Revision(
+        outer.number + own.number,
+        own.feedback or outer.feedback,
+        (*outer.history, *before, *own.history),
+        work_of(last, own.state),
+        outer.answers + own.answers,
+    )

@@ -1,0 +1,64 @@
+"""Steps of a subtask that are recorded: which there are, and where their results stand in the journal.
+
+::
+
+    SubtaskStepped             there is one more
+    an attempt begins          as another one than theirs (worker, act or number): those of one attempt are forgotten
+    an attempt has ended       by itself: the same
+    queued again, preempted    broken off by others, or lost with its process: it is the same attempt, so they stay
+
+Those with ``keep="subtask"`` stay as long as the state of the task. A result is not held here: it is read from its
+record when an attempt begins that has it. So what a subtask holds in memory does not grow with its attempts.
+
+Part of the fold (``actors.tasks.journal.task_state``). Plain data.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+Holder: TypeAlias = tuple[str | None, int, int]
+"""Worker, act and number of an attempt."""
+
+
+class KeptStep(NamedTuple):
+    """One step that is recorded."""
+
+    fingerprint: str
+    """Fingerprint of its arguments."""
+    record: int
+    """Number of the record that has its result."""
+    is_of_subtask: bool
+    """True where other attempts have it, too."""
+
+
+class KeptSteps:
+    """Steps of one subtask, by their keys."""
+
+    __slots__ = ("by_key", "holder")
+
+    def __init__(self, holder: Holder) -> None:
+        self.holder = holder
+        """Attempt that they are of, but for those of the subtask."""
+        self.by_key: dict[str, KeptStep] = {}
+
+    def begins(self, holder: Holder) -> None:
+        """An attempt begins."""
+        if holder != self.holder:
+            self.ends()
+            self.holder = holder
+
+    def ends(self) -> None:
+        """Forget those of the present attempt: it has come to an end of its own."""
+        if self.by_key:
+            self.by_key = {key: step for key, step in self.by_key.items() if step.is_of_subtask}
+
+    @property
+    def home(self) -> str | None:
+        """Worker whose attempt was broken off and has steps; None: there is none."""
+        return self.holder[0] if any(not step.is_of_subtask for step in self.by_key.values()) else None
+
+
+def step_key(name: str, number: int) -> str:
+    """Key of a step within its subtask."""
+    return f"{name}#{number}"

@@ -1,0 +1,66 @@
+"""The part of the fold that has to do with people: a question is raised, answered, or too late.
+
+Part of the fold (``actors.tasks.journal.task_state``). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.tasks.journal.questions import Escalation, KeptState
+from actors.tasks.journal.step_fold import step_over
+from actors.tasks.model import task_events
+from actors.tasks.model.outcome import FailureKind
+from actors.tasks.model.task import SubtaskStatus
+
+if TYPE_CHECKING:
+    from actors.tasks.journal.task_state import TaskState
+
+
+def _raised(state: TaskState, event: task_events.EscalationRaised) -> None:
+    node = state.nodes[event.subtask]
+    state.raised += 1
+    escalation = state.escalations[event.escalation] = Escalation(event)
+    node.escalation, node.answered = escalation, None
+    node.kept = None if event.state is None else KeptState(event.worker, state.events - 1, event.undoing)
+    if event.undoing:
+        node.undo_error = event.error
+        step_over(state)
+        return
+    state.attempt_over(node, event)
+    node.made = max(node.made, node.attempt)
+    node.status, node.standing, node.due = SubtaskStatus.WAITING, event.standing, event.due
+    state.spend(node, event.usage)
+
+
+def _answered(state: TaskState, event: task_events.EscalationAnswered) -> None:
+    node = state.nodes[event.subtask]
+    closed = close_question(state, event.escalation)
+    node.is_told(event, undoing=closed is not None and closed.undoing)
+    if event.answer in {"approve", "respond"}:
+        node.act += 1
+        node.standing = replace(node.standing, tries=0, last_chance=True)
+
+
+def _expired(state: TaskState, event: task_events.EscalationExpired) -> None:
+    node = state.nodes[event.subtask]
+    close_question(state, event.escalation)
+    node.answered = event
+    node.kind = FailureKind.UNANSWERED.value
+
+
+def close_question(state: TaskState, id_: str) -> Escalation | None:
+    """Take a question off the list; None: it is not on it."""
+    escalation = state.escalations.pop(id_, None)
+    if escalation is not None:
+        state.nodes[escalation.subtask].escalation = None
+    return escalation
+
+
+APPLY_QUESTIONS: Final[dict[type[task_events.TaskEvent], Callable[[TaskState, Any], None]]] = {
+    task_events.EscalationRaised: _raised,
+    task_events.EscalationAnswered: _answered,
+    task_events.EscalationExpired: _expired,
+}
