@@ -32,8 +32,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field, ValidationError
 
 from actors.model.errors import ActorsError
+from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.report import Report
-from actors.tasks.journal.subtask_state import Escalation
 from actors.tasks.model.policy import Answer, answer_of
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_errors import TaskError
