@@ -67,10 +67,13 @@ def served(port: int) -> Any:
 
 def model_at(url: str) -> Any:
     """Return the model behind a server as pydantic-ai takes it, so as ``ModelPlanner``, ``reviewer=``, an ``Agent``."""
-    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 - loaded where it is used
+    from openai import AsyncOpenAI  # noqa: PLC0415 - loaded where it is used
+    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415
     from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
 
-    return OpenAIChatModel(NAME, provider=OpenAIProvider(base_url=url, api_key="none"))
+    # A connection for each request: none is left open on the loop of a tree that has stopped.
+    client = AsyncOpenAI(base_url=url, api_key="none", default_headers={"Connection": "close"})
+    return OpenAIChatModel(NAME, provider=OpenAIProvider(openai_client=client))
 
 
 def main() -> int:
