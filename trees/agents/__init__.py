@@ -11,6 +11,7 @@ from typing import Any, Final
 
 _MODULES: Final[dict[str, str]] = {
     "LangChain": "langchain",
+    "OpenAIAgent": "openai_agents",
     "PydanticAI": "pydantic_ai",
     "as_tool": "tree_tool",
     "model_call": "roles",

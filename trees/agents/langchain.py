@@ -192,8 +192,8 @@ def _is_sync(runnable: Any) -> bool:
         return not hasattr(runnable, "afunc")
     kind = type(runnable)
     if isinstance(runnable, BaseChatModel):
-        own = ((kind._agenerate, BaseChatModel._agenerate), (kind._astream, BaseChatModel._astream))  # noqa: SLF001
-        return kind.ainvoke is BaseChatModel.ainvoke and all(method is base for method, base in own)
+        methods = ("ainvoke", "_agenerate", "_astream")
+        return all(getattr(kind, name) is getattr(BaseChatModel, name) for name in methods)
     return kind.ainvoke is Runnable.ainvoke
 
 

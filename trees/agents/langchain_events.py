@@ -5,6 +5,10 @@ message with ``usage_metadata`` that a node or a chain returns and that no model
 message's id, or the object itself where it has none yet. Usage that the pieces of a streamed answer have told counts,
 too, where the answer never ends.
 
+A model that can stream does, as in LangGraph's stream mode "messages", and its pieces are shown as they come; of any
+other the answer is shown when it is there. ``disable_streaming=True`` of the model turns that off. LangChain's own fake
+is not streamed: it loses usage and calls of tools when it is.
+
 Threads: LangChain calls a handler on the thread on which a thing happens, several at once where nodes run side by side.
 ``_lock`` guards the tables of this object; nothing is called while it is held.
 """
@@ -19,9 +23,13 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import LLMResult
+from pydantic_core import to_json
 
 _DEPTH = 3
 """How deep in the output of a node messages are looked for."""
+_LOSES_WHEN_STREAMED = "generic-fake-chat-model"
+_TAPS = ("tap_output_aiter", "tap_output_iter")
+"""Methods by which LangChain knows a handler for which models are to stream (``_StreamingCallbackHandler``)."""
 
 
 class AttemptEvents(BaseCallbackHandler):
@@ -43,6 +51,10 @@ class AttemptEvents(BaseCallbackHandler):
         """Messages that were counted before they had an id, by that of the object; kept, so that it stays theirs."""
         self._partial: dict[UUID, int] = {}
         """Tokens that the pieces of answers have told that have not ended."""
+        self._shown: set[UUID] = set()
+        """Answers whose pieces were shown."""
+        self._tools: dict[UUID, str] = {}
+        """Names of the tools that run."""
 
     def knows(self, values: Any) -> None:
         """Note the messages in a state that an attempt before this one has left: that has counted them."""
@@ -52,12 +64,23 @@ class AttemptEvents(BaseCallbackHandler):
 
     # -- models -----------------------------------------------------------------------------------------------
 
-    def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **_: Any) -> None:  # noqa: ARG002 - its signature
-        """Note the usage that a piece of an answer tells."""
+    def on_chat_model_start(self, serialized: Any, messages: Any, **told: Any) -> None:  # noqa: ARG002 - its signature
+        """Have the model stream, where it can without a loss. LangChain asks right after this."""
+        kind = (told.get("invocation_params") or {}).get("_type")
+        for name in _TAPS:
+            if kind == _LOSES_WHEN_STREAMED:
+                self.__dict__.pop(name, None)
+            else:
+                self.__dict__[name] = _untouched
+
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **_: Any) -> None:
+        """Show a piece of an answer, and note the usage that it tells."""
         tokens = _tokens(getattr(chunk, "message", None))
-        if tokens:
-            with self._lock:
+        with self._lock:
+            self._shown.add(run_id)
+            if tokens:
                 self._partial[run_id] = self._partial.get(run_id, 0) + tokens
+        self._show(_text(token))
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
         """Count an answer of a model."""
@@ -70,9 +93,13 @@ class AttemptEvents(BaseCallbackHandler):
         tokens = sum(_tokens(message) for message in messages) or _told(response.llm_output)
         with self._lock:
             partial = self._partial.pop(run_id, 0)
+            was_shown = run_id in self._shown
+            self._shown.discard(run_id)
             for message in messages:
                 self._note(message)
         self._use(tokens or partial)
+        for message in messages if not was_shown else ():
+            self._show(_text(message.content))
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:  # noqa: ARG002 - its signature
         """Count what an answer has cost that broke off."""
@@ -88,6 +115,30 @@ class AttemptEvents(BaseCallbackHandler):
                 if self._note(message):
                     tokens += _tokens(message)
         self._use(tokens)
+
+    # -- tools ------------------------------------------------------------------------------------------------
+
+    def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, inputs: Any = None, **_: Any) -> None:
+        """Show a call of a tool."""
+        name = str((serialized or {}).get("name", "tool"))
+        self._tools[run_id] = name
+        given = input_str if inputs is None else to_json(inputs, fallback=repr).decode(errors="replace")
+        self._show(f"{name}({given})", "tool_call")
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
+        """Show the result of a tool."""
+        content = getattr(output, "content", output)
+        self._show(f"{self._tools.pop(run_id, 'tool')}: {content}", "tool_result")
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """Show that a tool has failed."""
+        self._show(f"{self._tools.pop(run_id, 'tool')}: {type(error).__name__}", "tool_result")
+
+    def _show(self, text: str, kind: str = "text") -> None:
+        if text:
+            self._context.stream(text, kind)
+
+    # -- the end ----------------------------------------------------------------------------------------------
 
     def end(self) -> None:
         """Count what answers have cost that were cut off when the attempt ended."""
@@ -108,6 +159,19 @@ class AttemptEvents(BaseCallbackHandler):
     def _use(self, tokens: int) -> None:
         if tokens:
             self._context.use(tokens=tokens)
+
+
+def _untouched(_run_id: UUID, output: Any) -> Any:
+    """Return what a runnable gives piece by piece as it is."""
+    return output
+
+
+def _text(content: Any) -> str:
+    """Return the words of a message's content, which may be a list of blocks."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    return "".join(str(each.get("text", "")) if isinstance(each, Mapping) else str(each) for each in blocks)
 
 
 def _messages(value: Any, depth: int) -> Iterator[AIMessage]:

@@ -62,15 +62,14 @@ class GraphRun:
     def __init__(self, graph: Any, config: dict[str, Any], context: Any, events: AttemptEvents) -> None:
         self._context = context
         self._events = events
-        self._asked: dict[str, Any] = getattr(context, "state", None) or {}
+        self._asked: dict[str, Any] = context.state or {}
         """State of the last question, if there was one."""
         self._mark = f"{context.revision}.{context.attempt}"
         self._config = {**config, "metadata": {**config.get("metadata", {}), _MARK: self._mark}}
         self._held: HeldState | None = None
         self._graph = graph
         if graph.checkpointer is None:
-            held = self._asked.get("held")
-            self._held = HeldState() if held is None else HeldState.of_text(held)
+            self._held = HeldState(self._asked.get("held", "[]"))
             self._graph = copy.copy(graph)
             self._graph.checkpointer = self._held
         self._is_sync = False

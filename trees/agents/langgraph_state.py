@@ -28,11 +28,16 @@ _Writes: TypeAlias = dict[tuple[str, int], tuple[str, str, Any]]
 
 
 class HeldState(BaseCheckpointSaver):
-    """Checkpoints of one run, the newest of each graph and subgraph, in memory."""
+    """Checkpoints of one run, the newest of each graph and subgraph, in memory.
 
-    def __init__(self) -> None:
+    Args:
+        text: made by ``to_text`` in an attempt before this one.
+    """
+
+    def __init__(self, text: str = "[]") -> None:
         super().__init__()
-        self._kept: dict[str, tuple[str, bytes]] = {}
+        rows = json.loads(text)
+        self._kept = {space: (kind, base64.b64decode(data)) for space, kind, data in rows}
         """Rows that came with an answer, as they were stored: LangGraph changes what it is given."""
         self._newest: dict[str, tuple[str, Any, Any]] = {}
         """By the namespace of the graph: the checkpoint's id, itself, and its metadata, where this run has made it."""
@@ -58,13 +63,6 @@ class HeldState(BaseCheckpointSaver):
             kind, data = self.serde.dumps_typed([*found, [[*key, *write] for key, write in writes.items()]])
             rows.append([space, kind, base64.b64encode(data).decode("ascii")])
         return json.dumps(rows)
-
-    @classmethod
-    def of_text(cls, text: str) -> HeldState:
-        """Make one of such a text."""
-        held = cls()
-        held._kept = {space: (kind, base64.b64decode(data)) for space, kind, data in json.loads(text)}
-        return held
 
     def _row(self, space: str) -> tuple[str, Any, Any, _Writes]:
         """Return the newest checkpoint of a graph: its id, a copy of it, its metadata, and what was written since."""

@@ -8,11 +8,11 @@ what it is: a connection that breaks and an exception of a tool are tried again 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+from actors.model.clock import SystemClock
 from actors.model.errors import Failed, Later, Signal
 
 PASSING: Final = frozenset({408, 409, 425, 429})
@@ -36,6 +36,8 @@ def outcome_of(error: BaseException) -> BaseException:
         status = _status_of(each)
         if status is None:
             continue
+        if getattr(each, "code", None) == "insufficient_quota":
+            return given_up(error)
         if status in _UNAVAILABLE:
             after_s = retry_after_s(each)
             return error if after_s is None else Later(after_s)
@@ -95,6 +97,6 @@ def _seconds(text: str) -> float | None:
 def _until(text: str) -> float | None:
     """Seconds until a date of HTTP."""
     try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(text).timestamp() - SystemClock().wall())
     except (ValueError, TypeError, OverflowError):
         return None

@@ -32,6 +32,7 @@ class _Agent(NamedTuple):
 _AGENTS: Final = (
     _Agent("pydantic_ai", "AbstractAgent", "run", "pydantic_ai", "PydanticAI"),
     _Agent("langchain_core", "Runnable", "ainvoke", "langchain", "LangChain"),
+    _Agent("langgraph", "StateGraph", "compile", "langchain", "LangChain"),
     _Agent("agents", "Agent", "as_tool", "openai_agents", "OpenAIAgent"),
 )
 

@@ -115,11 +115,7 @@ class ModelCall:
         require(*self._package)
         if self._kind == "chat":
             return await _ask_chat(self, prompt, schema)
-        agent = self._made()
-        if self._kind != "name":
-            return await _ask_agent(self, agent, prompt, schema)
-        async with agent:  # its connections are ours, and are closed on the loop that has opened them
-            return await _ask_agent(self, agent, prompt, schema)
+        return await _ask_agent(self, self._made(), prompt, schema)
 
     def _made(self) -> Any:
         """Return the agent that asks the model, made once."""

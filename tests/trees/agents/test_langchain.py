@@ -11,17 +11,30 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import RetryPolicy
 
 from actors import ConfigError
 from tests.trees.agents.one_agent import ProviderError, report_of, result_of, tree_of
-from trees import Budget, StaticPlan, Subtask, SupervisorSpec, Task, TaskCancelledError, Tasks, WorkerSpec, start
+from trees import (
+    Budget,
+    StaticPlan,
+    Subtask,
+    SubtaskStreamed,
+    SupervisorSpec,
+    Task,
+    TaskCancelledError,
+    Tasks,
+    WorkerSpec,
+    start,
+)
 from trees.agents import LangChain
 
 
@@ -203,9 +216,10 @@ class Form(TypedDict):
         (lambda: graph_of(lambda _: {"answer": "x"}, state=Form), ("question", "messages", "LangChain(graph, input=")),
         (lambda: ChatPromptTemplate.from_template("{a} {b}") | fake("x"), ("2 variables", "LangChain(chain, input=")),
         (lambda: LangChain(StateGraph(MessagesState)), ("StateGraph", "compile()")),
+        (lambda: StateGraph(MessagesState), ("StateGraph", "compile()")),
         (lambda: LangChain(object()), ("object", "chat model")),
     ],
-    ids=["state", "variables", "builder", "object"],
+    ids=["state", "variables", "builder", "bare builder", "object"],
 )
 def test_what_cannot_be_told_is_a_problem_of_the_check_that_says_what_to_write(runnable: Any, words: Any) -> None:
     with pytest.raises(ConfigError) as caught, start(tree_of(runnable())):
@@ -458,3 +472,78 @@ def test_an_answer_of_another_schema_is_tried_again() -> None:
 
     assert result_of(model, output=int) == 41
     assert len(made) == 2
+
+
+# -- streams ----------------------------------------------------------------------------------------------------
+
+
+class Slow(Scripted):
+    """Streams a word at a time, the second one when it may."""
+
+    may: Any = None
+
+    async def _astream(self, messages: list[BaseMessage], *_: Any, **__: Any) -> Any:
+        yield ChatGenerationChunk(message=AIMessageChunk("first "))
+        assert await asyncio.to_thread(self.may.wait, 20)
+        usage = {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}
+        yield ChatGenerationChunk(message=AIMessageChunk("second", usage_metadata=usage))
+
+
+@pytest.mark.parametrize("make", [lambda model: model, lambda model: model | StrOutputParser(), None])
+def test_the_pieces_of_an_answer_are_shown_as_they_come(make: Any) -> None:
+    may = threading.Event()
+    model = Slow(script=echo, may=may)
+
+    async def node(state: Any) -> Any:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    with start(tree_of(graph_of(node) if make is None else make(model))) as tree:
+        handle = tree.submit(Task("go"))
+        pieces = []
+        for piece in handle.stream():
+            pieces.append(piece)
+            may.set()
+        assert pieces == ["first ", "second"]
+        report = handle.result(20)
+    assert (report.results["w"], report.usage.tokens) == ("first second", 7)
+
+
+def test_a_stream_that_breaks_in_the_middle_is_tried_again_and_its_tokens_count() -> None:
+    class Breaks(Scripted):
+        async def _astream(self, messages: list[BaseMessage], *_: Any, **__: Any) -> Any:
+            usage = {"input_tokens": 5, "output_tokens": 1, "total_tokens": 6}
+            yield ChatGenerationChunk(message=AIMessageChunk("half", usage_metadata=usage))
+            self.told.append("once")
+            if len(self.told) < 3:
+                raise ConnectionResetError("peer")
+
+    report = report_of(Breaks(script=echo))
+    assert report.results["w"] == "half"
+    assert report.usage.tokens == 18
+
+
+def test_an_answer_that_is_not_streamed_calls_and_results_of_tools_are_shown() -> None:
+    @tool
+    def look(path: str) -> str:
+        """Look."""
+        return f"seen {path}"
+
+    call = {"name": "look", "args": {"path": "x"}, "id": "1", "type": "tool_call"}
+    model = fake(AIMessage("I look", tool_calls=[call]), said("it is there"))
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", answering(model))
+    graph.add_node("tools", ToolNode([look]))
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", tools_condition)
+    graph.add_edge("tools", "model")
+    with start(tree_of(graph.compile())) as tree:
+        handle = tree.submit(Task("go"))
+        events = [event for event in handle.events() if isinstance(event, SubtaskStreamed)]
+        assert handle.result(20).results["w"] == "it is there"
+
+    assert [(event.kind, event.text) for event in events] == [
+        ("text", "I look"),
+        ("tool_call", 'look({"path":"x"})'),
+        ("tool_result", "look: seen x"),
+        ("text", "it is there"),
+    ]

@@ -1,0 +1,122 @@
+"""``OpenAIAgent``: an agent of the OpenAI Agents SDK as a worker.
+
+Each attempt is one ``Runner.run``, told through ``render_prompt``. Calls of tools that need approval are questions to
+people (``trees.agents.openai_run``). The SDK's own tracing is off unless ``run_config=`` says otherwise: it sends what
+the agent is told to a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from actors.validation.validation_messages import type_phrase
+from trees.agents.model_errors import given_up, outcome_of
+from trees.agents.prompt import Prompt, prompt_of, render_prompt
+from trees.agents.wrapper import AgentWrapper
+
+_FINAL: Final = frozenset(
+    {
+        "MaxTurnsExceeded",
+        "InputGuardrailTripwireTriggered",
+        "OutputGuardrailTripwireTriggered",
+        "ToolInputGuardrailTripwireTriggered",
+        "ToolOutputGuardrailTripwireTriggered",
+    }
+)
+"""Errors of the SDK that would come again."""
+
+
+class OpenAIAgent(AgentWrapper):
+    """An agent of the OpenAI Agents SDK, with options; without them ``execute=agent`` is enough.
+
+    Args:
+        agent: the agent.
+        context: ``(context) -> Any``: the object that its tools find as ``wrapper.context``, made for each attempt.
+        max_turns: requests of one attempt; one that wants more has failed, and is not tried again.
+        run_config: the SDK's ``RunConfig``. None: one with its tracing off.
+        session: the SDK's session.
+        durable: True: requests that were answered are not paid again after a crash of the process.
+        prompt: ``(task, context) -> str`` in place of ``render_prompt``.
+    """
+
+    requires: ClassVar = ("openai-agents", "openai-agents", "0.20")
+
+    def __init__(
+        self,
+        agent: Any,
+        *,
+        context: Callable[[Any], Any] | None = None,
+        max_turns: int = 10,
+        run_config: Any = None,
+        session: Any = None,
+        durable: bool = True,
+        prompt: Prompt | None = None,
+    ) -> None:
+        self.agent = agent
+        self._context = context
+        self._options = {"max_turns": max_turns, "session": session}
+        self._run_config = run_config
+        self._durable = durable
+        self._prompt = prompt or render_prompt
+        self._agents: Any = None
+        """Copies of the agents, made at the first attempt."""
+
+    @property
+    def name(self) -> str:
+        """Name of the agent."""
+        return str(getattr(self.agent, "name", ""))
+
+    @property
+    def description(self) -> str:
+        """Description of the agent for others that hand over to it, else its name."""
+        said = getattr(self.agent, "handoff_description", None)
+        return said if isinstance(said, str) and said else self.name
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """JSON schema of its output; None where that is any text, or cannot be told."""
+        kind = getattr(self.agent, "output_type", None)
+        if kind is None or kind is str:
+            return None
+        from agents import AgentOutputSchema, AgentOutputSchemaBase  # noqa: PLC0415 - loaded when it is used
+
+        try:
+            found = (
+                kind if isinstance(kind, AgentOutputSchemaBase) else AgentOutputSchema(kind, strict_json_schema=False)
+            )
+            return dict(found.json_schema())
+        except Exception:  # noqa: BLE001 - a type of the user's may have no schema, and says so in its own words
+            return None
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Say why it cannot be used as it is declared."""
+        found = super().flaw()
+        if found is None and not callable(getattr(self.agent, "as_tool", None)):
+            return f"{type_phrase(self.agent)} is no agent of the OpenAI Agents SDK", "Write OpenAIAgent(Agent(...))."
+        return found
+
+    async def execute(self, task: Any, context: Any) -> Any:
+        """Run the agent once, or have its run go on after the answer of a person."""
+        from trees.agents.openai_models import WrappedAgents, wrapped_config  # noqa: PLC0415 - loaded when it is used
+        from trees.agents.openai_run import AgentRun  # noqa: PLC0415 - the same
+
+        if self._agents is None:
+            self._agents = WrappedAgents()
+        own = None if self._context is None else self._context(context)
+        options = {**self._options, "context": own, "run_config": wrapped_config(self._run_config)}
+        run = AgentRun(self._agents.of(self.agent), context, options)
+        try:
+            return await run.result(partial(prompt_of, task, context, self._prompt))
+        except Exception as error:
+            outcome = given_up(error) if _is_final(error) else outcome_of(error)
+            if outcome is error:
+                raise
+            raise outcome from error
+
+
+def _is_final(error: Exception) -> bool:
+    """True for errors of the SDK that would come again. A tool that raises is a ``UserError`` with a cause."""
+    names = {base.__name__ for base in type(error).__mro__ if base.__module__ == "agents.exceptions"}
+    return not names.isdisjoint(_FINAL) or ("UserError" in names and error.__cause__ is None)

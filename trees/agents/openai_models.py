@@ -1,0 +1,203 @@
+"""Models of an agent of the OpenAI Agents SDK, each in a wrapper that sees every request of an attempt.
+
+The wrapper counts what a request has cost as soon as it is answered, and shows the pieces of an answer as they come. It
+finds its attempt in a context variable, which the tasks of a run inherit. So one copy of an agent, with those that it
+hands over to, serves all attempts; tools and everything else are the user's own objects.
+
+A model that cannot stream is asked for the whole answer, from its first refusal on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import AsyncIterable, AsyncIterator
+from contextvars import ContextVar
+from operator import methodcaller
+from typing import Any, Final
+
+from agents import Agent, Handoff, Model, ModelProvider, ModelResponse, RunConfig, Usage
+
+ATTEMPT: Final[ContextVar[RunRequests | None]] = ContextVar("regrow_openai_run", default=None)
+"""Requests of the attempt that runs; None: the model is used by somebody else."""
+
+
+class RunRequests:
+    """Requests of one attempt.
+
+    Args:
+        context: of the attempt.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self.tokens = 0
+        """Tokens of all answers so far, those included that were taken from a record."""
+
+    def paid(self, response: Any) -> Any:
+        """Count an answer that a provider has given."""
+        tokens = response.usage.total_tokens
+        if tokens:
+            self._context.use(tokens=tokens)
+        return response
+
+    def answered(self, response: Any) -> Any:
+        """Note an answer, wherever it comes from."""
+        self.tokens += response.usage.total_tokens
+        return response
+
+    def says(self, text: str, kind: str = "text") -> None:
+        """Show a piece of an answer."""
+        if text:
+            self._context.stream(text, kind)
+
+
+class AttemptModel(Model):
+    """A model as the attempts of a worker use it."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._streams = True
+
+    def __getattr__(self, name: str) -> Any:
+        """Anything else is the model's own."""
+        return getattr(self._inner, name)
+
+    async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+        """Ask the model."""
+        attempt = ATTEMPT.get()
+        if attempt is None:
+            return await self._inner.get_response(*args, **kwargs)
+        return attempt.answered(attempt.paid(await self._ask(attempt, args, kwargs)))
+
+    def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        """Stream as the model does; a run of ours never asks for that."""
+        return self._inner.stream_response(*args, **kwargs)
+
+    def get_retry_advice(self, request: Any) -> Any:
+        """As the model says."""
+        return self._inner.get_retry_advice(request)
+
+    async def _cleanup_on_run_end(self, owner: object) -> None:
+        await methodcaller("_cleanup_on_run_end", owner)(self._inner)  # what wraps a model must hand it on
+
+    async def close(self) -> None:
+        """Leave the model open: it is the user's."""
+
+    async def _ask(self, attempt: RunRequests, args: Any, kwargs: Any) -> Any:
+        if self._streams:
+            found = await self._streamed(attempt, args, kwargs)
+            if found is not None:
+                return found
+        self._streams = False
+        response = await self._inner.get_response(*args, **kwargs)
+        for item in response.output:
+            for part in getattr(item, "content", None) or ():
+                attempt.says(getattr(part, "text", "") or "")
+        return response
+
+    async def _streamed(self, attempt: RunRequests, args: Any, kwargs: Any) -> Any:
+        """Return an answer whose pieces were shown as they came; None: the model cannot stream.
+
+        Raises:
+            ConnectionError: the stream has ended in the middle.
+        """
+        items: list[Any] = []
+        has_begun = False
+        try:
+            events = self._inner.stream_response(*args, **kwargs)
+            if not isinstance(events, AsyncIterable):
+                return None
+            async for event in events:
+                has_begun = True
+                kind = getattr(event, "type", "")
+                if kind == "response.output_text.delta":
+                    attempt.says(event.delta)
+                elif kind == "response.output_item.done":
+                    items.append(event.item)
+                elif kind == "response.completed":
+                    return _response_of(event.response, items)
+                elif kind in {"response.failed", "response.incomplete", "error", "response.error"}:
+                    raise ConnectionError(f"the model's answer ended with {kind}")
+        except (NotImplementedError, AssertionError):
+            if has_begun:
+                raise
+            return None
+        if has_begun:
+            raise ConnectionError("the stream of the model's answer ended in the middle")
+        return None
+
+
+class AttemptProvider(ModelProvider):
+    """A provider whose models are wrapped."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def get_model(self, model_name: str | None) -> Any:
+        """Wrap the model of this name."""
+        return wrapped_model(self._inner.get_model(model_name))
+
+    async def aclose(self) -> None:
+        """Leave the provider open: it is the user's."""
+
+
+def wrapped_model(model: Any) -> Any:
+    """Wrap a model, once."""
+    return model if isinstance(model, AttemptModel) else AttemptModel(model)
+
+
+def wrapped_config(config: Any) -> Any:
+    """Copy a run's config, with models wrapped. None: one without the SDK's own tracing, which needs a network."""
+    found = RunConfig(tracing_disabled=True) if config is None else config
+    found = RunConfig(**found) if isinstance(found, dict) else found
+    own = {"model": wrapped_model(found.model)} if isinstance(found.model, Model) else {}
+    return dataclasses.replace(found, model_provider=AttemptProvider(found.model_provider), **own)
+
+
+class WrappedAgents:
+    """Copies of an agent and of those that it hands over to, with models wrapped."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, tuple[Any, Any]] = {}
+        """By the object's id: the agent, which is kept so that the id stays its own, and its copy."""
+
+    def of(self, agent: Any) -> Any:
+        """Copy an agent, once."""
+        if not isinstance(agent, Agent):
+            return agent
+        found = self._copies.get(id(agent))
+        if found is None:
+            own = {"model": wrapped_model(agent.model)} if isinstance(agent.model, Model) else {}
+            handoffs: list[Any] = []
+            copy = agent.clone(handoffs=handoffs, model_settings=agent.model_settings, **own)
+            found = self._copies[id(agent)] = self._copies[id(copy)] = (agent, copy)
+            handoffs += [self._handoff(each) if isinstance(each, Handoff) else self.of(each) for each in agent.handoffs]
+        return found[1]
+
+    def _handoff(self, handoff: Any) -> Any:
+        async def invoke(context: Any, arguments: str) -> Any:
+            return self.of(await handoff.on_invoke_handoff(context, arguments))
+
+        copy = dataclasses.replace(handoff, on_invoke_handoff=invoke)
+        known = vars(handoff).get("_agent_ref")
+        target = None if known is None else known()
+        if target is not None:
+            vars(copy)["_agent_ref"] = weakref.ref(self.of(target))  # a run that goes on finds its agents by it
+        return copy
+
+
+def _response_of(response: Any, items: list[Any]) -> Any:
+    """Return what ``get_response`` would have: the last event of a stream has it, for some backends without items."""
+    used = response.usage
+    usage = Usage(requests=1)
+    if used is not None:
+        usage = Usage(
+            requests=1,
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            total_tokens=used.total_tokens,
+            input_tokens_details=used.input_tokens_details,
+            output_tokens_details=used.output_tokens_details,
+        )
+    return ModelResponse(output=list(response.output) or items, usage=usage, response_id=response.id)

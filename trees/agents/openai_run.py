@@ -1,0 +1,140 @@
+"""Run of an agent of the OpenAI Agents SDK in an attempt: its requests, its usage, and what it asks people.
+
+A call of a tool that needs approval ends the run. What the run needs to go on (``RunState``) goes with the question
+into the journal, as text, without the user's context object; the attempt after the answer goes on from there, in
+whatever process. Of several calls that wait each is a question of its own; the run goes on when all are answered.
+
+Usage is counted request by request (``trees.agents.openai_models``). What agents have used that are tools of this one
+stands in the run's own usage, and is added when the attempt ends, however it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from agents import RunHooks, Runner, RunState
+from pydantic_core import to_json
+
+from actors.model.errors import Escalated
+from actors.tasks.model.policy import Answer, Approve, Edit, Respond
+from trees.agents.openai_models import ATTEMPT, RunRequests
+
+_MOST_CHARS = 2000
+"""Characters of a tool's arguments that a question shows."""
+
+
+class AgentRun:
+    """One attempt of an agent.
+
+    Args:
+        agent: with its models wrapped.
+        context: of the attempt.
+        options: further arguments of ``Runner.run``.
+    """
+
+    def __init__(self, agent: Any, context: Any, options: dict[str, Any]) -> None:
+        self._agent = agent
+        self._context = context
+        self._options = options
+        self._requests = RunRequests(context)
+        self._hooks = _Hooks(self._requests)
+        self._asked: dict[str, Any] = context.state or {}
+        """State of the last question, if there was one."""
+        self._before = self._asked.get("tokens", 0)
+        """Tokens that the run had used when it asked; attempts before this one have counted them."""
+
+    async def result(self, told: Callable[[], Awaitable[Any]]) -> Any:
+        """Run it to its end.
+
+        Args:
+            told: gives the prompt of a run that begins.
+
+        Raises:
+            Escalated: it asks a person.
+        """
+        given = await self._answered() if self._asked else await told()
+        token = ATTEMPT.set(self._requests)
+        try:
+            result = await Runner.run(self._agent, given, hooks=self._hooks, **self._options)
+        except Exception as error:
+            details = getattr(error, "run_data", None)
+            if details is not None:
+                self._hooks.usage = details.context_wrapper.usage
+            raise
+        finally:
+            ATTEMPT.reset(token)
+            self._count_rest()
+        self._hooks.usage = result.context_wrapper.usage
+        if result.interruptions:
+            result.context_wrapper.context = None  # the user's object: the next attempt makes its own
+            self._ask(result.to_state(), 0)
+        return result.final_output
+
+    def _count_rest(self) -> None:
+        """Count what the run has used beside the requests that were seen."""
+        usage = self._hooks.usage
+        rest = 0 if usage is None else usage.total_tokens - self._before - self._requests.tokens
+        if rest > 0:
+            self._context.use(tokens=rest)
+
+    # -- questions --------------------------------------------------------------------------------------------
+
+    async def _answered(self) -> Any:
+        """Return the run as it goes on with the answers of people; asks where one is missing."""
+        state = await RunState.from_string(self._agent, self._asked["run"])
+        place, number = self._asked["at"], self._asked["answers"]
+        answers = self._context.answers
+        waiting = state.get_interruptions()
+        if len(answers) <= number:
+            self._ask(state, place)
+        decide(state, waiting[place], answers[number])
+        if place + 1 < len(waiting):
+            self._ask(state, place + 1)
+        return state
+
+    def _ask(self, state: Any, place: int) -> None:
+        waiting = state.get_interruptions()
+        call = waiting[place]
+        arguments = (call.arguments or "")[:_MOST_CHARS]
+        question = f"May it call {call.qualified_name or call.name}({arguments})?"
+        if len(waiting) > 1:
+            question += f" ({place + 1} of {len(waiting)} questions)"
+        tokens = self._asked.get("tokens", 0) if self._hooks.usage is None else self._hooks.usage.total_tokens
+        kept = {"run": state.to_string(), "at": place, "answers": len(self._context.answers), "tokens": tokens}
+        raise Escalated(question, state=kept)
+
+
+def decide(state: Any, call: Any, answer: Answer) -> None:
+    """Note a person's answer about a call: it is made, or the model is told something in place of its result."""
+    if isinstance(answer, Approve):
+        state.approve(call)
+        return
+    if isinstance(answer, Edit):
+        value = answer.value
+        told = value if isinstance(value, str) else to_json(value).decode()
+    else:
+        told = answer.text if isinstance(answer, Respond) else answer.reason
+    state.reject(call, rejection_message=told or None)
+
+
+class _Hooks(RunHooks):
+    """Hooks of one run: its usage, and calls of tools as they begin and end."""
+
+    def __init__(self, requests: RunRequests) -> None:
+        self.usage: Any = None
+        """Usage of the run, to which it adds as it goes; None: it has not begun."""
+        self._requests = requests
+
+    async def on_agent_start(self, context: Any, agent: Any) -> None:  # noqa: ARG002 - its signature
+        """Note where the run counts."""
+        self.usage = context.usage
+
+    async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:  # noqa: ARG002 - its signature
+        """Show a call of a tool."""
+        self.usage = context.usage
+        self._requests.says(f"{tool.name}({getattr(context, 'tool_arguments', '')})", "tool_call")
+
+    async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:  # noqa: ARG002 - its signature
+        """Show the result of a tool."""
+        self._requests.says(f"{tool.name}: {result}", "tool_result")
