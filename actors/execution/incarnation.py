@@ -139,6 +139,15 @@ class Stopping:
 
 
 @dataclass(frozen=True, slots=True)
+class Registered:
+    """To the owner: this incarnation is something else for others now than its spec says."""
+
+    life: Incarnation
+    registration: Any
+    """In place of ``ChildSpec.registration``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exited:
     """To the owner: this incarnation is over."""
 
@@ -245,6 +254,10 @@ class Incarnation:
     def resource(self) -> Any:
         """Resource that a lifespan has yielded; None: it has none."""
         return None
+
+    def register(self, registration: Any) -> None:
+        """Say what it is for others from now on, in place of ``ChildSpec.registration``. On any thread."""
+        self.owner.post(Registered(self, registration))
 
     # -- what every kind of incarnation can do --------------------------------------------------------------------
 

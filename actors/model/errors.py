@@ -83,11 +83,13 @@ class StartError(ActorsError):
     the worker raised, if it raised one: a start that took too long or was ended by a stop has no cause.
     """
 
-    def __init__(self, path: str, what: str, hint: str = "") -> None:
+    def __init__(self, path: str, what: str, hint: str = "", *, said: str = "") -> None:
         super().__init__(path, what, hint)
         self.path = path
         self.what = what
         self.hint = hint
+        self.said = said
+        """Reason that the worker has given itself, by raising a ``StartError``; each level above repeats it."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}." + (f" {self.hint}" if self.hint else "")
@@ -302,6 +304,10 @@ class Failed(Signal):
 
 def _failed(error: object, retryable: bool) -> Failed:
     return Failed(error, retryable=retryable)
+
+
+class UnknownEffectError(Exception):
+    """A worker has died of this in the middle of something that is not to be done twice: nobody tries it again."""
 
 
 class Rejected(Signal):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from actors.messaging.ref import Ref
 from actors.model.child_state import LastExit, State
@@ -72,6 +72,7 @@ class Child:
         "limit",
         "mailbox",
         "plan",
+        "registration",
         "restarts",
         "seq",
         "spec",
@@ -95,6 +96,8 @@ class Child:
         self.life: Incarnation | None = None
         self.plan: Procedure | None = None
         """Owner, which alone may start and stop it: see ``actors.supervision.child_ownership``."""
+        self.registration: Any = None
+        """Data for the observer that an incarnation has said of itself; it counts until a later one says another."""
         self.waiters: list[Procedure] | None = None
         """Other plans that wait until its owner has dealt with it."""
         self.added_by: StartCall | None = None

@@ -312,8 +312,12 @@ def start_error(child: Child, exit_: Exit) -> StartError:
             f"did not start within {limit:g} s (on_start still running)",
             "Raise start_timeout_s, or do the slow part later, e.g. with a tell to itself.",
         )
+    elif isinstance(exit_.error, StartError) and not child.spec.is_supervisor:
+        what, hint = exit_.error.what, exit_.error.hint
+        error = StartError(child.path, what, hint, said=f"{what}. {hint}".strip())
     elif isinstance(exit_.error, StartError):
-        error = StartError(child.path, f"child {exit_.error.path!r} did not start")
+        said = exit_.error.said
+        error = StartError(child.path, f"child {exit_.error.path!r} did not start", said, said=said)
     elif exit_.error is not None:
         error = StartError(child.path, f"raised {type_name(type(exit_.error))} while it started")
     else:

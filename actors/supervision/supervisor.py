@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from actors.execution.incarnation import Exit, Exited, Started, Stopping
+from actors.execution.incarnation import Exit, Exited, Registered, Started, Stopping
 from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.mailbox import Refusal
 from actors.messaging.reply import Reply
@@ -98,6 +98,13 @@ class Supervisor(ManagedActor):
             plan = self._is_up(child)
             if plan is not None:
                 self.advance(plan)
+
+    def _on_registered(self, says: Registered) -> None:
+        child = self.table.of(says.life)
+        if child is not None:
+            child.registration = says.registration
+            if self.observer is not None and child.standing is ChildState.UP:
+                self.observer.changed(child)
 
     def _on_stopping(self, ending: Stopping) -> None:
         child = self.table.of(ending.life)
@@ -364,6 +371,7 @@ class Supervisor(ManagedActor):
 
     _HANDLERS: ClassVar[dict[type[Any], Callable[[Supervisor, Any], None]]] = {
         Started: _on_started,
+        Registered: _on_registered,
         Stopping: _on_stopping,
         Exited: _on_exited,
         TimedOut: _on_timed_out,

@@ -12,6 +12,7 @@ from typing import Any, Final
 _MODULES: Final[dict[str, str]] = {
     "LangChain": "langchain",
     "OpenAIAgent": "openai_agents",
+    "MCP": "mcp",
     "PydanticAI": "pydantic_ai",
     "as_tool": "tree_tool",
     "model_call": "roles",

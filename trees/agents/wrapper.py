@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from actors.worker import Worker
 from trees.agents.packages import package_flaw
 
 
@@ -16,6 +17,10 @@ class AgentWrapper:
 
     requires: ClassVar[tuple[str, str, str] | None] = None
     """The package that it needs, its extra, and the oldest version that will do; None: none."""
+    worker: ClassVar[type[Worker] | None] = None
+    """Class of which each incarnation is a new object, made of this and the ``args``; None: it has no state."""
+    has_tools: ClassVar[bool] = False
+    """True where its tools, which become capabilities of its worker, are known when that is up."""
 
     @property
     def name(self) -> str:
@@ -46,6 +51,10 @@ class AgentWrapper:
     def type(self) -> Literal["tool", "workflow", "agent"]:
         """The kind of work, for planners."""
         return "agent"
+
+    def restricted_to(self, tools: frozenset[str]) -> AgentWrapper:
+        """Return the same with these tools only."""
+        raise TypeError(f"{type(self).__name__} has no tools of its own: {', '.join(sorted(tools))}")
 
     def flaw(self) -> tuple[str, str] | None:
         """Say why it cannot be used as it is declared, as (what, hint); None: it can. Part of the check of a tree."""

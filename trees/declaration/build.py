@@ -121,7 +121,15 @@ class _Builder:
             return _recipe(spec)
         kind, value = kind_of(spec)
         # By identity: the specs keep their functions and mailboxes alive while they are built.
-        key = (kind.field, id(value), spec.dispatch, id(spec.mailbox), id(spec.lifespan), _copied_rules(spec))
+        key = (
+            kind.field,
+            id(value),
+            spec.dispatch,
+            id(spec.mailbox),
+            id(spec.lifespan),
+            spec.tools,
+            _copied_rules(spec),
+        )
         recipe = self._recipes.get(key)
         if recipe is None:
             recipe = self._recipes[key] = _recipe(spec)
@@ -138,7 +146,10 @@ def _recipe(spec: WorkerSpec) -> WorkerRecipe:
     kind, value = kind_of(spec)
     rules = {name: getattr(spec, name) for name in _COPIED_RULES}
     rules |= {"where": where(spec), "bounds": _bounds(spec.mailbox), "resource": resolve(spec.lifespan)}
-    return kind.recipe(kind.find(value), tuple(spec.args), dict(spec.kwargs), rules)
+    found = kind.find(value)
+    if spec.tools is not None:
+        found = found.restricted_to(frozenset(spec.tools))
+    return kind.recipe(found, tuple(spec.args), dict(spec.kwargs), rules)
 
 
 def _seconds(shutdown: float | str) -> float:

@@ -109,6 +109,9 @@ class WorkKind:
         if target.can_execute:
             yield from self.work(spec, at, target)
         yield from self.dispatch(spec, at, target)
+        if spec.tools is not None and not getattr(target.found, "has_tools", False):
+            what = f"tools says which tools of an MCP server may be used, and {target.name} is none"
+            yield Problem(f"{at}.tools", what, "Use execute=MCP(...), or leave it out.")
 
     def first(self) -> tuple[object, ...]:
         """Stand-ins for what comes before args when the code is called."""

@@ -11,7 +11,7 @@ from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.tasks.execution.adapters import adapt, entry_of, name_of
 from actors.validation.introspection import is_async, signature_of
 from actors.validation.validation_messages import type_phrase as type_of
-from actors.worker import execute_recipe, is_actor_class
+from actors.worker import actor_recipe, execute_recipe, has_lifespan, is_actor_class
 from trees.agents.recognise import AgentWrapper, wrapped
 from trees.declaration.kind import Flaw, Rules, Target, WorkKind
 from trees.declaration.specs import WorkerSpec
@@ -65,12 +65,18 @@ class ExecuteKind(WorkKind):
         if isinstance(target.found, type):
             yield from super().arguments(spec, at, target)
 
+    def owns(self, found: Any) -> bool:
+        """True for an agent, or a server, that each incarnation has a connection to."""
+        return isinstance(found, AgentWrapper) and found.worker is not None and has_lifespan(found.worker)
+
     def place(self, found: Any) -> DispatcherKind:
         """Run a coroutine on the loop."""
         return DispatcherKind.LOOP if _is_async(found) else DispatcherKind.POOL
 
     def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
         """Call the code with each piece of work; an object of a class is adapted when it is made."""
+        if isinstance(found, AgentWrapper) and found.worker is not None:
+            return actor_recipe(found.worker, (found, *args), kwargs, **rules)
         makes_object = isinstance(found, type)
         call = _maker(found) if makes_object else adapt(found, args, kwargs).call
         return execute_recipe(call, args, kwargs, makes_object=makes_object, **rules)

@@ -130,6 +130,8 @@ class WorkerSpec(SpecModel, frozen=True):
     """The kind of work, for planners. ``"skill"`` is another word for ``"workflow"``."""
     capabilities: work_fields.Capabilities = frozenset()
     """Words for its abilities that a plan may ask for."""
+    tools: work_fields.Tools = None
+    """Tools of an MCP server that may be used: names. ``None``: all."""
     consumes: work_fields.Capabilities = frozenset()
     """Words for what it needs of others. ``CapabilityPlanner`` has it wait for those who produce one of them."""
     produces: work_fields.Capabilities = frozenset()

@@ -39,7 +39,7 @@ TEAM_FIELDS = (
 SET_FIELDS = ("capabilities", "consumes", "produces")
 """Fields with sets of words."""
 
-TASK_FIELDS = ("type", "output", *TEAM_FIELDS)
+TASK_FIELDS = ("type", "output", "tools", *TEAM_FIELDS)
 """Fields that only have a meaning for a worker that can be given work."""
 
 
@@ -71,6 +71,10 @@ def _capabilities(value: object) -> frozenset[str]:
     if wrong is not None:
         raise validation_error(f"expected a capability, got {value_phrase(wrong)}", hint)
     return frozenset(words)
+
+
+def _tools(value: object) -> frozenset[str] | None:
+    return None if value is None else _capabilities(value)
 
 
 def _output(value: object) -> object:
@@ -121,6 +125,8 @@ TypeWord: TypeAlias = Annotated[Literal["tool", "workflow", "skill", "agent"], A
 """Skill is another word for workflow, and is kept as that."""
 Capabilities: TypeAlias = Annotated[Collection[str], PlainValidator(_capabilities)]
 """Any iterable of words, kept as a frozenset."""
+Tools: TypeAlias = Annotated[Collection[str] | None, PlainValidator(_tools)]
+"""Likewise; None: no choice was made."""
 Output: TypeAlias = Annotated[Any, PlainValidator(_output)]
 OnFailure: TypeAlias = LadderField | None
 BreakerField: TypeAlias = InstanceOf[Breaker] | None

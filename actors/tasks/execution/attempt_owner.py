@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from actors.messaging.reply import Reply
     from actors.runtime.system import System
+    from actors.tasks.execution.asked_work import AskedWork
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_steps import Step
     from actors.tasks.execution.attempt_stream import Piece
@@ -84,9 +85,7 @@ class AttemptOwner(Protocol):
     def about_to_record(self, attempt: Attempt, usage: Usage) -> None:
         """Note whose usage is about to be recorded."""
 
-    def delegate(
-        self, attempt: Attempt, to: str, instruction: str, inputs: dict[str, Any], limit: float | None
-    ) -> Reply:
+    def delegate(self, attempt: Attempt, asked: AskedWork, limit: float | None) -> Reply:
         """Carry out ``context.ask``."""
 
     def noted(self, error: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import require_thread
+from actors.tasks.execution.asked_work import AskedWork
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
 from actors.tasks.execution.revision import NO_REVISION, Revision
 from actors.tasks.model.event_base import NO_METADATA
@@ -294,6 +295,7 @@ class Context:
         instruction: str,
         inputs: dict[str, Any] | None = None,
         *,
+        tool: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - as ref.ask_async
     ) -> Any:
         """Have somebody else do something, and wait for the result.
@@ -302,6 +304,7 @@ class Context:
             to: a capability, or the id of a worker or team; looked up among the siblings, then above.
             instruction: what to do.
             inputs: as JSON.
+            tool: the tool that is to be called, of a worker that has several.
             timeout: seconds; None: the time that this attempt has left.
 
         Raises:
@@ -309,28 +312,37 @@ class Context:
             NoCapableWorkerError: nobody can do it.
             SubtaskFailedError: it has failed, after all that could be tried, or took too long.
         """
-        reply = self._delegate(to, instruction, inputs, timeout)
+        reply = self._delegate(to, instruction, inputs, tool, timeout)
         try:
             return copied(await reply)
         except ReplyTimeoutError as error:
             raise self._too_late(to, error) from error
 
     def ask_sync(
-        self, to: str, instruction: str, inputs: dict[str, Any] | None = None, *, timeout: float | None = None
+        self,
+        to: str,
+        instruction: str,
+        inputs: dict[str, Any] | None = None,
+        *,
+        tool: str | None = None,
+        timeout: float | None = None,
     ) -> Any:
         """As ``ask``, for sync code."""
         require_thread(to, "await context.ask(...)")
-        reply = self._delegate(to, instruction, inputs, timeout)
+        reply = self._delegate(to, instruction, inputs, tool, timeout)
         try:
             return copied(reply.get())
         except ReplyTimeoutError as error:
             raise self._too_late(to, error) from error
 
-    def _delegate(self, to: str, instruction: str, inputs: dict[str, Any] | None, timeout: float | None) -> Reply:
+    def _delegate(
+        self, to: str, instruction: str, inputs: dict[str, Any] | None, tool: str | None, timeout: float | None
+    ) -> Reply:
         require_seconds(f"ask {to!r}", timeout)
         left = self.remaining_s
         limit = left if timeout is None else timeout if left is None else min(left, timeout)
-        return self._attempt.owner.delegate(self._attempt, to, instruction, dict(inputs or {}), limit)
+        asked = AskedWork(to, instruction, dict(inputs or {}), tool)
+        return self._attempt.owner.delegate(self._attempt, asked, limit)
 
     def _too_late(self, to: str, error: ReplyTimeoutError) -> SubtaskFailedError:
         failure = SubtaskFailedError(self._attempt.task, to, f"no result in {error.timeout_s:.3g} s")

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected
+from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected, UnknownEffectError
 from actors.tasks.model.outcome import Done, Failure, FailureKind, InvalidResultError, name_of, plain_text, text_of
 from actors.tasks.model.task_errors import (
     LeaseLostError,
@@ -72,7 +72,8 @@ def _error_facts(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PL
     if isinstance(error, InvalidResultError):
         return Failure(FailureKind.INVALID, error)
     if crashed:
-        return Failure(FailureKind.CRASHED, error, counts=True)
+        may_again = not isinstance(error, UnknownEffectError)
+        return Failure(FailureKind.CRASHED, error, retryable=may_again, counts=True)
     if isinstance(error, NoCapableWorkerError):
         needed, known = (tuple(plain_text(each) for each in names) for names in (error.needed, error.known))
         hint = plain_text(getattr(error, "hint", ""))

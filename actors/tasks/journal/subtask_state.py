@@ -300,7 +300,7 @@ class SubtaskState:
         for run, ids in (self.asked or {}).items():
             for id_ in ids if run != this and run.startswith(earlier) else ():
                 node, old = nodes[id_], nodes[id_].spec
-                same_target = (old.worker or old.capability) == (spec.worker or spec.capability)
+                same_target = (old.worker or old.capability, old.tool) == (spec.worker or spec.capability, spec.tool)
                 if same_target and old.instruction == spec.instruction and old.inputs == spec.inputs:
                     return node
         return None

@@ -27,6 +27,21 @@ class MemberInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolInfo:
+    """One of the tools of a worker that has several, such as an MCP server. A subtask names it by ``tool=``."""
+
+    name: str
+    description: str = ""
+    input_schema: dict[str, Any] | None = None
+    """JSON schema of its inputs."""
+    output_schema: dict[str, Any] | None = None
+    read_only: bool = False
+    """True where it changes nothing."""
+    idempotent: bool = False
+    """True where calling it once more changes nothing further."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Executable:
     """Declaration of a worker, or a team, that can be given work."""
 
@@ -59,6 +74,8 @@ class Executable:
     """Words of the members of a team about themselves."""
     is_async: bool = False
     """True where it waits without a thread: more of it could overlap."""
+    tools: tuple[ToolInfo, ...] | None = None
+    """Tools, which are among its capabilities; None: it has none, or they are known when it is up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +108,15 @@ class ExecutableInfo:
     """True where it waits without a thread: more of it could overlap."""
     is_only: bool = False
     """True where its supervisor has no other one that can be given work, whether available or not."""
+    tools: tuple[ToolInfo, ...] | None = None
+    """Tools that a subtask may name; None: it has none, or they are not known yet."""
+    is_missing: bool = False
+    """True for a worker that is not required, and that has not come up yet."""
 
     @property
     def is_available(self) -> bool:
-        """True where a planner should count on it: neither down for good nor behind an open breaker."""
-        return self.state in {"running", "restarting"} and self.breaker != "open"
+        """True where a planner should count on it: neither missing, nor down for good, nor behind an open breaker."""
+        return not self.is_missing and self.state in {"running", "restarting"} and self.breaker != "open"
 
 
 Catalogue: TypeAlias = tuple[ExecutableInfo, ...]

@@ -140,6 +140,8 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
     """The id of its worker. Without this and ``capability``: the worker that is called like the subtask."""
     capability: str | None = None
     """An ability that its worker must have."""
+    tool: str | None = None
+    """The tool of its worker that is to be called, where that has several, as an MCP server has."""
     depends_on: Annotated[list[str], BeforeValidator(_a_list)] = Field(default_factory=list)
     """Ids of subtasks whose results it needs."""
     inputs: Inputs = Field(default_factory=dict)

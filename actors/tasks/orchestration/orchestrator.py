@@ -322,10 +322,11 @@ class Orchestrator(ManagedActor):
         if self.closing or not self.staffed:
             return  # a team that stops because all does is not gone; and once we are up we are told of all workers
         known = self.staff.get(change.spec.id)
-        entry = self.staff.hear(change)
+        was, entry = known and known.executable, self.staff.hear(change)
         if entry is not None:
             if entry is not known:
                 self.breakers.restore(entry)
+            if entry is not known or entry.executable is not was:
                 self.dispatcher.queue.reopen_all()
             if entry.is_team and entry.is_gone:
                 self.teams.gone(entry)

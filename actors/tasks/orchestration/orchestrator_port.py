@@ -21,7 +21,7 @@ from actors.model.errors import RecursionDetectedError
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.report import Report, report_of
 from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model.task import Subtask, Usage, same_instruction
+from actors.tasks.model.task import Usage
 from actors.tasks.model.task_errors import NoCapableWorkerError, StoreError, TaskFailedError
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.orchestration.crash_guard import CrashGuard
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from contextvars import Context as Variables
 
     from actors.execution.incarnation import Incarnation
+    from actors.tasks.execution.asked_work import AskedWork
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_steps import Step
     from actors.tasks.journal.questions import Escalation
@@ -295,7 +296,7 @@ class OrchestratorPort:
             return self.rows()
         listed, now = WorkerRegistry(), self.time()
         for child in list(supervisor.table.children.values()):
-            listed.hear(WorkerChanged(child.spec, child.path, child.state, child.mailbox))
+            listed.hear(WorkerChanged(child.spec, child.path, child.state, child.mailbox, child.registration))
         for entry in listed:
             known = self.staff.get(entry.id)
             if known is not None and known.spec is entry.spec:
@@ -304,21 +305,20 @@ class OrchestratorPort:
 
     # -- delegating ----------------------------------------------------------------------------------------
 
-    def delegate(
-        self, attempt: Attempt, to: str, instruction: str, inputs: dict[str, Any], limit: float | None
-    ) -> Reply:
+    def delegate(self, attempt: Attempt, asked: AskedWork, limit: float | None) -> Reply:
         """Carry out ``context.ask``: refuse what could only wait for itself, else have it done; a Reply of the result.
 
         Raises:
             RecursionDetectedError: everybody who could do it waits for this attempt, or it is asked for already.
             NoCapableWorkerError: nobody can do it.
         """
+        to = asked.to
         desk, host, found = self._who(to, attempt)
         if not found:
             known = [name for each in self.staff for name in (each.id, *sorted(each.executable.capabilities))]
             raise self.noted(NoCapableWorkerError(attempt.task, (to,), tuple(known)))
         chain = (*(address.path for address in attempt.spec.chain), attempt.spec.path)
-        words = same_instruction(instruction, inputs)
+        words = asked.words
         target = next((each.path for each in found if each.path not in chain), None)
         if target is None or words in attempt.spec.lineage:
             self.system.recursion_refused(target or found[0].path, self.addresses(chain))
@@ -328,14 +328,7 @@ class OrchestratorPort:
         due = None if limit is None else self.system.now() + limit
         self.ground.asks[key] = OpenDelegation(reply, attempt, desk, due, caller_variables(CURRENT))
         reply.when_done(lambda: self._answered(key, desk))
-        spec = Subtask(
-            id=host.subtask.id,  # until it gets its own, where it is recorded
-            instruction=instruction,
-            worker=to if found[0].id == to else None,
-            capability=None if found[0].id == to else to,
-            inputs=inputs,
-            required=False,
-        )
+        spec = asked.subtask(host.subtask.id, is_worker=found[0].id == to)  # this id until it gets its own
         message = Delegate(attempt, host, key, spec, chain, (*attempt.spec.lineage, words), limit)
         desk.tell(message)
         if desk is not self:

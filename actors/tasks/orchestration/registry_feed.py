@@ -59,4 +59,4 @@ class RegistryFeed:
 
 
 def _change(child: Child) -> WorkerChanged:
-    return WorkerChanged(child.spec, child.path, child.state, child.mailbox)
+    return WorkerChanged(child.spec, child.path, child.state, child.mailbox, child.registration)

@@ -238,6 +238,10 @@ class _PlanCheck:
         elif row is not None and capability is not None and capability not in row.capabilities:
             hint = f"It has: {_some(row.capabilities)}. Name another worker, or leave one of the two out."
             self._problem(subtask, "worker", f"{row.id!r} does not have capability {value_phrase(capability)}", hint)
+        tools = None if row is None or row.tools is None else [each.name for each in row.tools]
+        if row is not None and tools is not None and subtask.tool is not None and subtask.tool not in tools:
+            hint = f"{self._nearest(subtask.tool, tools)}It has: {_some(tools)}."
+            self._problem(subtask, "tool", f"{row.id!r} has no tool {value_phrase(subtask.tool)}", hint)
 
     def _workers(self, word: str) -> str:
         near = self._nearest(word, self._index.by_id).strip()

@@ -112,6 +112,7 @@ def _described(row: ExecutableInfo) -> dict[str, Any]:
         "output_schema": row.output_schema,
         "consumes": sorted(row.consumes),
         "produces": sorted(row.produces),
+        "tools": [{"name": one.name, "description": one.description} for one in row.tools or ()],
         "members": [{"id": one.id, "description": one.description} for one in row.members],
         **_estimated(row.estimate),
     }

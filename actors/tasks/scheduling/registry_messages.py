@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from actors.messaging.mailbox import Mailbox
     from actors.model.child_state import State
     from actors.model.spec import ChildSpec
+    from actors.tasks.model.executable import Executable
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class WorkerChanged(SystemMessage):
     path: str
     state: State | None
     mailbox: Mailbox
+    executable: Executable | None = None
+    """Description that the child has given of itself; None: that of its spec, or the last one, is to be kept."""
 
 
 @dataclass(frozen=True, slots=True)

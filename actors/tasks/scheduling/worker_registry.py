@@ -48,6 +48,8 @@ class RegistryEntry:
         self.breaker = None if executable.breaker is None else CircuitBreaker(executable.breaker)
         self.breaker_at = 0.0
         """When something of it was recorded last, by an earlier incarnation of the orchestrator."""
+        self.was_up = False
+        """True once some of it has been seen running."""
         self.members: dict[str, State] = {}
         """Members: each of a pool; else itself."""
         self.boxes: dict[str, Mailbox] = {}
@@ -105,6 +107,8 @@ class RegistryEntry:
             members=executable.members,
             is_async=executable.is_async,
             is_only=is_only,
+            tools=executable.tools,
+            is_missing=not (self.spec.required or self.was_up),
         )
 
     # -- its members ---------------------------------------------------------------------------------------
@@ -118,6 +122,7 @@ class RegistryEntry:
         else:
             self.members[path] = state
             self.boxes[path] = box
+            self.was_up = self.was_up or state == "running"
         if self.is_team:
             return
         if state == "running" and was != "running":
@@ -210,8 +215,11 @@ class WorkerRegistry:
                 self._remove(entry)
             path = change.path if change.spec.pool is None else change.path.rpartition("#")[0]
             entry = self.entries[id_] = RegistryEntry(id_, path, change.spec, executable)
-            for capability in executable.capabilities:
-                self._able.setdefault(capability, []).append(entry)
+            self._index(entry)
+        if change.executable is not None and change.executable != entry.executable:
+            self._remove_from_index(entry)
+            entry.executable = change.executable
+            self._index(entry)
         entry.change(change.path, change.state, change.mailbox)
         if not entry.members:
             self._remove(entry)
@@ -221,6 +229,13 @@ class WorkerRegistry:
         if self.entries.get(entry.id) is entry:
             del self.entries[entry.id]
             self._gone[entry.id] = entry
+        self._remove_from_index(entry)
+
+    def _index(self, entry: RegistryEntry) -> None:
+        for capability in entry.executable.capabilities:
+            self._able.setdefault(capability, []).append(entry)
+
+    def _remove_from_index(self, entry: RegistryEntry) -> None:
         for capability in entry.executable.capabilities:
             able = self._able.get(capability, [])
             if entry in able:

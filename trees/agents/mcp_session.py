@@ -1,0 +1,291 @@
+"""A session with an MCP server: opened, used and closed in one task of its own.
+
+The scopes of the SDK are entered and left in that task; the worker's own is never cancelled by them. States::
+
+    open: opening --> ready --> closed          (close: in order, or at once)
+              |          |
+              +-- failed +-- lost: the server has ended, or the connection is closed; the worker is told once
+
+A call runs in the task of the worker. When that is cancelled, the SDK cancels the request at the server. When the
+connection ends, the SDK wakes the call, which then waits for the end of the session's task, to say why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx2
+import mcp_types
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import ValidationError
+
+from actors.model.errors import Failed, StartError
+from actors.tasks.model.executable import ToolInfo
+from trees.agents.mcp_process import ServerProcess
+
+if TYPE_CHECKING:
+    from trees.agents.mcp import MCP
+
+_GRACE_S: Final = 4.0
+"""How long closing may take; less than what a stop may take by default."""
+_KILLED_S: Final = 0.4
+"""How long a session may take to end once its server is killed: less than the grace of a kill."""
+_MOST_PAGES: Final = 100
+_NEVER_AGAIN: Final = frozenset({mcp_types.INVALID_PARAMS, mcp_types.METHOD_NOT_FOUND})
+"""Codes of errors that come of every call of this kind."""
+
+
+class ConnectionLostError(ConnectionError):
+    """The connection to the server is gone."""
+
+    def __init__(self, text: str, *, was_sent: bool = True) -> None:
+        super().__init__(text)
+        self.was_sent = was_sent
+        """False where the request cannot have reached the server."""
+
+
+class Session:
+    """One session."""
+
+    def __init__(
+        self, server: MCP, lists: Callable[[tuple[ToolInfo, ...]], None], loses: Callable[[BaseException], None]
+    ) -> None:
+        self._server = server
+        self._lists, self._loses = lists, loses
+        self._client: Any = None
+        self._process: ServerProcess | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+        self._stirred = asyncio.Event()
+        """Set when there is something to look at: the process has ended, the tools have changed, it is to be closed."""
+        self._is_ready = self._is_closing = self._has_changed = False
+        self.tools: dict[str, ToolInfo] = {}
+        """Tools that may be used, by name."""
+
+    def __repr__(self) -> str:
+        return f"<Session {self._server.name} tools={len(self.tools)}>"
+
+    # -- open and close ------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect, and list the tools.
+
+        Raises:
+            StartError: the server does not start, or is no MCP server.
+        """
+        self._task = asyncio.create_task(self._run(), name=f"mcp {self._server.name}")
+        ready = asyncio.create_task(self._ready.wait())
+        try:
+            await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ready.cancel()
+        if not self._is_ready:
+            await asyncio.wait({self._task})
+            raise self._start_error(self._task.exception())
+        self._task.add_done_callback(self._is_over)
+
+    async def close(self, *, at_once: bool) -> None:
+        """End the session; ``at_once``: kill the server instead of having it end in order."""
+        task = self._task
+        if task is None or task.done():
+            return
+        self._is_closing = True
+        self._stirred.set()
+        try:
+            if not at_once:
+                await asyncio.wait({task}, timeout=_GRACE_S)
+        finally:
+            if not task.done():
+                self._kill(task)
+                await asyncio.wait({task}, timeout=_KILLED_S)
+
+    def _kill(self, task: asyncio.Task[None]) -> None:
+        if self._process is not None:
+            self._process.kill()
+        task.cancel()
+
+    async def _run(self) -> None:
+        """Hold the connection, from the first step to the last."""
+        async with self._connection() as transport:
+            client = Client(transport, mode="legacy", message_handler=self._hear, cache=None)
+            async with client:
+                self._client = client
+                await self._list()
+                if self._process is not None:
+                    self._process.started()
+                self._is_ready = True
+                self._ready.set()
+                await self._serve()
+
+    @contextlib.asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        server = self._server
+        if server.command is not None:
+            self._process = ServerProcess(server, self._stirred.set)
+            yield self._process
+        elif server.url is not None:
+            # A call may take as long as its attempt may: that is limited, and cancelled, by the orchestrator.
+            timeout = httpx2.Timeout(30.0, read=None)
+            async with httpx2.AsyncClient(headers=server.headers, timeout=timeout) as http:
+                yield streamable_http_client(server.url, http_client=http)
+        else:
+            yield server.server
+
+    async def _serve(self) -> None:
+        """Wait for what changes, until the session is to be closed."""
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            if self._is_closing:
+                return
+            if self._process is not None and self._process.ended:
+                raise ConnectionLostError(self._text(self._process.ended))
+            if self._has_changed:
+                self._has_changed = False
+                await self._list()
+
+    # -- what the server says ------------------------------------------------------------------------------
+
+    async def _hear(self, message: Any) -> None:
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            self._has_changed = True
+            self._stirred.set()
+
+    async def _list(self) -> None:
+        found: list[ToolInfo] = []
+        cursor = None
+        for _ in range(_MOST_PAGES):
+            page = await self._client.list_tools(cursor=cursor)
+            found += [_tool(each) for each in page.tools]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        chosen = self._server.chosen(found) if not self._is_ready else self._still_chosen(found)
+        self.tools = {tool.name: tool for tool in chosen}
+        self._lists(chosen)
+
+    def _still_chosen(self, found: list[ToolInfo]) -> tuple[ToolInfo, ...]:
+        """Choose among tools that have changed: one that is gone is no mistake of the declaration."""
+        only = self._server.only
+        return tuple(tool for tool in found if only is None or tool.name in only)
+
+    # -- calls ---------------------------------------------------------------------------------------------
+
+    async def call(self, tool: ToolInfo, arguments: dict[str, Any]) -> Any:
+        """Call a tool; its result as JSON.
+
+        Raises:
+            Failed: the tool, or the server, says that it has failed.
+            ConnectionLostError: the connection is gone.
+        """
+        task = self._task
+        if task is None or task.done() or (self._process is not None and self._process.ended):
+            raise await self._lost(was_sent=False)
+        try:
+            result = await self._client.call_tool(tool.name, arguments)
+        except MCPError as error:
+            if self._is_gone(error):
+                raise await self._lost() from None
+            text = f"{tool.name}: {self._server.secrets.removed_from(error.error.message)}"
+            raise Failed(text, retryable=error.code not in _NEVER_AGAIN) from None
+        except (RuntimeError, ValidationError):
+            if task.done():
+                raise await self._lost() from None
+            raise Failed(f"{tool.name}: its result is not what its output schema says") from None
+        if result.is_error:
+            raise Failed(self._server.secrets.removed_from(_text_of(result)) or f"{tool.name} has failed")
+        return _value_of(result)
+
+    def _is_gone(self, error: MCPError) -> bool:
+        """Say if an error means that the connection is of no use any more; of HTTP, that the server knows it not."""
+        forgotten = error.code == mcp_types.INVALID_REQUEST and error.error.message == "Session terminated"
+        return error.code == mcp_types.CONNECTION_CLOSED or forgotten
+
+    async def _lost(self, *, was_sent: bool = True) -> ConnectionLostError:
+        """Make the error of a call whose connection is gone, and see to it that the session ends."""
+        task = self._task
+        if task is None:
+            return ConnectionLostError(self._text("it was never opened"), was_sent=False)
+        await asyncio.wait({task}, timeout=1.0)
+        if not task.done():
+            self._loses(ConnectionLostError(self._text("its session is over")))
+            return ConnectionLostError(self._text("its session is over"), was_sent=was_sent)
+        cause = _leaf(None if task.cancelled() else task.exception())
+        unsent = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout))
+        return ConnectionLostError(self._text(self._reason(cause)), was_sent=was_sent and not unsent)
+
+    def _is_over(self, task: asyncio.Task[None]) -> None:
+        """Tell the worker that the session has ended, unless that was wanted."""
+        error = None if task.cancelled() else task.exception()
+        if not self._is_closing:
+            cause = _leaf(error)
+            lost = isinstance(cause, ConnectionLostError)
+            self._loses(cause if lost and cause else ConnectionLostError(self._text(self._reason(cause))))
+
+    # -- words ---------------------------------------------------------------------------------------------
+
+    def _start_error(self, error: BaseException | None) -> StartError:
+        cause = _leaf(error)
+        name = self._server.name
+        if isinstance(cause, StartError):
+            return StartError(name, self._server.secrets.removed_from(cause.what), cause.hint)
+        said = self._process.last_words if self._process is not None else ""
+        words = f"; it said: {said}" if said else ""
+        what = self._text(self._reason(cause) + words)
+        hint = (
+            "Run it by hand to see what it says." if self._process is not None else "See if it runs, and its address."
+        )
+        return StartError(name, what, hint)
+
+    def _reason(self, cause: BaseException | None) -> str:
+        if self._process is not None and self._process.ended:
+            return self._process.ended
+        if isinstance(cause, ConnectionLostError):
+            return "the connection is closed"
+        if isinstance(cause, MCPError):
+            return f"it answered: {cause.error.message}"
+        return "the connection is closed" if cause is None else f"{type(cause).__name__}: {cause}"
+
+    def _text(self, what: str) -> str:
+        return self._server.secrets.removed_from(f"MCP server {self._server.name}: {what}")
+
+
+def _tool(listed: Any) -> ToolInfo:
+    hints = listed.annotations
+    return ToolInfo(
+        name=listed.name,
+        description=listed.description or listed.title or "",
+        input_schema=listed.input_schema,
+        output_schema=listed.output_schema,
+        read_only=bool(hints is not None and hints.read_only_hint),
+        idempotent=bool(hints is not None and hints.idempotent_hint),
+    )
+
+
+def _value_of(result: Any) -> Any:
+    """Return the result as JSON: what is structured, else its text, else its blocks as they are."""
+    structured = result.structured_content
+    if isinstance(structured, dict):
+        return structured["result"] if set(structured) == {"result"} else structured
+    if structured is not None:
+        return structured
+    blocks = result.content
+    if all(block.type == "text" for block in blocks):
+        return "\n".join(block.text for block in blocks) if blocks else None
+    return [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks]
+
+
+def _text_of(result: Any) -> str:
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+def _leaf(error: BaseException | None) -> BaseException | None:
+    """Return the first error in a group that says something, else the error itself."""
+    while isinstance(error, BaseExceptionGroup):
+        inner = [each for each in error.exceptions if not isinstance(each, asyncio.CancelledError)]
+        error = next((each for each in inner if isinstance(each, StartError)), inner[0] if inner else None)
+    return error
