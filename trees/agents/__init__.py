@@ -17,6 +17,7 @@ _MODULES: Final[dict[str, str]] = {
     "as_tool": "tree_tool",
     "model_call": "roles",
     "render_prompt": "prompt",
+    "toolset": "mcp_toolset",
 }
 """Module of each public name."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
@@ -62,7 +63,7 @@ class Session:
         self._ready = asyncio.Event()
         self._stirred = asyncio.Event()
         """Set when there is something to look at: the process has ended, the tools have changed, it is to be closed."""
-        self._is_ready = self._is_closing = self._has_changed = False
+        self._is_ready = self._is_closing = self._has_changed = self._is_forgotten = False
         self.tools: dict[str, ToolInfo] = {}
         """Tools that may be used, by name."""
 
@@ -130,7 +131,8 @@ class Session:
         elif server.url is not None:
             # A call may take as long as its attempt may: that is limited, and cancelled, by the orchestrator.
             timeout = httpx2.Timeout(30.0, read=None)
-            async with httpx2.AsyncClient(headers=server.headers, timeout=timeout) as http:
+            hooks: Any = {"response": [self._looks_at]}
+            async with httpx2.AsyncClient(headers=server.headers, timeout=timeout, event_hooks=hooks) as http:
                 yield streamable_http_client(server.url, http_client=http)
         else:
             yield server.server
@@ -147,6 +149,11 @@ class Session:
             if self._has_changed:
                 self._has_changed = False
                 await self._list()
+
+    async def _looks_at(self, response: Any) -> None:
+        """Note a 404: the server does not know this session, because it was started anew."""
+        if response.status_code == HTTPStatus.NOT_FOUND and self._is_ready:
+            self._is_forgotten = True
 
     # -- what the server says ------------------------------------------------------------------------------
 
@@ -188,7 +195,7 @@ class Session:
         try:
             result = await self._client.call_tool(tool.name, arguments)
         except MCPError as error:
-            if self._is_gone(error):
+            if error.code == mcp_types.CONNECTION_CLOSED or self._is_forgotten:
                 raise await self._lost() from None
             text = f"{tool.name}: {self._server.secrets.removed_from(error.error.message)}"
             raise Failed(text, retryable=error.code not in _NEVER_AGAIN) from None
@@ -200,20 +207,16 @@ class Session:
             raise Failed(self._server.secrets.removed_from(_text_of(result)) or f"{tool.name} has failed")
         return _value_of(result)
 
-    def _is_gone(self, error: MCPError) -> bool:
-        """Say if an error means that the connection is of no use any more; of HTTP, that the server knows it not."""
-        forgotten = error.code == mcp_types.INVALID_REQUEST and error.error.message == "Session terminated"
-        return error.code == mcp_types.CONNECTION_CLOSED or forgotten
-
     async def _lost(self, *, was_sent: bool = True) -> ConnectionLostError:
-        """Make the error of a call whose connection is gone, and see to it that the session ends."""
+        """Make the error of a call whose connection is gone; it is the end of the worker, and of the session."""
         task = self._task
         if task is None:
             return ConnectionLostError(self._text("it was never opened"), was_sent=False)
+        if self._is_forgotten:
+            return ConnectionLostError(self._text("it was started anew, without this session"), was_sent=False)
         await asyncio.wait({task}, timeout=1.0)
         if not task.done():
-            self._loses(ConnectionLostError(self._text("its session is over")))
-            return ConnectionLostError(self._text("its session is over"), was_sent=was_sent)
+            return ConnectionLostError(self._text("the connection is closed"), was_sent=was_sent)
         cause = _leaf(None if task.cancelled() else task.exception())
         unsent = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout))
         return ConnectionLostError(self._text(self._reason(cause)), was_sent=was_sent and not unsent)

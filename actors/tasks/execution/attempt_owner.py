@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_steps import Step
     from actors.tasks.execution.attempt_stream import Piece
     from actors.tasks.execution.detached_call import DetachedCall
+    from actors.tasks.model.executable import ToolInfo
     from actors.tasks.model.task import Usage
 
 
@@ -87,6 +88,9 @@ class AttemptOwner(Protocol):
 
     def delegate(self, attempt: Attempt, asked: AskedWork, limit: float | None) -> Reply:
         """Carry out ``context.ask``."""
+
+    def tools(self, attempt: Attempt, of: str) -> tuple[ToolInfo, ...]:
+        """Tools of a worker."""
 
     def noted(self, error: Any) -> Any:
         """Note an error that an attempt gets from its own ask."""

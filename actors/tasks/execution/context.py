@@ -29,6 +29,7 @@ from actors.validation.validation_messages import require_seconds, type_phrase
 if TYPE_CHECKING:
     from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.model.executable import ToolInfo
 
 
 class ContextValues(NamedTuple):
@@ -334,6 +335,14 @@ class Context:
             return copied(reply.get())
         except ReplyTimeoutError as error:
             raise self._too_late(to, error) from error
+
+    def tools(self, of: str) -> tuple[ToolInfo, ...]:
+        """Return the tools of a worker that has several, such as an MCP server; it is looked up as ``ask`` does.
+
+        Raises:
+            NoCapableWorkerError: there is no such worker.
+        """
+        return self._attempt.owner.tools(self._attempt, of)
 
     def _delegate(
         self, to: str, instruction: str, inputs: dict[str, Any] | None, tool: str | None, timeout: float | None

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_steps import Step
     from actors.tasks.journal.questions import Escalation
     from actors.tasks.journal.subtask_state import SubtaskState
-    from actors.tasks.model.executable import Catalogue, ExecutableInfo
+    from actors.tasks.model.executable import Catalogue, ExecutableInfo, ToolInfo
     from actors.tasks.orchestration.orchestrator import Orchestrator
     from actors.tasks.orchestration.task_runtime import TaskRuntime
 
@@ -314,9 +314,6 @@ class OrchestratorPort:
         """
         to = asked.to
         desk, host, found = self._who(to, attempt)
-        if not found:
-            known = [name for each in self.staff for name in (each.id, *sorted(each.executable.capabilities))]
-            raise self.noted(NoCapableWorkerError(attempt.task, (to,), tuple(known)))
         chain = (*(address.path for address in attempt.spec.chain), attempt.spec.path)
         words = asked.words
         target = next((each.path for each in found if each.path not in chain), None)
@@ -347,9 +344,17 @@ class OrchestratorPort:
             ]
             state = desk.states.get(host.task)
             above = self.ground.attempt_of(state) if state is not None else None
-            if found or above is None:
+            if found:
                 return desk, host, found
+            if above is None:
+                known = [name for each in self.staff for name in (each.id, *sorted(each.executable.capabilities))]
+                raise self.noted(NoCapableWorkerError(attempt.task, (to,), tuple(known)))
             desk, host = self.ground.desk_at(above.owner.path), above
+
+    def tools(self, attempt: Attempt, of: str) -> tuple[ToolInfo, ...]:
+        """Carry out ``context.tools``."""
+        _, _, found = self._who(of, attempt)
+        return found[0].executable.tools or ()
 
     def _answered(self, key: str, desk: OrchestratorPort) -> None:
         self.ground.asks.pop(key, None)

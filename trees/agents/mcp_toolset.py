@@ -1,0 +1,221 @@
+"""``toolset``: the tools of MCP servers for an agent inside an attempt.
+
+Each call goes through ``context.ask``: it is a subtask of the same task, so it is supervised, journaled, counted for
+the budget, and refused in a loop. A call that fails, also because the server is down, is a text for the model: the
+agent goes on and decides what follows.
+
+One object for all frameworks. It *is* a toolset of pydantic-ai where that is loaded (``toolsets=[...]``);
+``langchain()`` and ``openai()`` give lists of the tools of these; iterating gives plain async functions, with signature
+and docstring, which everybody takes. No framework is loaded that the user has not loaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from actors.messaging.message_errors import ActorStoppedError
+from actors.model.errors import ActorsError, RecursionDetectedError
+from actors.tasks.model.executable import ToolInfo
+from actors.tasks.model.task_errors import LeaseLostError
+
+_TYPES: Final[dict[str, Any]] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+class OfferedTool(NamedTuple):
+    """One tool, as the model sees it."""
+
+    name: str
+    """Its own name; where two servers have one of that name, ``SERVER_NAME``."""
+    worker: str
+    info: ToolInfo
+
+
+class Toolset:
+    """Tools of some servers, for one attempt."""
+
+    def __init__(self, context: Any, workers: tuple[str, ...], timeout: float | None) -> None:
+        self._context = context
+        self._timeout = timeout
+        self.workers = workers
+        self.offered = {each.name: each for each in _offered({id_: context.tools(id_) for id_ in workers})}
+        """Tools by the name under which the model knows them."""
+
+    def __repr__(self) -> str:
+        return f"<toolset of {', '.join(self.workers)}: {', '.join(self.offered)}>"
+
+    def __len__(self) -> int:
+        return len(self.offered)
+
+    def __iter__(self) -> Iterator[Callable[..., Awaitable[Any]]]:
+        return (self._function(each) for each in self.offered.values())
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Call a tool; its result, or a text that says why there is none."""
+        tool = self.offered[name]
+        try:
+            return await self._context.ask(
+                tool.worker, f"Call {tool.info.name}", arguments, tool=tool.info.name, timeout=self._timeout
+            )
+        except LeaseLostError:
+            raise
+        except (ActorsError, ActorStoppedError, RecursionDetectedError, ValueError) as error:
+            return _failure(name, error)
+
+    def call_sync(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Call a tool from sync code."""
+        tool = self.offered[name]
+        try:
+            return self._context.ask_sync(
+                tool.worker, f"Call {tool.info.name}", arguments, tool=tool.info.name, timeout=self._timeout
+            )
+        except LeaseLostError:
+            raise
+        except (ActorsError, ActorStoppedError, RecursionDetectedError, ValueError) as error:
+            return _failure(name, error)
+
+    # -- conversions ---------------------------------------------------------------------------------------
+
+    def pydantic_ai(self) -> Any:
+        """Return a toolset of pydantic-ai: ``Agent(..., toolsets=[...])``, ``agent.run(..., toolsets=[...])``."""
+        from trees.agents.mcp_toolset_pydantic import PydanticToolset  # noqa: PLC0415 - loaded when it is used
+
+        return (
+            self if isinstance(self, PydanticToolset) else PydanticToolset(self._context, self.workers, self._timeout)
+        )
+
+    def langchain(self) -> list[Any]:
+        """Return LangChain tools, which work in sync and async code: ``model.bind_tools(...)``, ``ToolNode(...)``."""
+        from langchain_core.tools import StructuredTool  # noqa: PLC0415 - loaded when it is used
+
+        return [
+            StructuredTool(
+                name=each.name,
+                description=each.info.description or each.name,
+                args_schema=tool_schema(each.info),
+                func=lambda _name=each.name, **given: as_text(self.call_sync(_name, given)),
+                coroutine=self._for_langchain(each.name),
+            )
+            for each in self.offered.values()
+        ]
+
+    def _for_langchain(self, name: str) -> Callable[..., Awaitable[str]]:
+        async def call(**given: Any) -> str:
+            return as_text(await self.call(name, given))
+
+        return call
+
+    def openai(self) -> list[Any]:
+        """Return function tools of the OpenAI Agents SDK: ``Agent(..., tools=[...])``."""
+        from agents import FunctionTool  # noqa: PLC0415 - loaded when it is used
+
+        return [
+            FunctionTool(
+                name=each.name,
+                description=each.info.description,
+                params_json_schema=tool_schema(each.info),
+                on_invoke_tool=self._for_openai(each.name),
+                strict_json_schema=False,
+            )
+            for each in self.offered.values()
+        ]
+
+    def _for_openai(self, name: str) -> Callable[[Any, str], Awaitable[str]]:
+        async def call(_context: Any, arguments: str) -> str:
+            try:
+                given = json.loads(arguments or "{}")
+            except ValueError:
+                return f"{name} was not called: its arguments are no JSON"
+            if not isinstance(given, dict):
+                return f"{name} was not called: its arguments are no JSON object"
+            return as_text(await self.call(name, given))
+
+        return call
+
+    def _function(self, tool: OfferedTool) -> Callable[..., Awaitable[Any]]:
+        """Make a plain function of a tool."""
+
+        async def call(**given: Any) -> Any:
+            return await self.call(tool.name, given)
+
+        signature = _signature(tool.info)
+        call.__name__ = call.__qualname__ = tool.name
+        call.__doc__ = tool.info.description or f"Call {tool.name}."
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        call.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
+        return call
+
+
+def toolset(context: Any, *workers: str, timeout: float | None = None) -> Toolset:
+    """Give the tools of MCP servers to an agent that runs in this attempt.
+
+    Args:
+        context: of the attempt.
+        workers: ids of the servers' workers; looked up as ``context.ask`` does.
+        timeout: seconds that one call may take; None: the time that the attempt has left.
+
+    Raises:
+        NoCapableWorkerError: there is no such worker.
+        ValueError: none is named.
+    """
+    if not workers:
+        raise ValueError("toolset(context, ...) names no server. Write toolset(context, 'files').")
+    if "pydantic_ai" in sys.modules:
+        from trees.agents.mcp_toolset_pydantic import PydanticToolset  # noqa: PLC0415 - it is loaded already
+
+        return PydanticToolset(context, workers, timeout)
+    return Toolset(context, workers, timeout)
+
+
+def as_text(value: Any) -> str:
+    """Return a result as a model reads it: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _failure(name: str, error: BaseException) -> str:
+    return f"Error: {name} failed: {error}"
+
+
+def _offered(tools: dict[str, tuple[ToolInfo, ...]]) -> Iterator[OfferedTool]:
+    names = [tool.name for each in tools.values() for tool in each]
+    for worker, each in tools.items():
+        for tool in each:
+            name = tool.name if names.count(tool.name) == 1 else f"{worker}_{tool.name}"
+            yield OfferedTool(name, worker, tool)
+
+
+def tool_schema(tool: ToolInfo) -> dict[str, Any]:
+    """Return the JSON schema of a tool's inputs: always of an object."""
+    return {"type": "object", "properties": {}, **(tool.input_schema or {})}
+
+
+def _signature(tool: ToolInfo) -> inspect.Signature:
+    """Return the signature that a schema stands for; what has no simple type is ``Any``."""
+    schema = tool_schema(tool)
+    needed = set(schema.get("required") or ())
+    found = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if name in needed else said.get("default"),
+            annotation=_type_of(said) if name in needed else _type_of(said) | None,
+        )
+        for name, said in schema["properties"].items()
+        if name.isidentifier()
+    ]
+    return inspect.Signature(found, return_annotation=Any)
+
+
+def _type_of(said: dict[str, Any]) -> Any:
+    kind = said.get("type")
+    return _TYPES.get(kind, Any) if isinstance(kind, str) else Any
