@@ -102,6 +102,7 @@ DOORS = (
         frozenset({"signal"}),
         {
             "actors/dispatch/": "ends process groups",
+            "trees/agents/mcp_process.py": "the names of the signals that a server is ended with",
             "trees/command/run.py": "a clean end on SIGTERM as on Ctrl-C",
             "trees/command/serve.py": "the same for a server",
             "trees/host/signals.py": "a dump on a signal, when the host asks for it",

@@ -36,7 +36,7 @@ class OfferedTool(NamedTuple):
     """One tool, as the model sees it."""
 
     name: str
-    """Its own name; where two servers have one of that name, ``SERVER_NAME``."""
+    """Name of the tool; where two servers have one of that name, ``SERVER_NAME``."""
     worker: str
     info: ToolInfo
 

@@ -57,7 +57,7 @@ ON_TASKS = {
     "undo": None,
     "estimate": None,
 }
-ON_TASKS_OF_A_WORKER = {"type": "tool", "output": None, **ON_TASKS}
+ON_TASKS_OF_A_WORKER = {"type": "tool", "output": None, "tools": None, **ON_TASKS}
 ON_TASKS_OF_A_TEAM = {"tasks": None, **ON_TASKS}
 
 
