@@ -329,15 +329,19 @@ class Escalated(Signal):
         question: what the person reads.
         state: JSON, of any size, that the same worker finds in ``context.state`` when it is called again after the
             answer, also in another process. No dump, log line or error shows it.
+        resumes: True: it goes on from ``state`` with every answer, and finds that in ``context.answers``: ``Edit`` is
+            not its result, and ``Reject`` not its end, but what it makes of them. It stands on its ladder, and has its
+            idempotency key, as if it had not asked; it may ask as often as it has to, also in the same words.
     """
 
     private_text = True
     """Mark of errors with a question to people, or with what has become of it: it stands in no log line."""
 
-    def __init__(self, question: str = "", *, state: Any = None) -> None:
+    def __init__(self, question: str = "", *, state: Any = None, resumes: bool = False) -> None:
         super().__init__(question)
         self.question = question
         self.state = state
+        self.resumes = resumes
 
 
 class Ignore(Exception):  # noqa: N818 - a signal, not an error of ours

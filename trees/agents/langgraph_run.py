@@ -161,7 +161,7 @@ class GraphRun:
             except Exception as error:
                 wrong = "the graph asks a person, and its state cannot be kept till the answer: compile it with a "
                 raise given_up(TypeError(f"{wrong}checkpointer, or keep values in it that can be stored")) from error
-        raise Escalated(question, state=state)
+        raise Escalated(question, state=state, resumes=True)
 
     def _is_breakpoint(self, nodes: Iterable[str]) -> bool:
         """True where it may be that the graph stopped here because it was compiled to."""

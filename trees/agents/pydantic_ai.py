@@ -64,22 +64,34 @@ class PydanticAI(AgentWrapper):
     @property
     def output_schema(self) -> dict[str, Any] | None:
         """JSON schema of its output; None where that is any text, or cannot be told."""
-        if self.agent.output_type is str:
+        own = self.agent.output_type
+        outputs = [each for each in (own if isinstance(own, (list, tuple)) else [own]) if not _is_question(each)]
+        if outputs == [str]:
             return None
         try:
-            return self.agent.output_json_schema()
+            return self.agent.output_json_schema(outputs)
         except Exception:  # noqa: BLE001 - a type of the user's may have no schema, and says so in its own words
             return None
 
     async def execute(self, task: Any, context: Any, **options: Any) -> Any:
-        """Run the agent once; ``options`` are further arguments of its ``run``."""
-        from pydantic_ai import RunUsage  # noqa: PLC0415 - loaded when it is used
+        """Run the agent once, or have it go on after an answer; ``options`` are further arguments of its ``run``."""
+        from pydantic_ai import DeferredToolRequests, RunUsage  # noqa: PLC0415 - loaded when it is used
 
-        prompt = await prompt_of(task, context, self._prompt)
+        from trees.agents.pydantic_ai_approval import question_of, resumed  # noqa: PLC0415 - it loads the framework
+        from trees.agents.pydantic_ai_hooks import AttemptHooks  # noqa: PLC0415 - it loads the framework
+
         usage = RunUsage()
         given = {**self._options, "deps": self._deps(context), "infer_name": False, **options, "usage": usage}
+        given["output_type"] = given.get("output_type") or _with_questions(self.agent, DeferredToolRequests)
+        hooks = AttemptHooks(context, durable=self._durable, stream=self._stream)
+        given["capabilities"] = [*given.get("capabilities", ()), hooks]
+        before = resumed(context)
+        if before is None:
+            prompt = await prompt_of(task, context, self._prompt)
+        else:
+            prompt, given["message_history"], given["deferred_tool_results"] = None, before.messages, before.results
         try:
-            return (await self.agent.run(prompt, **given)).output
+            run = await self.agent.run(prompt, **given)
         except Exception as error:
             outcome = outcome_of(error)
             if outcome is error:
@@ -88,6 +100,25 @@ class PydanticAI(AgentWrapper):
         finally:
             if usage.total_tokens or usage.cost:
                 context.use(tokens=usage.total_tokens, cost=float(usage.cost or 0.0))
+        if isinstance(run.output, DeferredToolRequests):
+            raise question_of(run.output, run.all_messages(), context)
+        return run.output
+
+
+def _is_question(output: Any) -> bool:
+    """Return True for the output by which a run says that calls of tools wait for somebody."""
+    return getattr(output, "__name__", "") == "DeferredToolRequests"
+
+
+def _with_questions(agent: Any, question: Any) -> Any:
+    """Return the type of output that lets an agent ask; None: its own does, or it may have no other."""
+    own = agent.output_type
+    outputs = list(own) if isinstance(own, (list, tuple)) else [own]
+    while hasattr(agent, "wrapped"):
+        agent = agent.wrapped
+    if question in outputs or getattr(agent, "_output_validators", None):
+        return None
+    return [*outputs, question]
 
 
 def outcome_of(error: Exception) -> Exception:

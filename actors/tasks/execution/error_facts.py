@@ -93,7 +93,8 @@ def _escalated(error: Escalated) -> Failure:
             what = f"Escalated(state=...) cannot be kept: {broken}"
         return Failure(FailureKind.FAILED, Failed(what, retryable=False), retryable=False)
     said = "" if question is None else plain_text(question)
-    return Failure(FailureKind.ESCALATED, error, question=said, state=state)
+    resumes = state is not None and bool(error.resumes)
+    return Failure(FailureKind.ESCALATED, error, question=said, state=state, resumes=resumes)
 
 
 def _says_something_of_the_worker(error: BaseException) -> bool:

@@ -24,7 +24,10 @@ def _raised(state: TaskState, event: task_events.EscalationRaised) -> None:
     state.raised += 1
     escalation = state.escalations[event.escalation] = Escalation(event)
     node.escalation, node.answered = escalation, None
-    node.kept = None if event.state is None else KeptState(event.worker, state.events - 1, event.undoing)
+    node.kept = None
+    if event.state is not None:
+        goes_on_at = node.standing if event.resumes and not event.undoing else None
+        node.kept = KeptState(event.worker, state.events - 1, event.undoing, goes_on_at)
     if event.undoing:
         node.undo_error = event.error
         step_over(state)
@@ -39,7 +42,9 @@ def _answered(state: TaskState, event: task_events.EscalationAnswered) -> None:
     node = state.nodes[event.subtask]
     closed = close_question(state, event.escalation)
     node.is_told(event, undoing=closed is not None and closed.undoing)
-    if event.answer in {"approve", "respond"}:
+    if node.kept is not None and node.kept.goes_on_at is not None:
+        node.standing = node.kept.goes_on_at
+    elif event.answer in {"approve", "respond"}:
         node.act += 1
         node.standing = replace(node.standing, tries=0, last_chance=True)
 

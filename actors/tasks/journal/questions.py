@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from actors.tasks.model import task_events
+from actors.tasks.model.ladder_position import LadderPosition
 
 
 class Escalation:
@@ -63,3 +64,5 @@ class KeptState(NamedTuple):
     """Number of the record that has it."""
     undoing: bool
     """True where an undo has asked."""
+    goes_on_at: LadderPosition | None = None
+    """Where it stood on its ladder when it asked, and stands after every answer; None: the answer decides."""

@@ -80,6 +80,8 @@ class Failure:
     """Question to a person, where it asked for one."""
     state: Any = None
     """JSON that it wants back after the answer."""
+    resumes: bool = False
+    """True where it goes on from that with every answer."""
     may_ask: bool = True
     """False where no person is to be asked about it."""
     told: str = ""

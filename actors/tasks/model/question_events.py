@@ -37,6 +37,8 @@ class EscalationRaised(SubtaskEvent):
     counted: bool = field(default=False, metadata=UNLOGGED)
     state: Any = field(default=None, repr=False, metadata=UNLOGGED)
     """JSON that the worker that has asked wants back after the answer."""
+    resumes: bool = field(default=False, metadata=UNLOGGED)
+    """True where it goes on from that with every answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,8 @@ def _decided(
         standing = replace(node.standing, rung=node.standing.rung + 1, questions=0)
         return climbed(state, node, failure, None, facts, standing)
     answer, value = event.answer, event.value
-    if answer in {"approve", "respond"}:
+    goes_on = node.kept is not None and node.kept.goes_on_at is not None
+    if goes_on or answer in {"approve", "respond"}:
         return draft(task_events.SubtaskQueued, node.id, f"a person said: {answer}")
     if answer == "edit":
         return draft(task_events.SubtaskSucceeded, node.id, "person", node.attempt, value)

@@ -105,7 +105,7 @@ def failed(state: TaskState, node: SubtaskState, failure: Failure, end: AttemptE
     if failure.kind is FailureKind.ESCALATED:
         worker = _worker_of(node, end)
         rungs = _ladder_of(state, node, worker, facts)
-        is_approved = (worker, failure.text) in node.revisions.approved
+        is_approved = not failure.resumes and (worker, failure.text) in node.revisions.approved
         asked = None if is_approved else ladder.asked_for(rungs, node.standing, failure.question)
         if asked is not None:
             return _escalated(state, node, failure, end, asked, facts)
@@ -247,4 +247,5 @@ def _escalated(
         worker=end.worker if end is not None else None,
         counted=end is not None and end.counted,
         state=failure.state,
+        resumes=failure.resumes,
     )

@@ -1,0 +1,244 @@
+"""Tools of an agent that need a person: the question, the answer, and the run that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent, ApprovalRequired, CallDeferred, DeferredToolRequests, RunContext
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    RetryPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.usage import RequestUsage
+
+from actors import Escalated
+from trees import (
+    Approve,
+    Edit,
+    Escalate,
+    EscalationRaised,
+    Reject,
+    Respond,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SubtaskStatus,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    WorkerSpec,
+    start,
+)
+
+
+class Bank:
+    """An agent with a tool, and what was called."""
+
+    def __init__(self, calls: list[tuple[str, dict[str, Any]]] | None = None, **options: Any) -> None:
+        self.requests = 0
+        self.done: list[Any] = []
+        self.returned: list[Any] = []
+        self.prompts: list[str] = []
+        self.calls = [("transfer", {"amount": 100})] if calls is None else calls
+        self.agent: Agent[Any, Any] = Agent(FunctionModel(self._answer), **options)
+
+    def _answer(self, messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        self.requests += 1
+        usage = RequestUsage(input_tokens=10)
+        parts = [part for message in messages for part in message.parts]
+        self.prompts = [str(part.content) for part in parts if isinstance(part, UserPromptPart)]
+        self.returned = [part.content for part in parts if isinstance(part, (ToolReturnPart, RetryPromptPart))]
+        if self.returned:
+            return ModelResponse(parts=[TextPart(f"told {self.returned}")], usage=usage)
+        return ModelResponse(parts=[ToolCallPart(name, args) for name, args in self.calls], usage=usage)
+
+
+def marked(bank: Bank) -> None:
+    @bank.agent.tool_plain(requires_approval=True)
+    def transfer(amount: int) -> str:
+        bank.done.append(amount)
+        return f"moved {amount}"
+
+
+def asking(bank: Bank) -> None:
+    @bank.agent.tool
+    def transfer(ctx: RunContext[None], amount: int) -> str:
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired
+        bank.done.append(amount)
+        return f"moved {amount}"
+
+
+def escalating(bank: Bank) -> None:
+    @bank.agent.tool
+    def transfer(ctx: RunContext[None], amount: int) -> str:
+        if not ctx.tool_call_approved:
+            raise Escalated("Move the money?")
+        bank.done.append(amount)
+        return f"moved {amount}"
+
+
+def tree(execute: Any, *rungs: Any) -> SupervisorSpec:
+    tasks = Tasks(planner=StaticPlan([Subtask("w")]), on_failure=list(rungs) or [Escalate()])
+    return SupervisorSpec(id="r", tasks=tasks, children=[WorkerSpec(id="w", execute=execute)])
+
+
+def run(execute: Any, *answers: Any, rungs: tuple[Any, ...] = ()) -> tuple[Any, list[str]]:
+    """Run a task, and answer its questions in order."""
+    left, asked = list(answers), []
+    with start(tree(execute, *rungs)) as running:
+        handle = running.submit(Task("Pay the bill"))
+        for event in handle.events():
+            if isinstance(event, EscalationRaised):
+                asked.append(event.question)
+                handle.respond(event.escalation, left.pop(0))
+        return handle.report, asked
+
+
+@pytest.mark.parametrize("declare", [marked, asking, escalating])
+@pytest.mark.parametrize("output", [None, [str, DeferredToolRequests]])
+@pytest.mark.parametrize(
+    ("answer", "done", "told"),
+    [
+        (Approve(), [100], "moved 100"),
+        (Edit(value={"amount": 7}), [7], "moved 7"),
+        (Respond(text="Ask Anna first"), [], "Ask Anna first"),
+        (Reject(reason="Too much"), [], "Too much"),
+        (Reject(), [], "The tool call was denied by a person."),
+        (Edit(value="no"), [], "The tool was not called. A person has answered: no"),
+    ],
+)
+def test_an_answer_resumes_the_run_with_its_messages(
+    declare: Callable[[Bank], None], output: Any, answer: Any, done: list[int], told: str
+) -> None:
+    bank = Bank() if output is None else Bank(output_type=output)
+    declare(bank)
+
+    report, asked = run(bank.agent, answer)
+
+    assert report.results == {"w": f"told {[told]}"}
+    assert bank.done == done
+    assert bank.requests == 2
+    assert bank.prompts == ["Pay the bill"]
+    assert report.usage.tokens == 20
+    (question,) = asked
+    assert 'transfer({"amount": 100})' in question
+    assert ("Move the money?" in question) is (declare is escalating)
+
+
+def test_each_call_is_a_question_of_its_own_and_no_model_is_called_in_between() -> None:
+    bank = Bank(
+        [("transfer", {"amount": 1}), ("transfer", {"amount": 1}), ("balance", {}), ("transfer", {"amount": 2})]
+    )
+    marked(bank)
+
+    @bank.agent.tool_plain
+    def balance() -> str:
+        bank.done.append("balance")
+        return "rich"
+
+    report, asked = run(bank.agent, Approve(), Reject(reason="Once is enough"), Approve())
+
+    assert len(asked) == 3
+    assert bank.done == ["balance", 1, 2]
+    assert bank.requests == 2
+    assert sorted(bank.returned) == ["Once is enough", "moved 1", "moved 2", "rich"]
+    assert report.usage.tokens == 20
+
+
+def test_an_agent_may_ask_more_often_than_a_rung_asks_about_failures() -> None:
+    bank = Bank([("transfer", {"amount": 1})] * 8)
+    marked(bank)
+
+    report, asked = run(bank.agent, *[Approve()] * 8)
+
+    assert len(asked) == 8
+    assert bank.done == [1] * 8
+    assert report.graph[0].status is SubtaskStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Edit(value={"rate": 2}), {"rate": 2}),
+        (Respond(text="two"), "two"),
+        (Approve(), "approved"),
+        (Reject(reason="Nobody knows"), "Nobody knows"),
+    ],
+)
+def test_a_call_that_is_done_elsewhere_is_given_what_the_person_says(answer: Any, told: Any) -> None:
+    bank = Bank()
+
+    @bank.agent.tool_plain
+    def transfer(amount: int) -> str:
+        raise CallDeferred({"amount": amount})
+
+    run(bank.agent, answer)
+
+    assert bank.returned == [told]
+
+
+def test_a_tool_that_asks_again_although_it_was_approved_fails_and_asks_no_third_time() -> None:
+    bank = Bank()
+
+    @bank.agent.tool_plain
+    def transfer(amount: int) -> str:
+        bank.done.append(amount)
+        raise Escalated("Again?")
+
+    report, asked = run(bank.agent, Approve(), Reject())
+
+    assert report.graph[0].status is SubtaskStatus.FAILED
+    assert len(asked) == 2
+    assert bank.done == [100, 100]
+
+
+def test_an_agent_whose_output_is_checked_by_a_function_asks_with_the_output_that_it_declares() -> None:
+    bank = Bank(output_type=[str, DeferredToolRequests])
+    marked(bank)
+
+    @bank.agent.output_validator
+    def loud(found: Any) -> Any:
+        return found.upper() if isinstance(found, str) else found
+
+    report, _ = run(bank.agent, Approve())
+
+    assert report.results == {"w": "TOLD ['MOVED 100']"}
+
+
+def test_the_resumed_run_is_tried_again_with_the_same_answer_where_its_model_fails() -> None:
+    bank = Bank()
+    marked(bank)
+    broken = [ConnectionError("gone"), ConnectionError("gone")]
+    answer = bank._answer
+
+    def flaky(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if bank.requests == 1 and broken:
+            raise broken.pop()
+        return answer(messages, info)
+
+    bank.agent.model = FunctionModel(flaky)
+
+    report, asked = run(bank.agent, Approve(), rungs=(Retry(max_attempts=3, initial_s=0.01), Escalate()))
+
+    assert len(asked) == 1
+    assert not broken
+    assert report.results == {"w": "told ['moved 100']"}
+
+
+def test_without_a_rung_that_asks_the_attempt_fails_and_says_so() -> None:
+    bank = Bank()
+    marked(bank)
+    with start(tree(bank.agent, Retry(max_attempts=1))) as running, pytest.raises(TaskFailedError, match="Escalate"):
+        running.run(Task("Pay"), timeout=20)
+
+    assert bank.done == []
