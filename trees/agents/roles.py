@@ -23,6 +23,7 @@ from actors.model.errors import ConfigError, Problem
 from actors.tasks.model.model_call import Schema, report_usage
 from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
 from actors.validation.validation_messages import type_phrase, value_phrase
+from trees.agents import model_errors
 from trees.agents.packages import package_flaw, require
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_.-]*:\S+", re.IGNORECASE)
@@ -114,7 +115,11 @@ class ModelCall:
         """Ask the model; with a schema the answer is an object, or a text that may be one."""
         require(*self._package)
         if self._kind == "chat":
-            return await _ask_chat(self, prompt, schema)
+            try:
+                return await _ask_chat(self, prompt, schema)
+            except Exception as error:
+                raise_outcome(error, model_errors.outcome_of(error))
+                raise
         return await _ask_agent(self, self._made(), prompt, schema)
 
     def _made(self) -> Any:
@@ -124,6 +129,12 @@ class ModelCall:
 
             self._agent = Agent(self.model, retries=0)  # the role asks again, and says what was wrong
         return self._agent
+
+
+def raise_outcome(error: Exception, outcome: BaseException) -> None:
+    """Raise what an error means for the step, unless that is the error itself."""
+    if outcome is not error:
+        raise outcome from error
 
 
 def _named(model: Any) -> str:
@@ -179,10 +190,8 @@ async def _ask_agent(call: ModelCall, agent: Any, prompt: str, schema: Schema | 
                 meter.report()
                 return answer, meter.left()
     except Exception as error:
-        outcome = outcome_of(error)
-        if outcome is error:
-            raise
-        raise outcome from error
+        raise_outcome(error, outcome_of(error))
+        raise
     finally:
         meter.report()
     raise AssertionError  # pragma: no cover - there is at least one output
