@@ -1,0 +1,56 @@
+"""Random plans of everything together, whose orchestrators die at a random record: see ``together``.
+
+Of every act with an undo there is one more than there are undos of it in the end, or as many where all was undone:
+what a revision makes void is undone once, and what is kept is not.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.faults.cut_points import CuttingStore, WritingStore, twice
+from tests.random_plans.together import UNDOABLE, Run, World, runs, told
+from tests.support.sizes import size
+from trees import Report, TaskStatus
+
+pytestmark = pytest.mark.usefixtures("quiet_log")
+PLANS = int(os.environ.get("REGROW_PLANS", size(80, 25)))
+
+
+def wrong_with(world: World, report: Report, store: CuttingStore) -> list[Any]:
+    """What must not be."""
+    found: list[Any] = [key for key, count in world.keys.items() if count > 1]
+    found += twice(store)
+    for each in report.graph:
+        sub = world.subs.get(each.id[:2]) if "." not in each.id else None
+        if sub is None or sub.doer not in UNDOABLE:
+            continue
+        stands = report.status is TaskStatus.SUCCEEDED and each.status == "succeeded"
+        for member in ("one", "two") if sub.doer == "team" else ("",):
+            left = world.done["do", each.id, member] - world.done["undo", each.id, member]
+            is_given = sub.person == "edit" and member in {"", "one"}  # by a person, so there is nothing to undo
+            expected = 0 if is_given else int(stands)
+            most = int(sub.stumbles and not stands)  # what has raised is undone, whether it had an effect or not
+            if not expected - most <= left <= expected:
+                found.append((each.id, member, each.status, left))
+    return found
+
+
+@pytest.mark.timeout(120 + 2 * PLANS)
+@settings(max_examples=PLANS, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@given(run=runs())
+def test_whoever_dies_a_task_of_everything_together_ends_alike_and_nothing_is_left_or_done_twice(run: Run) -> None:
+    undisturbed, whole = World(run), CuttingStore(kept=WritingStore() if run.written else None)
+    report = undisturbed.play(whole)
+    assert wrong_with(undisturbed, report, whole) == []
+
+    at = 1 + run.at % max(1, whole.written)
+    world, store = World(run), CuttingStore(at, before=run.before, kept=WritingStore() if run.written else None)
+    found = world.play(store)
+
+    assert told(found) == told(report)
+    assert wrong_with(world, found, store) == []
