@@ -11,12 +11,13 @@ class is what a journal writes: two journalled kinds of one name are refused whe
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
 from actors.model.event_dict import TOLD, ErrorTexts, to_dict
 from actors.model.event_time import Published
+from actors.model.record import record
 from actors.model.spec import Reason
 
 SHOWN: Final = "in log lines"
@@ -73,7 +74,7 @@ def _register(cls: type[Event]) -> None:
         _JOURNALLED[cls.__name__] = cls
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Event(Published):
     """Something that happened at ``path``."""
 
@@ -139,12 +140,12 @@ class Event(Published):
         return to_dict(self, texts, content=content, errors=errors)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TreeStarted(Event):
     """Every on_start has succeeded."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TreeStopped(Event):
     """Nothing of the tree runs any more."""
 
@@ -157,7 +158,7 @@ class TreeStopped(Event):
         return "CRITICAL" if self.gave_up else self.level
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TreeLeftRunning(Event):
     """The program ends and nobody has stopped the tree: it is stopped now, with a few seconds for all of it."""
 
@@ -165,7 +166,7 @@ class TreeLeftRunning(Event):
     advice: ClassVar[str] = "Write 'with start(TREE) as tree:', or call tree.stop(), so that it can end in order."
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TreeFailed(Event):
     """The tree cannot go on and is being ended, for a reason that is none of its workers': it has lost its store."""
 
@@ -173,7 +174,7 @@ class TreeFailed(Event):
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ChildStarted(Event):
     """An incarnation is up."""
 
@@ -181,7 +182,7 @@ class ChildStarted(Event):
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ChildExited(Event):
     """An incarnation ended, or a start failed. Exactly one per end."""
 
@@ -205,7 +206,7 @@ class ChildExited(Event):
         return self.level if self.reason.clean else "WARNING"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ChildRestarting(Event):
     """A restart was decided."""
 
@@ -225,7 +226,7 @@ class ChildRestarting(Event):
     """Description of its end, where there is no error to tell."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ChildStopAbnormal(Event):
     """A child that was being stopped ended otherwise than it should, or one of its last hooks raised."""
 
@@ -235,7 +236,7 @@ class ChildStopAbnormal(Event):
     error: BaseException | None = field(default=None, repr=False, metadata=IN_BRIEF)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ChildParked(Event):
     """A child used up its own restart limit and stays down until restart_child."""
 
@@ -247,7 +248,7 @@ class ChildParked(Event):
     detail: str = field(default="", repr=False, metadata=LOGGED_ERROR)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ChildAbandoned(Event):
     """A worker could not be ended in time and was left to itself; its thread counts until it ends."""
 
@@ -257,7 +258,7 @@ class ChildAbandoned(Event):
     """How many of this path there are now."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SupervisorGaveUp(Event):
     """A supervisor restarted more often than its limit allows, and stops."""
 
@@ -278,7 +279,7 @@ class SupervisorGaveUp(Event):
         return "CRITICAL" if self.root else self.level
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DeadLetter(Event):
     """A message that nobody will handle."""
 
@@ -288,7 +289,7 @@ class DeadLetter(Event):
     sender: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RequestFailed(Event):
     """A handler answered with an error and lives: Failed, an expected type, or what its own ask failed with."""
 
@@ -298,7 +299,7 @@ class RequestFailed(Event):
     """False: it was a tell, and nobody heard the error."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RecursionRefused(Event):
     """A request whose target waits for it, or a tell after too many tells."""
 
@@ -307,7 +308,7 @@ class RecursionRefused(Event):
     hops: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LoopBlocked(Event):
     """A handler holds up the event loop; or the host does, where async workers run on its (``loop="host"``)."""
 
@@ -317,7 +318,7 @@ class LoopBlocked(Event):
     loop: Literal["tree", "host"] = "tree"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PoolNearCap(Event):
     """The pool has almost as many threads as it may have."""
 
@@ -326,7 +327,7 @@ class PoolNearCap(Event):
     max_threads: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubscriberDropped(Event):
     """A subscriber raised, and gets no more events."""
 
@@ -335,7 +336,7 @@ class SubscriberDropped(Event):
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CallbackRaised(Event):
     """A done callback that somebody had added to a reply of the worker at ``path`` raised."""
 
@@ -343,7 +344,7 @@ class CallbackRaised(Event):
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EventsLost(Event):
     """To a subscriber that is too slow: so many events before this one were lost."""
 
@@ -351,7 +352,7 @@ class EventsLost(Event):
     count: int = field(metadata={MEASURED: "events"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class InternalError(Event):
     """A bug of this library. Please report it."""
 

@@ -32,10 +32,10 @@ def wrong_with(world: World, report: Report, store: CuttingStore) -> list[Any]:
         stands = report.status is TaskStatus.SUCCEEDED and each.status == "succeeded"
         for member in ("one", "two") if sub.doer == "team" else ("",):
             left = world.done["do", each.id, member] - world.done["undo", each.id, member]
-            is_given = sub.person == "edit" and member in {"", "one"}  # by a person, so there is nothing to undo
-            expected = 0 if is_given else int(stands)
-            most = int(sub.stumbles and not stands)  # what has raised is undone, whether it had an effect or not
-            if not expected - most <= left <= expected:
+            is_given = sub.person == "edit" and member in {"", "one"}  # by a person: there was no effect, or not yet
+            # What has raised is undone, whether it had an effect or not.
+            most = int(sub.stumbles) + int(is_given and stands)
+            if not stands - most <= left <= stands:
                 found.append((each.id, member, each.status, left))
     return found
 

@@ -1,4 +1,4 @@
-"""Runs in which everything stands together: teams, asks, reviews, revisions, undos, breakers, people, replans, odd values.
+"""Runs of everything together: teams, asks, reviews, revisions, undos, breakers, people, replans, odd values.
 
 What is wrong with a result, what fails and what people say is part of the run: the same run ends alike, whoever dies in
 it. All that is done is noted under the name of the subtask of the plan, also where a member of a team does it.
@@ -322,5 +322,7 @@ def told(report: Report) -> str:
     """What of a report is the same each time, as text: some values are not equal to themselves."""
     graph = sorted((each.id, str(each.status)) for each in report.graph if "." not in each.id)
     names = ("status", "output", "results", "failed", "skipped", "iterations", "replans", "best_effort", "undo_errors")
-    plain = {"graph": graph, "compensated": sorted(report.compensated)} | {name: getattr(report, name) for name in names}
+    plain = {"graph": graph, "compensated": sorted(report.compensated)} | {
+        name: getattr(report, name) for name in names
+    }
     return json.dumps(plain, sort_keys=True, indent=1)

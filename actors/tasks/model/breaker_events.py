@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from actors.model.events import LOGGED_TIME, UNLOGGED, Event
+from actors.model.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class BreakerChanged(Event):
     """Count of the breaker of the worker at ``path``. Kept, so that a new orchestrator goes on from here."""
 
@@ -22,18 +23,18 @@ class BreakerChanged(Event):
     """Ends of attempts within the window, in slices of it: since when, how many, how many of them failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class BreakerOpened(BreakerChanged):
     """A worker failed too often: it gets no work until its cooldown is over."""
 
     level: ClassVar[str] = "WARNING"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class BreakerHalfOpened(BreakerChanged):
     """One probe is let through."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class BreakerClosed(BreakerChanged):
     """The worker works again."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Concatenate, Final, NamedTuple, ParamSpec
 
 from actors.model.event_dict import KEPT
 from actors.model.events import NO_CONTENT, UNLOGGED, Event
+from actors.model.record import record
 
 
 class _NoMetadata(dict[str, Any]):
@@ -22,7 +23,7 @@ class _NoMetadata(dict[str, Any]):
 NO_METADATA: Final = _NoMetadata()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskEvent(Event):
     """Something that happened to a task of the supervisor at ``path``."""
 
@@ -46,7 +47,7 @@ class TaskEvent(Event):
         return self.task
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskEvent(TaskEvent):
     """Something that happened to one subtask."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 from actors.model.events import NO_CONTENT
+from actors.model.record import record
 from actors.tasks.model.event_base import SubtaskEvent
 from actors.validation.validation_messages import value_phrase
 
@@ -25,7 +26,7 @@ def require_kind(kind: Any) -> StreamKind:
     return cast("StreamKind", kind)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskProgressed(SubtaskEvent):
     """The attempt says how far it is."""
 
@@ -34,7 +35,7 @@ class SubtaskProgressed(SubtaskEvent):
     text: str = field(repr=False, metadata=NO_CONTENT)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskStreamed(SubtaskEvent):
     """The attempt streams: what it has said within some 50 ms, in one piece. See ``context.stream``.
 

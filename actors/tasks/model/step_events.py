@@ -7,11 +7,12 @@ has perhaps died.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Final
 
 from actors.model.errors import Problem
 from actors.model.events import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
+from actors.model.record import record
 from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.task import NO_USAGE, Plan, Usage
 
@@ -24,7 +25,7 @@ ROLES: Final[dict[str, str]] = {
 """Roles of a task, by the word of a record; an undo is the work of workers, too."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StepStarted(TaskEvent):
     """A planner, a reviewer or a synthesizer is about to be called. Recorded before it is."""
 
@@ -33,7 +34,7 @@ class StepStarted(TaskEvent):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StepPutBack(TaskEvent):
     """A step, or an undo, that had begun will be called again: it was stopped with its tree, or its process is gone."""
 
@@ -44,7 +45,7 @@ class StepPutBack(TaskEvent):
     """Subtask that is undone, of an undo."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StepRetrying(TaskEvent):
     """A planner, a reviewer or a synthesizer has failed, and is called again at ``due``."""
 
@@ -58,7 +59,7 @@ class StepRetrying(TaskEvent):
     usage: Usage = NO_USAGE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StepFailed(TaskEvent):
     """A reviewer or a synthesizer has failed for good; ``Tasks(on_step_failure=...)`` says what becomes of the task."""
 
@@ -71,7 +72,7 @@ class StepFailed(TaskEvent):
     usage: Usage = NO_USAGE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PlanRefused(TaskEvent):
     """A planner failed for good, or made a plan that does not fit; it is told what is wrong."""
 
@@ -86,7 +87,7 @@ class PlanRefused(TaskEvent):
     """No other plan is asked for, whatever ``max_plan_attempts`` says."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Planned(TaskEvent):
     """The task has a plan."""
 
@@ -103,7 +104,7 @@ class Planned(TaskEvent):
     """Subtasks that are done, and do not run again."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Replanning(TaskEvent):
     """Required subtasks have failed for good; the planner is called again with what is done and what failed."""
 
@@ -113,7 +114,7 @@ class Replanning(TaskEvent):
     """Subtasks that failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ReviewRefused(TaskEvent):
     """A reviewer returned what is no verdict, or one that contradicts itself; it is told, once."""
 
@@ -122,7 +123,7 @@ class ReviewRefused(TaskEvent):
     usage: Usage = NO_USAGE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Reviewed(TaskEvent):
     """A reviewer has spoken, or a person in its place; or it failed for good, and ``error`` says how."""
 
@@ -150,12 +151,12 @@ class Reviewed(TaskEvent):
         return "WARNING" if self.rejected or self.error else self.level
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ReworkBegun(TaskEvent):
     """All that was void is undone: what was sent back runs again, or another plan is made."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Synthesized(TaskEvent):
     """The output; where the synthesizer failed, the results as they are, and ``error`` says how it failed.
 

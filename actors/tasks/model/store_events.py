@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from actors.model.events import SECONDS, Event
+from actors.model.record import record
 from actors.tasks.model.task_errors import StoreError
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StorePaused(Event):
     """The store cannot be written to. It tries again until it can; meanwhile nothing new is begun, and all waits."""
 
@@ -17,7 +18,7 @@ class StorePaused(Event):
     error: StoreError
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StoreResumed(Event):
     """The store can be written again, and what has waited is kept."""
 
@@ -25,7 +26,7 @@ class StoreResumed(Event):
     after_s: float = field(metadata=SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class JournalDamaged(Event):
     """The journal of a task (of the supervisor at ``path``) cannot be read: it stays as it is, and nothing happens."""
 
@@ -34,7 +35,7 @@ class JournalDamaged(Event):
     error: StoreError
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OrderDamaged(Event):
     """A command of another process cannot be read: it is deleted, and nothing follows from it."""
 
@@ -43,7 +44,7 @@ class OrderDamaged(Event):
     error: StoreError
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskStranded(Event):
     """A task is not finished, and its supervisor (at ``path``) is not in the tree any more: it waits until it is."""
 

@@ -7,10 +7,11 @@ since 1970 by the tree's clock. Only ``SubtaskProgressed`` and ``SubtaskStreamed
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from actors.model.events import LOGGED_ERROR, LOGGED_TIME, NO_CONTENT, UNLOGGED, out_of
+from actors.model.record import record
 from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.event_base import SubtaskEvent, TaskEvent
 from actors.tasks.model.ladder_position import LadderPosition
@@ -73,7 +74,7 @@ __all__ = [
 # -- the task ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskSubmitted(TaskEvent):
     """The task is in the journal, and will be looked at."""
 
@@ -93,7 +94,7 @@ class TaskSubmitted(TaskEvent):
     """The rule that the ids of its parts follow: see ``actors.tasks.model.task_ids``."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskJoined(TaskEvent):
     """A worker waits for the end of the task that it had submitted."""
 
@@ -101,14 +102,14 @@ class TaskJoined(TaskEvent):
     lineage: tuple[str, ...] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskPriorityChanged(TaskEvent):
     """The task has another priority now, which counts for what waits and for what runs."""
 
     priority: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class UsageTold(TaskEvent):
     """Something was used up, by an attempt that goes on, or by one of whose end there is no other record."""
 
@@ -119,12 +120,12 @@ class UsageTold(TaskEvent):
     """plan, review or combine, where it is a step. Empty in older journals: the step that was begun."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskPaused(TaskEvent):
     """The team gives way to something more urgent; what is done stays."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskResumed(TaskEvent):
     """The part goes on."""
 
@@ -132,12 +133,12 @@ class TaskResumed(TaskEvent):
     """Seconds since 1970; the time of its pause is not taken from what it may run."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskReopened(TaskSubmitted):
     """A team's part that had ended is tried again by the ladder above: what it had done stays done."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskEnding(TaskEvent):
     """The task cannot succeed any more: nothing new is started, and work is undone where that is declared."""
 
@@ -159,7 +160,7 @@ class TaskEnding(TaskEvent):
         return self.kind not in {"plan", "budget", "deadline", "recursion", "internal"}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskFinished(TaskEvent):
     """The end; nothing of it happens any more."""
 
@@ -172,7 +173,7 @@ class TaskFinished(TaskEvent):
 # -- subtasks ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskQueued(SubtaskEvent):
     """The subtask can run once there is a worker and a slot; ``reason`` says why, where it is not the first time."""
 
@@ -181,7 +182,7 @@ class SubtaskQueued(SubtaskEvent):
     usage: Usage = NO_USAGE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskStarted(SubtaskEvent):
     """An attempt is about to be given to a worker. Recorded before it is."""
 
@@ -196,7 +197,7 @@ class SubtaskStarted(SubtaskEvent):
     """Id of its part, of a team. Empty in older journals, where it is made of the attempt's number."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskStepped(SubtaskEvent):
     """A step of the attempt is done, and this is its result: see ``Context.step``."""
 
@@ -215,7 +216,7 @@ class SubtaskStepped(SubtaskEvent):
     """True where other attempts of the subtask have it, too."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskSucceeded(SubtaskEvent):
     """Here is its result."""
 
@@ -230,7 +231,7 @@ class SubtaskSucceeded(SubtaskEvent):
     """Tokens of the value, by the user's counter; None: not counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskRetrying(SubtaskEvent):
     """An attempt failed, or was put off, and there will be another one at ``due``."""
 
@@ -250,7 +251,7 @@ class SubtaskRetrying(SubtaskEvent):
     """Number of the last attempt that the present rung of its ladder allows; 0: nothing is known of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskFailed(SubtaskEvent):
     """Everything on its ladder was tried."""
 
@@ -266,7 +267,7 @@ class SubtaskFailed(SubtaskEvent):
     """Number of the last attempt that the last rung of its ladder would have allowed; 0: nothing is known of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskPreempted(SubtaskEvent):
     """The subtask gave way to something more urgent, and is queued again. No attempt is counted."""
 
@@ -275,14 +276,14 @@ class SubtaskPreempted(SubtaskEvent):
     usage: Usage = NO_USAGE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskSkipped(SubtaskEvent):
     """The subtask will not run."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskCancelled(SubtaskEvent):
     """The task ended while its subtask ran, waited or was tried again."""
 
@@ -293,7 +294,7 @@ class SubtaskCancelled(SubtaskEvent):
     usage: Usage = NO_USAGE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskDelegated(SubtaskEvent):
     """A running subtask asked for something more, and waits for it; or asked once more, which is the same subtask."""
 
@@ -313,7 +314,7 @@ class SubtaskDelegated(SubtaskEvent):
 # -- compensation --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Compensating(SubtaskEvent):
     """An undo is about to be called."""
 
@@ -322,7 +323,7 @@ class Compensating(SubtaskEvent):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CompensationRetrying(SubtaskEvent):
     """The undo failed and will be called again at ``due``."""
 
@@ -334,7 +335,7 @@ class CompensationRetrying(SubtaskEvent):
     error: str = field(repr=False, metadata=LOGGED_ERROR)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Compensated(SubtaskEvent):
     """An undo has ended; with an ``error`` it could not be undone."""
 
