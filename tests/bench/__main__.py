@@ -31,6 +31,7 @@ SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
         "postgres": durable.postgres,
         "price": durable.price,
         "burst": durable.burst,
+        "steps": durable.steps,
         "opening": opening.opening,
     },
 }

@@ -5,9 +5,12 @@ succeeded), each before what follows from it; a step of theirs once, when it is 
 with the journal in memory.
 """
 
+import contextlib
+import statistics
 from collections.abc import Iterator
 from time import perf_counter
 
+from actors import Context
 from tests.bench.sides import logs_to_nowhere
 from tests.bench.steps import dbos
 from tests.bench.table import Measure, Row, Size, compare, limit, micros
@@ -22,6 +25,12 @@ LINKS = 3
 FLOOR_BURST_S = 1e-3
 """Of one task of so many links, submitted with thousands of others."""
 WAIT_S = 300.0
+FLOOR_STEPS = 3.0
+"""Of steps, against those of DBOS."""
+FLOOR_SUBTASK = 1 / 1.3
+"""Of a step, against a subtask of a chain."""
+FLOOR_STEP_S = 15e-6
+"""Of a step in memory."""
 
 
 def sqlite(size: Size) -> Iterator[Row]:
@@ -71,6 +80,58 @@ def burst(size: Size) -> Iterator[Row]:
 
 async def _work(*_: object) -> int:
     return 1
+
+
+def steps(size: Size) -> Iterator[Row]:
+    """Steps of one attempt, one after the other: against theirs, against subtasks of our own, and in memory."""
+    number = size.chained
+    for kind in ("sqlite", "postgres"):
+        name = f"{kind}: {number:,} steps of an attempt : DBOS"
+        with logs_to_nowhere(), databases(kind) as fresh, _stepped(number, fresh()) as mine, dbos(fresh()) as theirs:
+            if theirs is None:
+                yield Row(name, micros(mine()), "not installed")
+            else:
+                yield compare(name, mine, theirs(number, 1), pairs=size.pairs, show=micros, floor=FLOOR_STEPS)
+    with (
+        logs_to_nowhere(),
+        databases("sqlite") as fresh,
+        _stepped(number, fresh()) as mine,
+        ours(number, chained=True, at_once=FEW, store=fresh()) as subtasks,
+    ):
+        name = f"sqlite: {number:,} steps of an attempt : chained subtasks"
+        yield compare(name, mine, subtasks, pairs=size.pairs, show=micros, floor=FLOOR_SUBTASK)
+    with logs_to_nowhere(), _stepped(number, None) as mine:
+        cost = statistics.median(mine() for _ in range(size.pairs))
+    yield limit(f"in memory: {number:,} steps of an attempt, each", cost, show=micros, floor=FLOOR_STEP_S)
+
+
+@contextlib.contextmanager
+def _stepped(number: int, store: str | None) -> Iterator[Measure]:
+    """One attempt after the other, of so many steps; what a step of one costs."""
+    costs: list[float] = []
+
+    async def work(_: object, context: Context) -> int:
+        began = perf_counter()
+        done = [await context.step("step", _step, at) for at in range(number)]
+        costs.append((perf_counter() - began) / number)
+        return len(done)
+
+    tree = SupervisorSpec(
+        id="bench",
+        tasks=Tasks(planner=StaticPlan([Subtask("x", worker="w")])),
+        children=[WorkerSpec(id="w", execute=work)],
+    )
+    with start(tree, store=store) as running:
+
+        def measure() -> float:
+            assert running.run("go", WAIT_S).results == {"x": number}
+            return costs[-1]
+
+        yield measure
+
+
+async def _step(at: int) -> str:
+    return f"done {at}"
 
 
 def _against_dbos(kind: str, size: Size) -> Iterator[Row]:
