@@ -7,6 +7,7 @@ life, and a supervisor, need besides.
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -106,8 +107,18 @@ class FailureReports(Protocol):
         """A bug of ours."""
 
 
+class Tracer(Protocol):
+    """Maker of spans, as messages see it: a span goes along with a message."""
+
+    def carried(self) -> contextvars.Context | None:
+        """Return the variables that a tell takes along; None: there is no span here. It raises nothing."""
+
+
 class Host(Addresses, Protocol):
     """A tree, as messages see it."""
+
+    tracer: Tracer | None
+    """Maker of spans; None: nobody wants any."""
 
     @property
     def letters(self) -> DeadLetters:

@@ -5,7 +5,7 @@ was deleted) it looks the path up again at the next message, so it works again o
 
 What leaves a handler carries where it came from:
 
-* a tell waits for nobody, so it carries no deadline, only the number of tells that led to it;
+* a tell waits for nobody, so it carries no deadline, only how many tells led to it, and a span where there is one;
 * an ask that is waited for is refused before it is sent where the target waits, directly or not, for the asker
   (``actors.messaging.wait_graph``);
 * an ask with ``block=False`` waits for nobody: it is sent, and refused at the moment at which somebody of a circle
@@ -86,7 +86,7 @@ class Ref(pykka.ActorRef[Any]):
         """
         current = CURRENT.get()
         if current is None or detached:  # nothing led to it: straight into the mailbox
-            envelope: Envelope = (message, None, None)
+            envelope: Envelope = (message, None, None if self._system.tracer is None else self._origin_of_tell(None))
             verdict = self._box.put(envelope)
         else:
             envelope = (message, None, self._origin_of_tell(current))
@@ -96,9 +96,7 @@ class Ref(pykka.ActorRef[Any]):
 
     async def tell_async(self, message: Any, *, detached: bool = False) -> None:
         """As ``tell``; where the mailbox is full and its overflow is "block", waits without holding up the loop."""
-        current = CURRENT.get()
-        origin = None if current is None or detached else self._origin_of_tell(current)
-        envelope = (message, None, origin)
+        envelope = (message, None, self._origin_of_tell(None if detached else CURRENT.get()))
         verdict = self._put(envelope)
         if verdict is not None:
             await self._put_again_async(envelope, verdict)
@@ -238,10 +236,13 @@ class Ref(pykka.ActorRef[Any]):
 
     # -- building envelopes --------------------------------------------------------------------------------
 
-    def _origin_of_tell(self, current: CurrentMessage) -> MessageContext | None:
+    def _origin_of_tell(self, current: CurrentMessage | None) -> MessageContext | None:
+        variables = None if (tracer := self._system.tracer) is None else tracer.carried()
+        if current is None:
+            return None if variables is None else MessageContext(None, (), None, 0, (), variables)
         if current.life.mailbox is self._target():
             return None  # a tell to oneself starts a new chain
-        return MessageContext(current.life.mailbox.path, (), None, current.hops + 1)
+        return MessageContext(current.life.mailbox.path, (), None, current.hops + 1, (), variables)
 
     def request(
         self, message: Any, timeout: float | None, current: CurrentMessage | None, *, is_waited_for: bool = True
@@ -273,8 +274,7 @@ class Ref(pykka.ActorRef[Any]):
 
     def deliver(self, envelope: Envelope) -> None:
         """Put an envelope that was built elsewhere."""
-        verdict = self._put(envelope)
-        if verdict is not None:
+        if (verdict := self._put(envelope)) is not None:
             self._put_again(envelope, verdict)
 
     async def deliver_async(self, envelope: Envelope) -> None:

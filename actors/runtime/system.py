@@ -30,6 +30,7 @@ from actors.messaging.leftovers import Leftovers
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError, TreeDownError
 from actors.messaging.pool_address import PoolAddress
+from actors.messaging.ports import Tracer
 from actors.messaging.ref import Ref
 from actors.messaging.reply import Reply, require_thread
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
@@ -105,6 +106,8 @@ class System:
         self.supervisors: dict[str, Supervisor] = {}
         """The present, or last, incarnation of each supervisor."""
         self.started, self.ended = Reply(), Reply()
+        self.tracer: Tracer | None = None
+        """Maker of spans; None: nobody wants any."""
         self.cause: ActorsError | None = None
         """Why it ended where nobody had asked for that: what its root gave up for, or what ``fail`` was told."""
         self._last_acts: list[Callable[[], object]] = []

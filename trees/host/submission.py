@@ -148,7 +148,7 @@ class Submission:
         ground = self._desk.ground
         for id_ in ids:
             ground.numbers.begun(id_)
-            ground.carry(id_, self._variables)
+            ground.carry(id_, self._desk.path, self._variables, self._events[id_].trace)
         self._settle(ids)
         for id_ in ids:
             self._desk.system.publish(self._events[id_])

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from actors.messaging.reply import Reply, require_thread
 from actors.runtime.system import System
+from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.journal.metadata import has_metadata, wanted_metadata
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.report import Report
@@ -161,7 +162,7 @@ class TaskApi:
             raise system.down_error(desk.path)
         chain, lineage = waiting_chain(desk) if joined else ((), ())
         now, origin = desk.time(), (chain, lineage, None, system.hops_of_here(), NEW_IDS)
-        return Submission(desk, [_first_record(desk.path, now, task, origin) for task in tasks])
+        return Submission(desk, [_first_record(system, desk.path, now, task, origin) for task in tasks])
 
     def _handle(self, id_: str, path: str | None, new: Collection[str]) -> TaskHandle:
         """The handle of a task that was submitted; one that was known may be of another supervisor."""
@@ -181,9 +182,10 @@ class TaskApi:
             kept.get()
 
 
-def _first_record(path: str, now: float, task: Task, origin: _Origin) -> TaskSubmitted:
-    deadline = None if task.deadline_s is None else now + task.deadline_s
-    return TaskSubmitted(path, task.id or "", now, task, deadline, *origin, seq=FIRST, metadata=task.metadata)
+def _first_record(system: System, path: str, now: float, task: Task, origin: _Origin) -> TaskSubmitted:
+    deadline, id_, tracer = None if task.deadline_s is None else now + task.deadline_s, task.id or "", tracer_of(system)
+    trace = "" if tracer is None else tracer.submit(id_, path)
+    return TaskSubmitted(path, id_, now, task, deadline, *origin, trace, seq=FIRST, metadata=task.metadata)
 
 
 def _status(word: TaskStatus | str) -> TaskStatus:

@@ -31,6 +31,7 @@ from actors.messaging.reply import Reply
 from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome, AttemptSpec
 from actors.tasks.execution.attempt_stream import AttemptStream
 from actors.tasks.execution.run_attempt import run_attempt
+from actors.tasks.execution.task_tracer import AttemptTrace, tracer_of
 from actors.tasks.model.attempt_end import LOST, STOP, AttemptEnded
 from actors.tasks.model.task import NO_USAGE, Usage
 
@@ -66,6 +67,8 @@ class Attempt(Reply, SystemMessage):
     progress: tuple[float, str] | None = None
     stream: AttemptStream | None = None
     """Pieces that it streams; None: it has streamed nothing. Written by ``open_stream``."""
+    trace: AttemptTrace | None = None
+    """Trace of it, once it was given to a worker; None: there is none. Written by ``origin``."""
     used: Usage = NO_USAGE
     """Usage so far, by ``context.use``, ``Done`` and a team's report. Written by ``use``."""
     unrecorded: Usage = NO_USAGE
@@ -104,6 +107,8 @@ class Attempt(Reply, SystemMessage):
                 self._timer.cancel()  # it lets go of all that it would have looked at
             if self.stream is not None:
                 self.stream.close()
+            if self.trace is not None:
+                self.trace.end(self)
             self.owner.post(self)
         return finished
 
@@ -247,8 +252,11 @@ class Attempt(Reply, SystemMessage):
 
     def origin(self, origin_type: type[MessageContext]) -> MessageContext:
         """Return the context that its message carries: those who wait for it, and until when."""
-        spec = self.spec
-        return origin_type(None, spec.chain, spec.deadline, spec.hops, spec.lineage, spec.variables)
+        spec, tracer = self.spec, tracer_of(self.owner.system)
+        if tracer is not None and self.trace is None:
+            self.trace = tracer.begin_attempt(self)
+        variables = spec.variables if self.trace is None else self.trace.variables
+        return origin_type(None, spec.chain, spec.deadline, spec.hops, spec.lineage, variables)
 
 
 __all__ = ["LOST", "STOP", "Attempt", "AttemptEnded"]

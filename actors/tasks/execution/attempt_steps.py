@@ -46,6 +46,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 Keep: TypeAlias = Literal["attempt", "subtask"]
 _KEEPS: Final = frozenset({"attempt", "subtask"})
 _SCALARS: Final = frozenset({int, bool, type(None)})
+_UNTRACED: Final = nullcontext()
 MOST_NAME_CHARS: Final = 200
 """Limit of the name of a step, in characters."""
 
@@ -130,9 +132,10 @@ class AttemptSteps:
             return self._replayed(step)
         outer = _STEP.set(step)
         try:
-            result = function(*args, **kwargs)
-            if hasattr(type(result), "__await__"):
-                result = await result
+            with self._traced(step):
+                result = function(*args, **kwargs)
+                if hasattr(type(result), "__await__"):
+                    result = await result
             if type(result) in _SCALARS:
                 value = result
             elif is_small(result, of_json=False):
@@ -157,7 +160,8 @@ class AttemptSteps:
             return self._replayed(step)
         outer = _STEP.set(step)
         try:
-            result = function(*args, **kwargs)
+            with self._traced(step):
+                result = function(*args, **kwargs)
             _refuse_awaitable(name, result)
             value = _as_json(step, result)
         except BaseException:
@@ -210,6 +214,11 @@ class AttemptSteps:
             what = f"the attempt was ended ({attempt.ended_by or 'it is over'}): step {step.name!r} is not made"
             raise AttemptEnded(what)
         attempt.shows(None, attempt.owner.system.now())
+
+    def _traced(self, step: Step) -> AbstractContextManager[object]:
+        """Trace the call of a step, where its attempt is traced."""
+        trace = self._attempt.trace
+        return _UNTRACED if trace is None else trace.step(step.name)
 
     def _give_back(self, step: Step) -> None:
         """A call has raised: the next one like it is the same step."""

@@ -92,6 +92,8 @@ class TaskSubmitted(TaskEvent):
     hops: int = 0
     ids: int = OLD_IDS
     """The rule that the ids of its parts follow: see ``actors.tasks.model.task_ids``."""
+    trace: str = field(default="", repr=False, metadata=NO_CONTENT)
+    """Name of its trace, as W3C's ``traceparent``, where the process that took it traces; else empty."""
 
 
 @record(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class AttemptHandoff:
             part=part_of(state.id, node, node.acts[-1], state.ids) if entry.is_team and node.acts else "",
             done_before=_done_before(state, node) if entry.is_team else "",
             adapter=entry.adapter,
-            variables=variables if variables is not None else to.ground.variables.get(state.id),
+            variables=variables if variables is not None else to.ground.variables_of(state),
             steps=NO_STEPS if node.steps is None else to.results.steps(state, node.steps),
             losses=losses,
         )

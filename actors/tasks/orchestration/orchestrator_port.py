@@ -262,8 +262,7 @@ class OrchestratorPort:
         """A task has ended, and that is kept: whoever waits hears it. A second time it changes nothing."""
         self.finished += self.reports.add(report)
         self.guard.forget(report.task_id)
-        self.ground.variables.pop(report.task_id, None)
-        self.ground.numbers.forget(report.task_id)
+        self.ground.has_ended(report)
         if self.states.get(report.task_id) is state:
             self.states.pop(report.task_id, None)
         done = self.done.pop(report.task_id, None)

@@ -117,7 +117,8 @@ class TaskStages:
             self._run(state, "plan", code, args, made)
             return
         try:
-            plan = planner.plan(*args)
+            with desk.ground.traced(state, "plan"):
+                plan = planner.plan(*args)
         except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
             failure = self._with_known(state, Failure(FailureKind.FAILED, error, told=text_of(error)))
             facts = self._results.facts(state)
@@ -190,7 +191,9 @@ class TaskStages:
         synthesizer = self._desk.settings.synthesizer
         args = (state.task, self._results.all(state))
         if is_inline_synthesis(synthesizer) and not any(lacking(args[1])):  # of results, which are JSON already
-            self._record(state, stage_ends.combined(synthesizer.combine(*args), NO_USAGE))
+            with self._desk.ground.traced(state, "combine"):
+                combined = synthesizer.combine(*args)
+            self._record(state, stage_ends.combined(combined, NO_USAGE))
         else:
             code = code_of(synthesizer, "combine", state.stage.feedback)
             self._run(state, "combine", code, args, lambda said: json_form(code.read(said)))
@@ -247,7 +250,7 @@ class TaskStages:
             None if state.deadline is None else state.deadline - desk.ground.epoch,
             role=role,
             form=form,
-            variables=desk.ground.variables.get(state.id),
+            variables=desk.ground.variables_of(state),
             arguments=needed,
         )
 

@@ -10,17 +10,20 @@ by everybody, each attribute by itself (as in ``actors.supervision.child``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from actors.messaging.reply import Reply
 from actors.model.events import Event
+from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.journal.store import DurableStore, Store
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.subtask_state import part_of as part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.store_events import TaskStranded
 from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.orchestration.attempt_table import attempt_key
 from actors.tasks.orchestration.event_feed import Feed
 from actors.tasks.orchestration.event_numbers import EventNumbers
@@ -33,8 +36,10 @@ if TYPE_CHECKING:
 
     from actors.runtime.system import System
     from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.execution.attempt_spec import Role
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.journal.local_lease import LocalLease
+    from actors.tasks.journal.report import Report
 
 SERVICE: Final = "tasks"
 """Name of the tasks of a tree among its services."""
@@ -198,10 +203,46 @@ class TaskRuntime:
         attempt = self.attempts.get(state.parent) if state.parent is not None else None
         return attempt if attempt is not None and attempt.spec.part == state.id else None
 
-    def carry(self, task: str, variables: Variables | None) -> None:
-        """Have all attempts of a task see these contextvars, until it has ended."""
+    def carry(self, task: str, path: str, variables: Variables | None, trace: str = "") -> None:
+        """Have all attempts of a task see these contextvars, until it has ended.
+
+        Args:
+            task: its id.
+            path: of its supervisor.
+            variables: None: nobody has set any.
+            trace: name of the trace that its first record has.
+        """
+        tracer = tracer_of(self.system)
+        if tracer is not None:
+            variables = tracer.begin_task(task, path, variables, trace)
         if variables is not None:
             self.variables[task] = variables
+
+    def has_ended(self, report: Report) -> None:
+        """Let go of what there is of a task that has ended; before those who wait for it hear of that."""
+        tracer = tracer_of(self.system)
+        if tracer is not None:
+            tracer.end_task(report)
+        self.variables.pop(report.task_id, None)
+        self.numbers.forget(report.task_id)
+
+    def traced(self, state: TaskState, role: Role) -> AbstractContextManager[object]:
+        """Trace a step of a task that the orchestrator makes by itself, because none of a user's code runs in it."""
+        tracer = tracer_of(self.system)
+        if tracer is None:
+            return nullcontext()
+        self.variables_of(state)  # a task that is resumed has its span from here on
+        return tracer.stage(state.id, state.path, role)
+
+    def variables_of(self, state: TaskState) -> Variables | None:
+        """Return the contextvars that all attempts of a task see; a task that is resumed has its span only."""
+        tracer = tracer_of(self.system)
+        if tracer is not None and not tracer.has_task(state.id):
+            first = next(iter(self.outline(state.id)), None)
+            attempt = self.attempt_of(state)
+            variables = attempt.spec.variables if attempt is not None else self.variables.get(state.id)
+            self.carry(state.id, state.path, variables, first.trace if isinstance(first, TaskSubmitted) else "")
+        return self.variables.get(state.id)
 
     def attempt_at(self, state: TaskState, node: SubtaskState) -> Attempt | None:
         """Attempt that a subtask has now, as far as its outcome is not recorded yet."""

@@ -104,7 +104,7 @@ class Teams:
             self._undo(attempt)
             return
         to, id_ = self._to, attempt.spec.part
-        to.ground.carry(id_, attempt.spec.variables)
+        to.ground.carry(id_, to.path, attempt.spec.variables)
         if id_ in to.desk.guard.aside:
             _break_off(attempt)
             return

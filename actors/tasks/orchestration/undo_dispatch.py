@@ -223,7 +223,7 @@ class UndoDispatch:
             to.desk.waiting_for(state, node),
             role="undo",
             part=part_of(state.id, node, act, state.ids),
-            variables=to.ground.variables.get(state.id),
+            variables=to.ground.variables_of(state),
         )
 
     def _give(self, attempt: Attempt, entry: RegistryEntry) -> None:

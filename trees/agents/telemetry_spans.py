@@ -1,0 +1,371 @@
+"""Spans of a tree: of its tasks, and of all that is done for them.
+
+::
+
+    invoke_workflow office                  task, from its submission to its end
+    |- plan, review, synthesis              calls of planner, reviewer, synthesizer
+    |- invoke_agent writer                  attempt, current in the worker's code
+    |  |- step NAME                         call of a step that was not recorded
+    |  |- execute_tool search               attempt of what the worker asked for
+    |  `- spans of the agent's framework
+    |- invoke_workflow team                 part of the task that a team has
+    |- wait for a person                    from a question to its answer
+    `- undo payment
+
+A span is begun where its work is handed over, and ended where its end is noted, both on the thread that does that, so
+that it is current in time and complete when ``tree.run`` returns. Only waits for people, and what a task's span is told
+of restarts, breakers and dead letters, come by the events of the tree.
+
+How it fails: an exporter or a processor of a user may raise in any call here. That is told once for each type of error
+(``CallbackRaised``), and the tree goes on.
+
+Locking: tables are dicts, each change one step of C. Whoever takes a span out of a table is the one to end it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
+
+from opentelemetry import context as otel
+from opentelemetry import trace
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from actors.model.clock import monotonic
+from actors.model.events import CallbackRaised, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
+from actors.tasks.model.breaker_events import BreakerClosed, BreakerHalfOpened, BreakerOpened
+from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised
+from trees.agents import telemetry_names as names
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from opentelemetry.trace import Link, Span, TracerProvider
+
+    from actors.runtime.system import System
+    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.journal.report import Report
+    from trees.agents.telemetry_metrics import TreeMetrics
+
+SCOPE: Final = "regrow"
+"""Instrumentation scope of all spans and metrics."""
+_MOST_PENDING: Final = 4_096
+"""Submissions whose task is yet to be kept; of more the oldest has no span."""
+_NOTED: Final = (ChildRestarting, SupervisorGaveUp, BreakerOpened, BreakerHalfOpened, BreakerClosed, DeadLetter)
+"""Kinds that the spans of tasks are told of."""
+_HEARD: Final = (*_NOTED, EscalationRaised, EscalationAnswered, EscalationExpired)
+_MOST_TOLD: Final = 16
+"""Tasks whose spans are told of one event."""
+_HEADER: Final = "traceparent"
+
+ParamsP = ParamSpec("ParamsP")
+ResultT = TypeVar("ResultT")
+
+
+class OpenSpan(NamedTuple):
+    """A span that was begun."""
+
+    span: Span
+    context: otel.Context
+    """Context in which it is the current one."""
+    path: str
+
+
+def _guarded(method: Callable[ParamsP, ResultT]) -> Callable[ParamsP, ResultT | None]:
+    """Make a method raise nothing: code of a user's provider may run in it."""
+
+    @wraps(method)
+    def guarded(*args: ParamsP.args, **kwargs: ParamsP.kwargs) -> ResultT | None:
+        try:
+            return method(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - a tree does not depend on who watches it
+            spans: Any = args[0]
+            spans.failed(error)
+            return None
+
+    return guarded
+
+
+class TreeSpans:
+    """Maker of the spans of one tree: a ``TaskTracer``."""
+
+    def __init__(self, system: System, provider: TracerProvider | None, metrics: TreeMetrics, *, content: bool) -> None:
+        self._system = system
+        self._tracer = trace.get_tracer(SCOPE, tracer_provider=provider)
+        self.metrics = metrics
+        self.content = content
+        self._tasks: dict[str, OpenSpan] = {}
+        """Tasks that go on, and teams' parts, by id."""
+        self._pending: OrderedDict[str, OpenSpan] = OrderedDict()
+        """Of tasks that are being submitted, by the name of the trace."""
+        self._attempts: dict[int, AttemptSpan] = {}
+        self._waits: dict[str, Span] = {}
+        """Waits for people, by the id of the question."""
+        self._failures: set[type[BaseException]] = set()
+
+    def failed(self, error: Exception) -> None:
+        """Tell that a provider has raised; once for each type of error."""
+        if type(error) not in self._failures:
+            self._failures.add(type(error))
+            self._system.publish(CallbackRaised(self._system.root_path, error))
+
+    # -- messages ------------------------------------------------------------------------------------------
+
+    @_guarded
+    def carried(self) -> contextvars.Context | None:
+        """Return the variable that a tell takes along: the current span; None: there is none."""
+        here = otel.get_current()
+        if not trace.get_current_span(here).get_span_context().is_valid:
+            return None
+        return within(None, here)
+
+    # -- tasks ---------------------------------------------------------------------------------------------
+
+    def submit(self, task: str, path: str) -> str:
+        """Begin the span of a task that is about to be kept; returns the name of its trace."""
+        return self._submit(task, path) or ""
+
+    @_guarded
+    def _submit(self, task: str, path: str) -> str:
+        begun = self._begin_task(task, path, otel.get_current(), [])
+        header: dict[str, str] = {}
+        TraceContextTextMapPropagator().inject(header, begun.context)
+        traceparent = header.get(_HEADER, "")
+        if traceparent:
+            self._pending[traceparent] = begun
+            if len(self._pending) > _MOST_PENDING:
+                self._pending.popitem(last=False)
+        return traceparent
+
+    def has_task(self, task: str) -> bool:
+        """True where the span of a task is open."""
+        return task in self._tasks
+
+    @_guarded
+    def begin_task(
+        self, task: str, path: str, variables: contextvars.Context | None, trace: str
+    ) -> contextvars.Context | None:
+        """Go on with the span of a task that is kept now; begin one for a part, and for one that is resumed."""
+        begun = self._tasks.get(task) or (self._pending.pop(trace, None) if trace else None)
+        if begun is None:
+            around = variables.run(otel.get_current) if variables is not None else otel.Context()
+            begun = self._begin_task(task, path, around, _links_to(trace))
+        self._tasks[task] = begun
+        return within(variables, begun.context)
+
+    def _begin_task(self, task: str, path: str, around: otel.Context, links: list[Link]) -> OpenSpan:
+        named = path.rpartition("/")[2]
+        attributes = {names.OPERATION: "invoke_workflow", names.WORKFLOW_NAME: named, names.PATH: path}
+        span = self._tracer.start_span(
+            f"invoke_workflow {named}", around, attributes={**attributes, names.TASK: task}, links=links
+        )
+        return OpenSpan(span, otel_context(span, around), path)
+
+    @_guarded
+    def end_task(self, report: Report) -> None:
+        """End the span of a task; before those who wait for it hear of its end."""
+        begun = self._tasks.pop(report.task_id, None)
+        if begun is None:
+            return
+        span, error = begun.span, report.error
+        self._end_waits(report.task_id)
+        if span.is_recording():
+            span.set_attributes({names.STATUS: str(report.status), **names.of_usage(report.usage)})
+            if self.content:
+                span.set_attributes(names.content_of_task(report))
+            if error is not None:
+                set_error(span, type(error).__name__, str(error) if self.content else "")
+        span.end()
+
+    # -- attempts ------------------------------------------------------------------------------------------
+
+    @_guarded
+    def begin_attempt(self, attempt: Attempt) -> AttemptSpan:
+        """Begin the span of an attempt: it is current for the code that gets its variables."""
+        spec = attempt.spec
+        around = spec.variables.run(otel.get_current) if spec.variables is not None else otel.Context()
+        name, attributes = names.of_attempt(attempt, self._kind_of(attempt))
+        span = self._tracer.start_span(name, around, attributes=attributes)
+        begun = AttemptSpan(self, span, otel_context(span, around), spec.variables, attributes[names.OPERATION])
+        self._attempts[id(begun)] = begun
+        return begun
+
+    @staticmethod
+    def _kind_of(attempt: Attempt) -> str:
+        """Return the type of its worker."""
+        staff = getattr(attempt.owner, "staff", None)
+        entry = staff.get(attempt.spec.worker) if staff is not None else None
+        return str(entry.executable.type) if entry is not None else "tool"
+
+    @_guarded
+    def end_attempt(self, begun: AttemptSpan, attempt: Attempt) -> None:
+        """End the span of an attempt."""
+        if self._attempts.pop(id(begun), None) is None:
+            return
+        span = begun.span
+        status, error, error_type = names.of_end(attempt)
+        if span.is_recording():
+            life, used = attempt.life, names.of_usage(attempt.used)
+            child = self._system.children.get(life.mailbox.path) if life is not None else None
+            restarts = {} if child is None else {names.RESTART: child.restarts}
+            span.set_attributes({names.STATUS: status, **restarts, **used})
+            if self.content:
+                span.set_attributes(names.content_of_attempt(attempt, begun.operation))
+            if error_type:
+                set_error(span, error_type, str(error) if self.content and error is not None else "")
+        span.end()
+        self.metrics.attempt_ended(attempt.spec.worker, status, monotonic() - begun.began)
+
+    @contextmanager
+    def stage(self, task: str, path: str, role: str) -> Iterator[None]:
+        """Trace a step of a task that is no attempt."""
+        begun = self._tasks.get(task)
+        name = names.BY_ROLE.get(role, role)
+        attributes = {names.OPERATION: name, names.PATH: f"{path}/{role}", names.TASK: task}
+        with self.current(name, attributes, begun.context if begun is not None else otel.Context()):
+            yield
+
+    @contextmanager
+    def current(self, name: str, attributes: dict[str, Any], around: otel.Context) -> Iterator[None]:
+        """Have a new span be the current one."""
+        begun = self._begin(name, attributes, around)
+        if begun is None:
+            yield
+            return
+        token, failed = otel.attach(begun.context), None
+        try:
+            yield
+        except BaseException as error:
+            failed = error
+            raise
+        finally:
+            otel.detach(token)
+            self._end(begun.span, failed)
+
+    @_guarded
+    def _begin(self, name: str, attributes: dict[str, Any], around: otel.Context) -> OpenSpan:
+        span = self._tracer.start_span(name, around, attributes=attributes)
+        return OpenSpan(span, otel_context(span, around), "")
+
+    @_guarded
+    def _end(self, span: Span, error: BaseException | None) -> None:
+        if error is not None:
+            set_error(span, type(error).__name__, str(error) if self.content else "")
+        span.end()
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    def hear(self, event: Event) -> None:
+        """Tell the spans of tasks what happens around them, and trace waits for people."""
+        if isinstance(event, _HEARD):
+            self._heard(event)
+
+    @_guarded
+    def _heard(self, event: Any) -> None:
+        if isinstance(event, EscalationRaised):
+            begun = self._tasks.get(event.task)
+            if begun is not None:
+                attributes = {names.TASK: event.task, names.SUBTASK: event.subtask, names.PATH: event.path}
+                self._waits[event.escalation] = self._tracer.start_span(
+                    "wait for a person", begun.context, attributes=attributes, start_time=_nanoseconds(event.at)
+                )
+        elif isinstance(event, (EscalationAnswered, EscalationExpired)):
+            wait = self._waits.pop(event.escalation, None)
+            if wait is not None:
+                wait.set_attribute(names.STATUS, getattr(event, "answer", "expired"))
+                wait.end(_nanoseconds(event.at))
+        else:
+            self._note(event)
+
+    def _note(self, event: Event) -> None:
+        """Tell the tasks of the supervisors above what has happened."""
+        attributes: dict[str, Any] = {names.PATH: event.path}
+        if isinstance(event, DeadLetter):
+            attributes |= {"reason": event.reason}
+        elif isinstance(event, ChildRestarting):
+            attributes |= {names.RESTART: event.attempt}
+            if event.error is not None:
+                attributes |= {names.ERROR_TYPE: type(event.error).__name__}
+        told = [each for each in self._tasks.copy().values() if event.path.startswith(f"{each.path}/")]
+        for each in told[-_MOST_TOLD:]:
+            each.span.add_event(f"regrow.{event.name}", attributes, _nanoseconds(event.at))
+
+    def _end_waits(self, task: str) -> None:
+        """End the waits of a task that has ended: it was cancelled, or the answer is told in a moment."""
+        for escalation in [each for each in list(self._waits) if each.startswith(f"{task}:")]:
+            wait = self._waits.pop(escalation, None)
+            if wait is not None:
+                wait.end()
+
+    @_guarded
+    def close(self) -> None:
+        """End all spans that are open, as they stand."""
+        attempts, tasks, waits = list(self._attempts), list(self._tasks), list(self._waits)
+        open_ = [self._waits.pop(each, None) for each in waits]
+        open_ += [begun.span for each in attempts if (begun := self._attempts.pop(each, None)) is not None]
+        open_ += [one.span for each in tasks if (one := self._tasks.pop(each, None)) is not None]
+        for span in open_:
+            if span is not None:
+                span.set_attribute(names.STATUS, "open")
+                span.end()
+
+
+class AttemptSpan:
+    """Span of one attempt: an ``AttemptTrace``."""
+
+    def __init__(
+        self,
+        spans: TreeSpans,
+        span: Span,
+        context: otel.Context,
+        variables: contextvars.Context | None,
+        operation: str,
+    ) -> None:
+        self._spans = spans
+        self.span = span
+        self.operation = operation
+        self.began = monotonic()
+        self.variables = within(variables, context)
+
+    def step(self, name: str) -> AbstractContextManager[object]:
+        """Have the span of a step be the current one."""
+        return self._spans.current(f"step {name}", {names.OPERATION: "step"}, otel.get_current())
+
+    def end(self, attempt: Attempt) -> None:
+        """Note that the attempt has ended."""
+        self._spans.end_attempt(self, attempt)
+
+
+def within(variables: contextvars.Context | None, context: otel.Context) -> contextvars.Context:
+    """Make a copy of contextvars in which this is the current context of OpenTelemetry."""
+    copy = variables.copy() if variables is not None else contextvars.Context()
+    copy.run(otel.attach, context)
+    return copy
+
+
+def otel_context(span: Span, around: otel.Context) -> otel.Context:
+    """Make the context in which a span is the current one."""
+    return trace.set_span_in_context(span, around)
+
+
+def set_error(span: Span, type_: str, text: str) -> None:
+    """Mark a span as failed; with a text only where content is wanted."""
+    span.set_attribute(names.ERROR_TYPE, type_)
+    span.set_status(trace.Status(trace.StatusCode.ERROR, text or None))
+
+
+def _links_to(traceparent: str) -> list[Link]:
+    """Return a link to the trace of the process that had the task before."""
+    if not traceparent:
+        return []
+    context = TraceContextTextMapPropagator().extract({_HEADER: traceparent}, otel.Context())
+    before = trace.get_current_span(context).get_span_context()
+    return [trace.Link(before)] if before.is_valid else []
+
+
+def _nanoseconds(at: float) -> int:
+    return int(at * 1e9)
