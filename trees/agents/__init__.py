@@ -15,6 +15,7 @@ _MODULES: Final[dict[str, str]] = {
     "MCP": "mcp",
     "PydanticAI": "pydantic_ai",
     "as_tool": "tree_tool",
+    "instrument": "telemetry",
     "model_call": "roles",
     "render_prompt": "prompt",
     "toolset": "mcp_toolset",

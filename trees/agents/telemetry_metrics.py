@@ -183,7 +183,7 @@ class TreeMetrics:
         task = self._open.get(event.task)
         if not worker and task is not None:
             worker = task.workers.get(getattr(event, "subtask", ""))
-        return worker or getattr(event, "step", "")
+        return str(worker or getattr(event, "step", ""))
 
     def _add(self, name: str, **labels: str) -> None:
         self._counters[name].add(1, labels)

@@ -101,7 +101,7 @@ class TreeSpans:
         self._tasks: dict[str, OpenSpan] = {}
         """Tasks that go on, and teams' parts, by id."""
         self._pending: OrderedDict[str, OpenSpan] = OrderedDict()
-        """Of tasks that are being submitted, by the name of the trace."""
+        """Spans of tasks that are being submitted, by the name of the trace."""
         self._attempts: dict[int, AttemptSpan] = {}
         self._waits: dict[str, Span] = {}
         """Waits for people, by the id of the question."""

@@ -227,7 +227,7 @@ def test_a_sender_that_is_cut_short_after_it_was_told_of_room_tells_the_next_one
     while seen[0] >= number:
         number += 1
         box = opened("mailbox", Overflow.BLOCK, 2)
-        target = Ref(SimpleNamespace(now=monotonic, max_hops=64), box)
+        target = Ref(SimpleNamespace(now=monotonic, max_hops=64, tracer=None), box)
         envelope = ("message", None, None)
         room, following = box.put(envelope), box.put(("following", None, None))
         box.places.begun(box.queue.pop(0))
@@ -252,7 +252,7 @@ def test_a_sender_that_is_cut_short_at_any_step_has_gone_from_the_line(send: str
     while seen[0] >= number:
         number += 1
         box = opened("mailbox", Overflow.BLOCK, 2)
-        target = Ref(SimpleNamespace(now=monotonic, max_hops=64, letters=Refused(), boxes={}), box)
+        target = Ref(SimpleNamespace(now=monotonic, max_hops=64, tracer=None, letters=Refused(), boxes={}), box)
         with at_step(number, alarm, EVERYWHERE) as seen, suppress(AlarmError, ActorsError), short_waits():
             SENDS[send](target)
             cut -= 1
