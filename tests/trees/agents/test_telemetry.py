@@ -306,6 +306,7 @@ def test_each_attempt_has_a_span_with_its_number_the_restarts_and_the_usage() ->
             context.use(tokens=10, cost=0.5)
             if context.attempt == 1:
                 raise ValueError(SECRET)
+            assert tree._system.bus.flush(LONG_S)  # what happens to its worker is told while the task goes on
             return SECRET
 
     class Worker(actors.Worker):
