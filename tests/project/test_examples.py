@@ -26,6 +26,16 @@ def test_every_example_has_a_test_here() -> None:
     assert [name for name in examples if f'"{name}"' not in here] == []
 
 
+# -- local_model.py, whose model is asked in tests/trees/agents/test_local_model.py ------------------------
+
+
+def test_local_model_says_what_it_does_also_where_the_model_is_not_installed(tmp_path: Path) -> None:
+    done = _run("local_model.py", "--help", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "--port" in done.stdout
+
+
 # -- scan.py -----------------------------------------------------------------------------------------------
 
 

@@ -120,7 +120,11 @@ class ModelCall:
             except Exception as error:
                 raise_outcome(error, model_errors.outcome_of(error))
                 raise
-        return await _ask_agent(self, self._made(), prompt, schema)
+        agent = self._made()
+        if self._kind != "name":
+            return await _ask_agent(self, agent, prompt, schema)
+        async with agent:  # its connections are ours, and are closed on the loop that has opened them
+            return await _ask_agent(self, agent, prompt, schema)
 
     def _made(self) -> Any:
         """Return the agent that asks the model, made once."""

@@ -18,7 +18,7 @@ from actors.tasks.model.executable import Catalogue
 from actors.tasks.model.task import Plan
 from actors.tasks.planning.replanning import ReplanFeedback
 
-INSTRUCTION_CHARS: Final = 400
+INSTRUCTION_CHARS: Final = 300
 """Characters of an instruction in a slot, at most."""
 MOST_SLOTS: Final = 50
 _SLOT: Final = re.compile(r"s[0-9]{1,6}")

@@ -31,13 +31,15 @@ _SLOT_RULES: Final = """Rules of a plan:
 Answer with the JSON of the slots alone, such as:
 {example}"""
 
+_GOAL_CHARS: Final = 100
+"""Characters of the goal in an example."""
 _VALUE_CHARS: Final = 1_000
 """Characters of one input that are shown."""
 
 
 def planner_prompt(task: Task, catalogue: Catalogue, feedback: str = "", slots: tuple[str, ...] = ()) -> str:
     """Return the text that a model is given for a plan; ``slots`` are the names of those that it fills in."""
-    rules = _SLOT_RULES.format(names=", ".join(slots), example=_example(catalogue, slots)) if slots else _RULES
+    rules = _SLOT_RULES.format(names=", ".join(slots), example=_example(task, catalogue, slots)) if slots else _RULES
     parts = [
         "Plan how this goal is reached by the workers of the catalogue.",
         f"Goal:\n{task.goal}",
@@ -53,11 +55,13 @@ def _refused(feedback: str) -> str:
     return f"Your last plan was refused. Mend all of this:\n{feedback}" if feedback else ""
 
 
-def _example(catalogue: Catalogue, slots: tuple[str, ...]) -> str:
+def _example(task: Task, catalogue: Catalogue, slots: tuple[str, ...]) -> str:
+    """Return slots that are filled in, of this very goal: a small model copies what it is shown."""
+    goal = " ".join(task.goal[:_GOAL_CHARS].split())
     ids = [row.id for row in catalogue] or ["worker"]
     filled: dict[str, Any] = {}
     for n, name in enumerate(slots):
-        filled[name] = {"instruction": "what is to be done", "worker": ids[n % len(ids)]}
+        filled[name] = {"instruction": f"Part {n + 1} of: {goal}", "worker": ids[n % len(ids)]}
         if n:
             filled[name]["needs"] = [slots[n - 1]]
         if n > 1:
