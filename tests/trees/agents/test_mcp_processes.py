@@ -1,0 +1,124 @@
+"""CONTRACT, MCP servers: no process of a server outlives its worker, or the process of the tree."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.testing import settle
+from tests.support.mcp_trees import call, command, eventually, is_alive, office
+from trees import start
+from trees.agents import MCP
+from trees.agents.secret_texts import SecretTexts
+
+pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes by /proc")
+
+HOST = """
+import sys, threading
+sys.path.insert(0, {root!r})
+from tests.support.mcp_trees import office
+from trees import start
+from trees.agents import MCP
+with start(office(MCP(command={command!r}, cwd=None))) as tree:
+    print("up", flush=True)
+    threading.Event().wait()
+"""
+ROOT = str(Path(__file__).parents[3])
+
+
+def pids_of(mark: Path) -> list[int]:
+    """The server's process and its child."""
+    eventually(lambda: mark.exists() and len(mark.read_text().split()) == 2)
+    return [int(word) for word in mark.read_text().split()]
+
+
+def gone(pids: list[int]) -> Any:
+    return lambda: not any(is_alive(pid) for pid in pids)
+
+
+@pytest.mark.parametrize("option", ["", "--stays"])
+def test_the_server_and_its_group_are_gone_when_the_tree_is_down(tmp_path: Path, option: str) -> None:
+    mark = tmp_path / "pids"
+    options = [*([option] if option else []), "--child", str(mark)]
+    with start(office(MCP(command=command(*options)), shutdown=10.0)):
+        pids = pids_of(mark)
+        assert all(is_alive(pid) for pid in pids)
+
+    assert gone(pids)()
+
+
+@pytest.mark.parametrize("how", ["brutal_kill", "crash of the server", "terminate_child"])
+def test_they_are_gone_however_the_worker_ends(tmp_path: Path, how: str) -> None:
+    mark = tmp_path / "pids"
+    shutdown: Any = "brutal_kill" if how == "brutal_kill" else 5.0
+    spec = office(MCP(command=command("--stays", "--child", str(mark))), shutdown=shutdown, max_restarts=0)
+    with start(spec) as tree:
+        pids = pids_of(mark)
+        if how == "crash of the server":
+            os.kill(pids[0], signal.SIGKILL)
+        else:
+            tree.terminate_child("office/files")
+        eventually(gone(pids))
+        settle(tree)
+
+
+@pytest.mark.parametrize("option", ["", "--stays"])
+def test_they_are_gone_within_a_second_when_the_process_of_the_tree_is_killed(tmp_path: Path, option: str) -> None:
+    mark = tmp_path / "pids"
+    options = [*([option] if option else []), "--child", str(mark)]
+    text = HOST.format(root=ROOT, command=command(*options))
+    host = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
+    try:
+        assert host.stdout is not None
+        assert host.stdout.readline() == "up\n"
+        pids = pids_of(mark)
+        host.kill()
+        host.wait()
+        since = time.monotonic()
+        eventually(gone(pids))
+
+        assert time.monotonic() - since < 1.0 or os.getloadavg()[0] > 2.0
+    finally:
+        host.kill()
+        host.wait()
+        host.stdout.close()  # type: ignore[union-attr]
+
+
+def test_they_are_gone_when_it_is_killed_while_a_server_that_spins_starts(tmp_path: Path) -> None:
+    mark = tmp_path / "pids"
+    text = HOST.format(root=ROOT, command=command("--spins", "--child", str(mark)))
+    host = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.DEVNULL)
+    try:
+        pids = pids_of(mark)
+    finally:
+        host.kill()
+        host.wait()
+    eventually(gone(pids))
+
+
+def test_restarts_leave_no_process_and_no_file_open() -> None:
+    with start(office(MCP(command=command()), max_restarts=100)) as tree:
+        os.kill(call(tree, "pid"), signal.SIGKILL)
+        eventually(lambda: tree.child("office/files").incarnation == 2)
+        call(tree, "numbers")
+        files = len(os.listdir("/proc/self/fd"))
+        for incarnation in range(3, 6):
+            os.kill(call(tree, "pid"), signal.SIGKILL)
+            eventually(lambda wanted=incarnation: tree.child("office/files").incarnation == wanted)
+        call(tree, "numbers")
+
+        assert len(os.listdir("/proc/self/fd")) <= files
+
+
+def test_secret_texts_are_taken_out_of_any_text_with_their_words() -> None:
+    secrets = SecretTexts(["Bearer abcdefgh-1"], ["abcdefgh-1-long", "xy"])
+
+    assert secrets.removed_from("xy: abcdefgh-1 and abcdefgh-1-long") == "xy: *** and ***"
+    assert "abcd" not in repr(secrets)
