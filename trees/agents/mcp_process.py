@@ -90,13 +90,12 @@ class ServerProcess(asyncio.SubprocessProtocol):
         reads, self._streams = self._make_streams()
         try:
             loop = asyncio.get_running_loop()
-            self._transport, _ = await loop.subprocess_exec(lambda: self, *words, cwd=self._cwd, env=self._env, **given)
+            await loop.subprocess_exec(lambda: self, *words, cwd=self._cwd, env=self._env, **given)
         except OSError as error:
             self._close_life()
             raise StartError(self._command[0], f"its process cannot be started: {error.strerror}") from None
         finally:
             os.close(read_end)
-        self._pid = self._transport.get_pid()
         self._writer = asyncio.create_task(self._write(reads))
         return self._streams[0], self._streams[1]
 
@@ -120,6 +119,11 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._reads, read = anyio.create_memory_object_stream[Any](math.inf)
         write, written = anyio.create_memory_object_stream[Any](0)
         return written, (read, write, self._reads, written)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take note of the process: it may be over before whoever has started it is told so."""
+        self._transport = transport
+        self._pid = self._transport.get_pid()
 
     # -- what comes from it --------------------------------------------------------------------------------
 
@@ -175,7 +179,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         """Note that it has ended."""
-        code = self._transport.get_returncode() if self._transport is not None else None
+        code = self._transport.get_returncode()
         self._exited.set()
         if code is not None and code < 0:
             with contextlib.suppress(ValueError):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +36,7 @@ _GRACE_S: Final = 4.0
 """How long closing may take; less than what a stop may take by default."""
 _KILLED_S: Final = 0.4
 """How long a session may take to end once its server is killed: less than the grace of a kill."""
+_CLOSES_S: Final = 0.2
 _MOST_PAGES: Final = 100
 _NEVER_AGAIN: Final = frozenset({mcp_types.INVALID_PARAMS, mcp_types.METHOD_NOT_FOUND})
 """Codes of errors that come of every call of this kind."""
@@ -132,7 +134,8 @@ class Session:
             # A call may take as long as its attempt may: that is limited, and cancelled, by the orchestrator.
             timeout = httpx2.Timeout(30.0, read=None)
             hooks: Any = {"response": [self._looks_at]}
-            async with httpx2.AsyncClient(headers=server.headers, timeout=timeout, event_hooks=hooks) as http:
+            made = partial(httpx2.AsyncClient, headers=server.headers, timeout=timeout, event_hooks=hooks)
+            async with await asyncio.to_thread(made) as http:  # apart: it reads certificates
                 yield streamable_http_client(server.url, http_client=http)
         else:
             yield server.server
@@ -200,6 +203,7 @@ class Session:
             text = f"{tool.name}: {self._server.secrets.removed_from(error.error.message)}"
             raise Failed(text, retryable=error.code not in _NEVER_AGAIN) from None
         except (RuntimeError, ValidationError):
+            await asyncio.wait({task}, timeout=_CLOSES_S)  # of a session that just ends the SDK says the same
             if task.done():
                 raise await self._lost() from None
             raise Failed(f"{tool.name}: its result is not what its output schema says") from None

@@ -23,6 +23,7 @@ from actors.tasks.results.synthesis import ModelSynthesizer
 from actors.validation.introspection import binds, signature_of
 from actors.validation.validation_messages import nearest, type_phrase
 from trees.declaration.check_tasks import SiblingInfo, names_of
+from trees.declaration.resolve import ResolveError, resolve
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec
 
 _SOME = object()
@@ -123,14 +124,20 @@ def _fixed(
 ) -> Iterator[Problem]:
     """Compare a plan with the workers that are declared. Where none is, they are yet to be added."""
     rows = rows_of(spec, kin)
-    learns = any(
-        isinstance(child, WorkerSpec) and getattr(child.execute, "has_tools", False) for child in spec.children
-    )
+    learns = any(isinstance(child, WorkerSpec) and _has_tools(child.execute) for child in spec.children)
     for problem in plan_problems(planner.fixed, rows, at=at, max_subtasks=tasks.max_subtasks, budget=None):
         if learns and problem.path.endswith(".capability"):
             continue  # perhaps it is a tool of a server, which is known when that is up
         if rows or problem.path.endswith((".id", ".depends_on", at)):
             yield problem
+
+
+def _has_tools(execute: object) -> bool:
+    """Say if it has tools that are known when it is up."""
+    try:
+        return bool(getattr(resolve(execute), "has_tools", False))
+    except ResolveError:
+        return False
 
 
 def rows_of(spec: SupervisorSpec, kin: Mapping[str, SiblingInfo]) -> Catalogue:

@@ -140,8 +140,6 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
     """The id of its worker. Without this and ``capability``: the worker that is called like the subtask."""
     capability: str | None = None
     """An ability that its worker must have."""
-    tool: str | None = None
-    """The tool of its worker that is to be called, where that has several, as an MCP server has."""
     depends_on: Annotated[list[str], BeforeValidator(_a_list)] = Field(default_factory=list)
     """Ids of subtasks whose results it needs."""
     inputs: Inputs = Field(default_factory=dict)
@@ -164,6 +162,8 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
     """The ladder when an attempt fails. ``None``: its task's, its worker's or its supervisor's, the first there is."""
     metadata: Metadata = Field(default_factory=dict)
     """Small JSON, over that of the task: its attempts see it, and its events carry it."""
+    tool: str | None = None
+    """The tool of its worker that is to be called, where that has several, as an MCP server has."""
 
     def __str__(self) -> str:
         return self.instruction
