@@ -19,6 +19,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 
 from actors.model.errors import Escalated
 from trees.agents.pydantic_ai_approval import QUESTION
+from trees.agents.pydantic_ai_steps import durable_model, durable_toolset
 
 _MOST_RESULT = 2_000
 """Most characters of a tool's result in an event."""
@@ -43,6 +44,14 @@ class AttemptHooks(AbstractCapability[Any]):
         if self._stream and can_stream(ctx.model):
             return StreamingHooks(self._context, durable=self._durable, stream=True)
         return self
+
+    def get_wrapper_model(self, model: Any) -> Any:
+        """Make each request a step."""
+        return durable_model(model, self._context) if self._durable else None
+
+    def get_wrapper_toolset(self, toolset: Any) -> Any:
+        """Make each call of a tool a step."""
+        return durable_toolset(toolset, self._context) if self._durable else None
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:  # noqa: ARG002 - the framework's names
         """Stream an answer that comes in one piece."""

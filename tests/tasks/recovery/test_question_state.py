@@ -22,6 +22,7 @@ from trees import (
     Escalate,
     EscalationRaised,
     Plan,
+    Reject,
     Respond,
     Retry,
     StaticPlan,
@@ -297,3 +298,63 @@ def test_an_edit_takes_the_place_of_the_result_and_the_state_is_forgotten() -> N
         state = it.tree._system.services["tasks"].desks["shop"].states
         assert it.handle.id not in state
     assert code.seen == [None]
+
+
+# -- a worker that goes on with every answer -----------------------------------------------------------------------
+
+
+class GoesOn:
+    """Asks ``often`` times in the same words, whatever the answer; then returns what it was told."""
+
+    def __init__(self, often: int = 1, *, fails: int = 0) -> None:
+        self.often, self.fails = often, fails
+        self.keys: list[str] = []
+
+    def __call__(self, task: Any, context: Any) -> Any:
+        self.keys.append(context.idempotency_key)
+        if len(context.answers) < self.often:
+            raise Escalated("go on?", state=len(context.answers), resumes=True)
+        if self.fails:
+            self.fails -= 1
+            raise Failed("not yet")
+        return [type(each).__name__ for each in context.answers]
+
+
+@pytest.mark.parametrize(
+    "given", [Approve(), Edit(3), Respond("so"), Reject("no")], ids=lambda each: type(each).__name__
+)
+def test_a_worker_that_resumes_gets_every_answer_and_decides_itself_what_it_means(given: Any) -> None:
+    code = GoesOn()
+    with shop(ONE, asks(code)) as it:
+        it.submit()
+        answer(it, given)
+        assert it.report().results == {"x": [type(given).__name__]}
+    assert len(set(code.keys)) == 1
+
+
+def test_a_worker_that_resumes_may_ask_as_often_as_it_has_to_in_the_same_words() -> None:
+    code = GoesOn(8)
+    with shop(ONE, asks(code, Escalate(max_questions=2))) as it:
+        it.submit()
+        for _ in range(8):
+            answer(it)
+        assert it.report().results == {"x": ["Approve"] * 8}
+
+
+def test_a_worker_that_resumes_and_fails_then_stands_where_it_stood_on_its_ladder() -> None:
+    code = GoesOn(fails=1)
+    with shop(ONE, asks(code, AT_ONCE, Escalate())) as it:
+        it.submit()
+        answer(it, Reject("no"))
+        assert it.report().results == {"x": ["Reject"]}
+    assert len(code.keys) == 3
+
+
+def test_a_question_without_a_state_resumes_nothing() -> None:
+    def code(_: Any, context: Any) -> str:
+        raise Escalated("go on?", resumes=True)
+
+    with shop(ONE, asks(code)) as it:
+        it.submit()
+        answer(it, Edit("mine"))
+        assert it.report().results == {"x": "mine"}

@@ -31,6 +31,7 @@ from trees import (
     Retry,
     StaticPlan,
     Subtask,
+    SubtaskStepped,
     SubtaskStreamed,
     SupervisorSpec,
     Task,
@@ -423,6 +424,20 @@ def test_a_tool_that_returns_no_json_is_the_agents_own_business() -> None:
     report = run(with_tool(lambda: {1, 2}))
 
     assert json.loads(report.results["w"]) == {"<lambda>": [1, 2]} or report.results["w"]
+
+
+# -- steps -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("durable", "steps"), [(True, 3), (False, 0)])
+@pytest.mark.parametrize("stream", [True, False])
+def test_requests_and_calls_of_tools_are_steps_unless_that_is_off(durable: bool, steps: int, stream: bool) -> None:
+    agent = with_tool(lambda: "found")
+    with start(tree(PydanticAI(agent, durable=durable, stream=stream))) as running:
+        handle = running.submit(Task("Say it"))
+        events = list(handle.events())
+
+    assert sum(isinstance(each, SubtaskStepped) for each in events) == steps
 
 
 # -- streaming -------------------------------------------------------------------------------------------------------

@@ -101,7 +101,10 @@ def run(execute: Any, *answers: Any, rungs: tuple[Any, ...] = ()) -> tuple[Any, 
             if isinstance(event, EscalationRaised):
                 asked.append(event.question)
                 handle.respond(event.escalation, left.pop(0))
-        return handle.report, asked
+        try:
+            return handle.result(30), asked
+        except TaskFailedError as error:
+            return error.report, asked
 
 
 @pytest.mark.parametrize("declare", [marked, asking, escalating])
@@ -232,6 +235,7 @@ def test_the_resumed_run_is_tried_again_with_the_same_answer_where_its_model_fai
 
     assert len(asked) == 1
     assert not broken
+    assert bank.done == [100], "what a person has approved is done once, however often the run that goes on fails"
     assert report.results == {"w": "told ['moved 100']"}
 
 
