@@ -101,7 +101,9 @@ class _DurableToolset(WrapperToolset[Any]):
 
         step = f"tool {name} {ctx.tool_call_id or ''}".strip()
         step = step if len(step) <= 200 else f"tool {_hash(step)}"  # noqa: PLR2004 - limit of the name of a step
-        [(kind, found)] = (await self.context.step(step, call, tool_args)).items()
+        # A call that a person has approved is made once, also where the run that goes on with it is tried again.
+        keep = "subtask" if ctx.tool_call_approved else "attempt"
+        [(kind, found)] = (await self.context.step(step, call, tool_args, keep=keep)).items()
         if kind in _RAISED:
             raise _RAISED[kind](found)
         if kind == "value":
