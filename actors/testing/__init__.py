@@ -5,7 +5,7 @@
   ``Fault`` says how often, ``Hang`` holds a worker up until it is released.
 * ``ScriptedExecutable`` and ``AsyncScriptedExecutable``: what ``execute=`` does, said for each attempt (values, errors,
   signals, ``Crash``, ``Echo``, ``Hang``, ``InTurn``, ``Slow``), and a record of what it was given.
-* ``FakeModel``: the same for what ``ModelPlanner`` and ``ModelSynthesizer`` call.
+* ``FakeModel``: the same for what ``ModelPlanner``, ``ModelReviewer`` and ``ModelSynthesizer`` call.
 * ``settle(tree)``: returns when all that was set off has been handled. So "nothing happened" is proved by a later
   reply, never by a sleep.
 * ``no_stray_actors``: a pytest fixture that fails a test which leaves a tree, an actor or a thread behind. Import it

@@ -1,4 +1,4 @@
-"""A model that says what it was told to say: for ``ModelPlanner(call)``, ``ModelSynthesizer(call)``, and agents.
+"""A model that says what it was told to say: for ``ModelPlanner``, ``ModelReviewer``, ``ModelSynthesizer``, and agents.
 
 Comes in: answers, as steps (see ``actors.testing.script``). Goes out: an async callable, and what it was asked.
 """
