@@ -35,6 +35,8 @@ BUSY_S: Final = 1.0
 """How long a transaction waits for the lock of another process."""
 HANGS_S: Final = 10.0
 CONNECT_S: Final = 5
+_READS: Final = 3
+"""How often something is read whose connection is cut."""
 _WAL_BYTES: Final = 16 * 1024 * 1024
 """The log beside a file of SQLite is cut to this after it was written back."""
 INSTALL: Final = 'Run: pip install "regrow[sql]"'
@@ -168,6 +170,27 @@ class Database:
         with self.errors(), self._readers.connect() as connection:
             yield connection
 
+    def read(self, read: Callable[[Connection], T]) -> T:
+        """Read something; once more, through another connection, where one was cut while it was used.
+
+        So neither a server that is started anew nor a firewall that forgets a connection is seen by whoever reads. What
+        cannot be reached at all fails at once: whoever reads may be on an event loop.
+
+        Args:
+            read: makes a few queries; it is called again from the beginning.
+
+        Raises:
+            StoreError: it failed.
+        """
+        for left in reversed(range(_READS)):
+            try:
+                with self.reading() as connection:
+                    return read(connection)
+            except StoreError as error:
+                if not left or not _was_cut(error):
+                    raise
+        raise AssertionError("there is a last try")
+
     def read_much(self, read: Callable[[Connection], T]) -> T:
         """Read what many rows are made of.
 
@@ -182,8 +205,7 @@ class Database:
                 raw: Any = connection.connection.driver_connection
                 raw.text_factory = str
                 return read(connection)
-        with self.reading() as connection:
-            return read(connection)
+        return self.read(read)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -354,6 +376,11 @@ def _said(error: Exception) -> str:
     elif not state and own:
         state = "08"
     return (_POSTGRES.get(state) or _POSTGRES.get(state[:2]) or "fails") + detail
+
+
+def _was_cut(error: StoreError) -> bool:
+    """True where a connection was there and is gone: another one may be had."""
+    return isinstance(error.__cause__, DBAPIError) and error.__cause__.connection_invalidated
 
 
 def _cause_of(error: Exception) -> Any:

@@ -82,8 +82,7 @@ class StoreReader:
 
     def all_tasks(self, root: str | None = None) -> list[StoredTask]:
         """Every task of a root, or of all, finished or not, oldest first."""
-        with self._database.reading() as connection:
-            return all_tasks(connection, root)
+        return self._database.read(lambda connection: all_tasks(connection, root))
 
     def read(self, stream: str, start: int = 0, *, root: str | None = None) -> Sequence[Event]:
         """The records of a task from the ``start``-th on; none where there is no such task, or none any more.
@@ -91,13 +90,16 @@ class StoreReader:
         Raises:
             StoreError: they are damaged; or there is a task of this id in several roots, and none was named.
         """
-        with self._database.reading() as connection:
+
+        def records(connection: Connection) -> list[Event]:
             found = connection.execute(select(streams.c.root).where(streams.c.id == stream)).scalars().all()
             if root is None and len(found) > 1:
                 what = f"has a task {stream!r} in each of {', '.join(sorted(found))}. Say which root"
                 raise StoreError(self._database.name, what)
             of = root if root is not None else next(iter(found), "")
             return _records(connection, of, stream, start)
+
+        return self._database.read(records)
 
     def firsts(self, tasks: Sequence[StoredTask]) -> list[tuple[StoredTask, Event | None]]:
         """The first record of each of these tasks; None of one that is damaged, or that its tree has forgotten."""
@@ -138,8 +140,8 @@ class StoreReader:
 
     def is_waiting(self, root: str, order: int) -> bool:
         """True if a command is still to be carried out."""
-        with self._database.reading() as connection:
-            return any(each.id == order for each in remote_commands.waiting(connection, root))
+        waiting = self._database.read(lambda connection: remote_commands.waiting(connection, root))
+        return any(each.id == order for each in waiting)
 
     def close(self) -> None:
         """Let go of the database."""

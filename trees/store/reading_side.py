@@ -45,8 +45,9 @@ class ReadingSide:
         """
         found = self._at_hand(stream, start)
         if found is None:
-            with self._database.reading() as connection:
-                return tuple(record_reader.read(connection, self._root, stream, start))
+            return tuple(
+                self._database.read(lambda connection: record_reader.read(connection, self._root, stream, start))
+            )
         lacking = [number for number, record in enumerate(found, start) if dropped_of(record) is not None]
         if not lacking:
             return found
@@ -62,8 +63,9 @@ class ReadingSide:
         found = self._at_hand(stream, start)
         if found is not None:
             return found
-        with self._database.reading() as connection:
-            return tuple(record_reader.outline(connection, self._root, stream, start))
+        return tuple(
+            self._database.read(lambda connection: record_reader.outline(connection, self._root, stream, start))
+        )
 
     def _at_hand(self, stream: str, start: int) -> Sequence[Event] | None:
         self._require_ours()
@@ -79,8 +81,10 @@ class ReadingSide:
         at_hand = enumerate(self._at_hand(stream, 0) or ())
         found = {number: record for number, record in at_hand if number in numbers and dropped_of(record) is None}
         try:
-            with self._database.reading() as connection:
-                return found | record_reader.some(connection, self._root, stream, {*numbers} - found.keys())
+            rest = {*numbers} - found.keys()
+            return found | self._database.read(
+                lambda connection: record_reader.some(connection, self._root, stream, rest)
+            )
         except DamagedJournalError as error:
             with self._lock:
                 self._mirror.found_damaged(stream, error)
@@ -94,8 +98,7 @@ class ReadingSide:
             at_hand = {each: records[0] for each in wanted if (records := self._mirror.journals.get(each))}
         rest = [each for each in wanted if each not in at_hand]
         if rest:
-            with self._database.reading() as connection:
-                at_hand |= record_reader.firsts(connection, self._root, rest)
+            at_hand |= self._database.read(lambda connection: record_reader.firsts(connection, self._root, rest))
         return {each: at_hand[each] for each in wanted if each in at_hand}
 
     def last(self, stream: str) -> Event | None:
@@ -103,6 +106,7 @@ class ReadingSide:
         self._require_ours()
         found, end = self._mirror.last(stream), self._mirror.ends.get(stream)
         if found is None and end is not None:
-            with self._database.reading() as connection:
-                found = end.last = record_reader.last(connection, self._root, stream)
+            found = end.last = self._database.read(
+                lambda connection: record_reader.last(connection, self._root, stream)
+            )
         return found

@@ -310,8 +310,7 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
     def all_tasks(self) -> list[StoredTask]:
         """Every task in the database, finished or not, oldest first. Waits for the database."""
         self._require_ours()
-        with self._database.reading() as connection:
-            return all_tasks(connection, self._root)
+        return self._database.read(lambda connection: all_tasks(connection, self._root))
 
     # -- what the writer tells, in its own thread ----------------------------------------------------------
 

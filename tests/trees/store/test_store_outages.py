@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -237,6 +237,55 @@ def test_a_wire_that_is_cut_in_the_middle_leaves_every_record_there_once(words: 
         ended("t"),
     ]
     assert records_of(postgres_url, "new") == [submitted("new")]
+
+
+READS: dict[str, Callable[[Any], int]] = {
+    "whole": lambda store: len(store.read("t")),
+    "in outline": lambda store: len(store.outline("t")),
+    "its first record": lambda store: len(store.firsts(["t"])) + 11,
+    "every task": lambda store: len(store.all_tasks()) + 11,
+}
+
+
+@pytest.mark.parametrize("cuts", [1, 2])
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_read_whose_connection_is_cut_in_the_middle_is_made_again(
+    read: Callable[[Any], int], cuts: int, postgres_url: str
+) -> None:
+    with opened(postgres_url) as (store, _):
+        store.create("t", OWNER, submitted("t"))
+        for number in range(10):
+            store.append("t", queued("t", number))
+        store.append("t", ended("t"))
+        store.finish("t")
+        kept(store)
+    with proxied(postgres_url) as proxy, opened(proxy.url) as (store, heard):
+        again = store._database.reading
+        made = []
+
+        @contextmanager
+        def cut_in_the_middle() -> Iterator[Any]:
+            with again() as connection:
+                made.append(connection)
+                if len(made) <= cuts:
+                    proxy.cut_after(b"regrow_streams" if read is READS["every task"] else b"regrow_records")
+                yield connection
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store._database, "reading", cut_in_the_middle)
+            assert read(store) == 12
+        assert proxy.was_cut.is_set()
+        assert len(made) == cuts + 1
+        assert not heard.losses
+
+
+def test_a_read_of_a_server_that_cannot_be_reached_fails_at_once(postgres_url: str) -> None:
+    with proxied(postgres_url) as proxy, opened(proxy.url) as (store, _):
+        proxy.cut()
+        with pytest.raises(StoreError, match="cannot be reached"):
+            store.all_tasks()
+        proxy.restore()
+        assert store.all_tasks() == []
 
 
 def test_what_may_be_committed_cannot_be_taken_back(postgres_url: str) -> None:
