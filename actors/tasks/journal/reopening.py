@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.journal.stage_state import StageState
 from actors.tasks.journal.subtask_state import SubtaskState, with_dependants
 from actors.tasks.model import task_events
@@ -60,7 +61,8 @@ def reopen(state: TaskState, event: task_events.TaskReopened) -> None:
 def replan(state: TaskState, event: task_events.Planned) -> None:
     """Go on with another plan: what is done is kept; what it names anew runs, what it does not name is left out.
 
-    A subtask that the new plan has in the same words is the same act, under its old key, unless it was undone.
+    A subtask that the new plan has in the same words is the same act, under its old key, unless it was undone. One of
+    the same id in other words is another piece of work: no feedback, answer or result of the former one is about it.
     """
     old, kept = state.nodes, frozenset(event.kept)
     specs = {spec.id: spec for spec in event.plan.subtasks}
@@ -76,6 +78,7 @@ def replan(state: TaskState, event: task_events.Planned) -> None:
             if spec != before:
                 node.act += node.act == act and bool(node.acts)
                 node.kept = None
+                node.revisions, node.value, node.tokens, node.reviews = UNREVISED, None, None, 0
             node.spec, node.dropped = spec, False
     _count(state)
 

@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
-from actors import Worker
+from actors import Escalated, Failed, Worker
 from actors.tasks.model.task_events import Compensated, Planned, PlanRefused, Replanning, SubtaskStarted, TaskEnding
 from actors.tasks.planning.replanning import ReplanFeedback
 from actors.testing import FakeModel, ScriptedExecutable, settle
 from tests.support.attempts import no, run, shop, undoable
 from trees import (
+    Approve,
     Budget,
     Check,
+    Escalate,
     Failover,
     ModelPlanner,
     Plan,
+    Reject,
     Retry,
     StaticPlan,
     Subtask,
@@ -185,6 +188,43 @@ def test_the_same_id_with_other_words_is_a_new_act_with_a_new_key() -> None:
     first, second = script.calls
     assert first.idempotency_key != second.idempotency_key
     assert second.instruction == "do b, but otherwise"
+
+
+@pytest.mark.parametrize(("words", "is_known"), [("do b", True), ("do b, but otherwise", False)])
+@pytest.mark.parametrize("review", ["end", "each"])
+def test_the_same_id_with_other_words_begins_without_revisions_and_answers(
+    words: str, is_known: bool, review: str
+) -> None:
+    """It has asked, was done, was sent back, and has failed; then another plan has it."""
+    seen: list[tuple[int, bool, Any, bool]] = []
+
+    def work(_: Any, context: Any) -> str:
+        seen.append((context.revision, bool(context.feedback), context.previous, bool(context.answers)))
+        if not context.answers:
+            raise Escalated("may I?")
+        if len(seen) == 3:
+            raise Failed("not like that", retryable=False)
+        return f"done {len(seen)}"
+
+    def plan(_: Any, __: Any, feedback: str = "") -> Plan:
+        return Plan([Subtask("b", instruction=words if feedback else "do b", worker="w")])
+
+    def look(_: Any, __: Any, results: dict[str, Any]) -> Verdict:
+        passed = results["b"] != "done 2"
+        return Verdict(passed=passed, checks=[Check("b", passed=passed, feedback="" if passed else "better")])
+
+    spec = WorkerSpec(id="w", execute=work, on_failure=[Escalate()])
+    steps: dict[str, Any] = {"planner": plan, "reviewer": look, "review": review, "replan": 1}
+    with shop((), spec, **steps) as it:
+        it.submit()
+        for answer in [Approve(), Reject("then do it otherwise"), *([] if is_known else [Approve()])]:
+            (question,) = it.tree.escalations()
+            it.tree.respond(question.id, answer)
+            settle(it.tree)
+        report = it.report()
+    assert report.status is TaskStatus.SUCCEEDED
+    new, allowed, again = (0, False, None, False), (0, False, None, True), (1, True, "done 2", True)
+    assert seen == [new, allowed, again, *([again] if is_known else [new, allowed])]
 
 
 class Dies(Worker):
