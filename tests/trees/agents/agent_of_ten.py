@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,8 +96,9 @@ def forked(place: Path, *life: Any) -> int:
         return os.waitpid(child, 0)[1]
     try:
         (place / "result").write_text(live(*life, place / "notes"))
-    finally:
-        os._exit(0)
+    except BaseException:  # noqa: BLE001 - it must not come back from here
+        traceback.print_exc()
+    os._exit(0)
 
 
 def main() -> None:
@@ -107,7 +109,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             place = Path(name)
             first = forked(place, url, at, streamed)
-            if os.WIFSIGNALED(first):
+            if os.WIFSIGNALED(first) and os.WTERMSIG(first) == signal.SIGKILL:
                 forked(place, url, "", streamed)
             done = (place / "notes").read_text().splitlines()
             print(json.dumps([(place / "result").read_text(), done, os.WIFSIGNALED(first)]), flush=True)

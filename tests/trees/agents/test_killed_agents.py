@@ -77,8 +77,8 @@ def test_an_agent_that_is_killed_in_any_request_or_tool_repeats_that_one_only(
     def new(point: str) -> str:
         return f"sqlite:///{tmp_path / point.replace(' ', '-')}.db"
 
-    points = POINTS if not streamed else SAMPLE
-    pays_once_more(agents, new, points + CALLS if WHOLE else [*points, CALLS[4]], streamed=streamed)
+    points = POINTS + CALLS if WHOLE else SAMPLE if streamed else [*POINTS, CALLS[4]]
+    pays_once_more(agents, new, points, streamed=streamed)
 
 
 @pytest.mark.timeout(900)
