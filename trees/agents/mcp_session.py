@@ -154,9 +154,10 @@ class Session:
                 await self._list()
 
     async def _looks_at(self, response: Any) -> None:
-        """Note a 404: the server does not know this session, because it was started anew."""
-        if response.status_code == HTTPStatus.NOT_FOUND and self._is_ready:
-            self._is_forgotten = True
+        """Note that the server does not know this session, because it was started anew: what a 404 of a POST means."""
+        request = response.request
+        if response.status_code == HTTPStatus.NOT_FOUND and request.method == "POST":
+            self._is_forgotten = "mcp-session-id" in request.headers
 
     # -- what the server says ------------------------------------------------------------------------------
 
@@ -195,10 +196,12 @@ class Session:
         task = self._task
         if task is None or task.done() or (self._process is not None and self._process.ended):
             raise await self._lost(was_sent=False)
+        self._is_forgotten = False
         try:
             result = await self._client.call_tool(tool.name, arguments)
         except MCPError as error:
-            if error.code == mcp_types.CONNECTION_CLOSED or self._is_forgotten:
+            is_unknown = error.code == mcp_types.METHOD_NOT_FOUND  # some say that with a 404, too
+            if error.code == mcp_types.CONNECTION_CLOSED or (self._is_forgotten and not is_unknown):
                 raise await self._lost() from None
             text = f"{tool.name}: {self._server.secrets.removed_from(error.error.message)}"
             raise Failed(text, retryable=error.code not in _NEVER_AGAIN) from None
