@@ -27,6 +27,7 @@ from actors.messaging.reply import Reply
 from actors.messaging.worker_api import ref, resource, sleep, stopping
 from actors.model.child_state import ChildCounts, LastExit
 from actors.model.clock import Clock, SystemClock
+from actors.model.command_events import CommandOutput, CommandOutputLost
 from actors.model.errors import (
     ActorsError,
     BlockingAskError,
@@ -42,6 +43,7 @@ from actors.model.errors import (
     MailboxFullError,
     MessageError,
     Problem,
+    ProcessDiedError,
     RecursionDetectedError,
     Rejected,
     RestartLimitError,
@@ -96,6 +98,8 @@ __all__ = [
     "ChildStarted",
     "ChildStopAbnormal",
     "Clock",
+    "CommandOutput",
+    "CommandOutputLost",
     "Compensated",
     "Compensating",
     "CompensationRetrying",
@@ -125,6 +129,7 @@ __all__ = [
     "Planned",
     "PoolNearCap",
     "Problem",
+    "ProcessDiedError",
     "RecursionDetectedError",
     "RecursionRefused",
     "Ref",

@@ -14,11 +14,12 @@ from typing import Any, Final, TypeGuard
 
 import pykka
 
+from actors.dispatch.program import Program
 from actors.execution.pykka_bridge import ManagedActor, build, managed
 from actors.messaging.envelope import CURRENT, SystemMessage
 from actors.messaging.mailbox import Refusal
 from actors.model.errors import Failed
-from actors.model.spec import WorkerRecipe
+from actors.model.spec import DispatcherKind, WorkerRecipe
 
 
 class Worker(ManagedActor):
@@ -218,6 +219,19 @@ def body_recipe(
         fails_plain=True,
         actor_class=BodyWorker,
         **rules,
+    )
+
+
+def command_recipe(program: Program) -> WorkerRecipe:
+    """The recipe for ``command=``: no object is made, each incarnation is a process."""
+    return WorkerRecipe(
+        make=None,
+        where=DispatcherKind.PROCESS,
+        is_body=True,
+        program=program,
+        stops_plain=True,
+        fails_plain=True,
+        actor_class=BodyWorker,
     )
 
 

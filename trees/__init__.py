@@ -93,6 +93,7 @@ from actors.tasks.planning.verb_families import VERB_FAMILIES
 from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import Last, ModelSynthesizer, Verbatim
 from trees.agents.roles import recognised_model
+from trees.declaration.command import Command
 from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
 from trees.ha.ha_settings import HA
 from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
@@ -120,6 +121,7 @@ __all__ = [
     "BudgetExceededError",
     "CapabilityPlanner",
     "Check",
+    "Command",
     "Compensated",
     "Compensating",
     "CompensationRetrying",

@@ -34,6 +34,7 @@ from actors.concurrency.thread_state import JobRunner, soon
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.ports import Host
 from actors.messaging.reply import Reply
+from actors.model.errors import ProcessDiedError
 from actors.model.spec import ChildSpec, Reason
 from actors.validation.introspection import type_name
 
@@ -112,12 +113,16 @@ class Exit:
     """True where it raised ``Ignore`` in on_start."""
     frames: TracebackType | None = None
     """Where the error was born: its traceback as it left the worker, before any asker raised it again."""
+    output: tuple[str, ...] = ()
+    """Last lines of a command."""
     excused: bool = False
     """True where an item of a batch was at fault: its restart counts in no window, and waits for no backoff."""
 
     @property
     def detail(self) -> str:
         """The type of the error, or what happened; never a text that may hold payloads."""
+        if isinstance(self.error, ProcessDiedError):
+            return self.error.exit_detail
         return type_name(type(self.error)) if self.error is not None else self.what
 
     def __str__(self) -> str:
@@ -249,6 +254,11 @@ class Incarnation:
         self.phase = IncarnationPhase.UP
         self.came_up = True
         self.mailbox.incarnation += 1
+
+    @property
+    def pid(self) -> int | None:
+        """Number of the process that it is; None: it is none of its own."""
+        return None
 
     @property
     def resource(self) -> Any:

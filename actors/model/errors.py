@@ -17,6 +17,7 @@
         BlockingAskError     a blocking call on the thread of a tree's event loop
         WorkerCrashedError   the handler left with something that is no Exception
       RestartLimitError      the operator
+      ProcessDiedError       the operator                 the process of a worker ended as it should not
 
 Fields go to ``super().__init__`` and the text is made in ``__str__``: so errors pickle, and tests compare
 fields. No error ever shows a payload, only types, sizes and paths. Those that are also Pykka's own errors stand in
@@ -276,6 +277,29 @@ class RestartLimitError(ActorsError):
             f"{self.path}: restart {self.restarts} within {self.period_s:g} s, limit {self.limit}. "
             f"Last: {self.child!r}, {self.last}. {self.path!r} stopped its children and gave up. {advice}"
         )
+
+
+class ProcessDiedError(ActorsError):
+    """The process of a worker has ended: with an exit code that is not among those that are all right, or by a signal.
+
+    ``exit_code`` is None where a signal has ended it, and ``signal`` (a ``signal.Signals``) where it ended by itself.
+    """
+
+    def __init__(self, path: str, exit_code: int | None, signal: int | None = None) -> None:
+        super().__init__(path, exit_code, signal)
+        self.path = path
+        self.exit_code = exit_code
+        self.signal = signal
+
+    @property
+    def exit_detail(self) -> str:
+        """How it ended, in the words of a dump."""
+        if self.signal is not None:
+            return f"died {getattr(self.signal, 'name', f'of signal {self.signal}')}"
+        return f"died exit code {self.exit_code}"
+
+    def __str__(self) -> str:
+        return f"{self.path}: its process {self.exit_detail}. Its last lines are in the event of its exit."
 
 
 # -- what a worker raises to say something -----------------------------------------------------------------

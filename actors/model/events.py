@@ -199,6 +199,8 @@ class ChildExited(Event):
     """Messages that were being handled and are lost with it: 0 or 1."""
     detail: str = field(default="", metadata=LOGGED_ERROR)
     """Description of what happened, where there is no error to tell."""
+    output: tuple[str, ...] = field(default=(), repr=False, metadata=UNLOGGED)
+    """Last lines that a command has written, the newest last."""
 
     @property
     def severity(self) -> str:

@@ -72,6 +72,8 @@ class DispatcherKind(StrEnum):
     POOL = "pool"
     LOOP = "loop"
     THREAD = "thread"
+    PROCESS = "process"
+    """A process of its own, which a command is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,8 @@ class WorkerRecipe:
     """True for ``run=``: one call is its whole life, and it has no mailbox."""
     starts_plain: bool = False
     """True where building and starting it runs no user code, so that its supervisor may do it itself."""
+    program: Any = None
+    """Program of a command (``actors.dispatch.program``); None: it is no command."""
     never_waits: bool = False
     """True for code of ours on the loop that awaits nothing: it needs no task of its own."""
     stops_plain: bool = False

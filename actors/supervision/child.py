@@ -54,6 +54,8 @@ class ChildInfo:
     last_exit: LastExit | None
     """None: no incarnation has ended yet."""
     ref: Ref
+    pid: int | None = None
+    """Number of the process that it is; None: it is none of its own, or is not running."""
 
 
 class Child:
@@ -194,6 +196,7 @@ class Child:
             restart=str(self.spec.restart),
             last_exit=self.last_exit,
             ref=Ref(system, self.mailbox),
+            pid=None if (life := self.life) is None else life.pid,
         )
 
 

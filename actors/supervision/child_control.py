@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from actors.dispatch.command_incarnation import CommandIncarnation
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.model.events import ChildExited, ChildStarted, ChildStopAbnormal
 from actors.model.spec import Reason, Restart
@@ -52,7 +53,10 @@ class ChildControl:
     def start(self, child: Child) -> bool:
         """Begin a new incarnation; True when it is up already."""
         spec, mailbox = child.spec, child.mailbox
-        kind = SupervisorIncarnation if spec.is_supervisor else WorkerIncarnation
+        is_command = getattr(spec.recipe, "program", None) is not None
+        kind: type[Incarnation] = CommandIncarnation if is_command else WorkerIncarnation
+        if spec.is_supervisor:
+            kind = SupervisorIncarnation
         incarnation = child.life = kind(self._system, spec, mailbox, self._box)
         child.standing = ChildState.STARTING
         child.timed_out = False
@@ -142,6 +146,7 @@ class ChildControl:
                 started=child.came_up,
                 lost=exit_.lost,
                 detail=_detail(child, exit_),
+                output=exit_.output,
             )
         )
         if standing is ChildState.STOPPING and not _expected(child, exit_):

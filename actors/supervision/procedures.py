@@ -305,12 +305,15 @@ class StartCall(Procedure):
 
 def start_error(child: Child, exit_: Exit) -> StartError:
     """Why a child did not start, with the next level down as its cause."""
+    if isinstance(exit_.error, StartError) and exit_.error.path == child.path:
+        return exit_.error  # of a command, which says more
     if child.timed_out:
-        limit = child.spec.start_timeout_s
+        limit, is_command = child.spec.start_timeout_s, getattr(child.spec.recipe, "program", None) is not None
         error = StartError(
             child.path,
-            f"did not start within {limit:g} s (on_start still running)",
-            "Raise start_timeout_s, or do the slow part later, e.g. with a tell to itself.",
+            f"did not start within {limit:g} s ({'it is not ready' if is_command else 'on_start still running'})",
+            "Raise start_timeout_s, or do the slow part later"
+            + ("." if is_command else ", e.g. with a tell to itself."),
         )
     elif isinstance(exit_.error, StartError) and not child.spec.is_supervisor:
         what, hint = exit_.error.what, exit_.error.hint

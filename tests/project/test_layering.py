@@ -103,6 +103,7 @@ DOORS = (
         {
             "actors/dispatch/": "ends process groups",
             "trees/agents/mcp_process.py": "the names of the signals that a server is ended with",
+            "trees/declaration/command.py": "the names of signals",
             "trees/command/run.py": "a clean end on SIGTERM as on Ctrl-C",
             "trees/command/serve.py": "the same for a server",
             "trees/host/signals.py": "a dump on a signal, when the host asks for it",

@@ -80,8 +80,7 @@ async def serve_stdio(server: TreeServer, wire: Wire, stop: asyncio.Event) -> No
 
     async def serve() -> None:
         async with stdio_server(lines, out) as (read, write):
-            low = server._lowlevel_server  # noqa: SLF001 - the library's own run_stdio_async knows no other streams
-            await low.run(read, write, low.create_initialization_options())
+            await server.serve(read, write)
 
     await _until(stop, serve)
 

@@ -101,6 +101,11 @@ class AnswerForm(BaseModel):
 class TreeServer(MCPServer[Any]):
     """An MCP server whose errors are one sentence."""
 
+    async def serve(self, read: Any, write: Any) -> None:
+        """Serve one client over these streams: the library's own ``run_stdio_async`` knows none but its own."""
+        low = self._lowlevel_server
+        await low.run(read, write, low.create_initialization_options())
+
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call a tool; what is wrong with its arguments is said in a sentence.
 

@@ -13,13 +13,14 @@ from typing import Any, Final
 from actors.model.spec import DispatcherKind
 from trees.declaration.kind import WorkKind
 from trees.declaration.kind_actor import ActorKind
+from trees.declaration.kind_command import CommandKind
 from trees.declaration.kind_execute import ExecuteKind
 from trees.declaration.kind_handle import HandleKind
 from trees.declaration.kind_run import RunKind
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec
 
 KINDS: Final[Mapping[str, WorkKind]] = MappingProxyType(
-    {kind.field: kind for kind in (ActorKind(), RunKind(), HandleKind(), ExecuteKind())}
+    {kind.field: kind for kind in (ActorKind(), RunKind(), HandleKind(), ExecuteKind(), CommandKind())}
 )
 """All kinds by their fields, in the order in which these are named."""
 

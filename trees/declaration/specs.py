@@ -23,6 +23,7 @@ from actors.validation.missing_names import missing_name
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import listed
 from trees.declaration import work_fields
+from trees.declaration.command import CommandTarget
 
 MAX_LEVEL = 3
 """The root is level 1. Nothing stands deeper than this, and on this level itself only workers."""
@@ -66,7 +67,7 @@ _BREAKER = Breaker()
 
 
 class WorkerSpec(SpecModel, frozen=True):
-    """One worker, or a pool of them: what it does (one of ``actor``, ``run``, ``handle``, ``execute``) and its rules.
+    """One worker, or a pool of them: its rules, and one of ``actor``, ``run``, ``handle``, ``execute``, ``command``.
 
     Raises ``ConfigError`` with every problem of this spec; what the code itself is like is checked with the tree.
     """
@@ -83,6 +84,9 @@ class WorkerSpec(SpecModel, frozen=True):
     execute: work_fields.ExecuteTarget = None
     """``f(task, context, *args, **kwargs) -> result``, sync or async; an object, or a class, with such a method; an
     agent with ``invoke`` or ``run``; or ``"module:attr"``. A callable with one parameter gets the instruction."""
+    command: CommandTarget = None
+    """A program and its arguments, ``["server", "--port", "8080"]``, or a ``Command``: a process, whose exit is the
+    worker's. It takes no messages. No shell."""
     args: field_types.Args = ()
     """Positional arguments of each new incarnation (``handle``, ``execute``: of each call, but where that is a class).
     Shown in no repr and no error."""

@@ -42,7 +42,7 @@ def _shown(spec: WorkerSpec) -> str:
 
 def _worker_facts(spec: WorkerSpec, *, under_tasks: bool) -> Iterator[str]:
     place = where(spec)
-    yield "thread of its own" if place == "thread" else f"on the {place}"
+    yield f"{place} of its own" if place in {"thread", "process"} else f"on the {place}"
     if spec.mailbox.capacity is not None:
         yield f"mailbox {spec.mailbox.capacity}, then {spec.mailbox.overflow}"
     yield from _common_facts(spec, under_tasks=under_tasks)

@@ -226,20 +226,20 @@ KIND: Final = Change(
         Insertion(
             "trees/declaration/specs.py",
             "    id: field_types.Id",
-            "    command: Annotated[Sequence[str] | None, field_types.WORK] = None\n",
+            "    program: Annotated[Sequence[str] | None, field_types.WORK] = None\n",
         ),
         Insertion(
             "trees/declaration/kinds.py",
             "from trees.declaration.kind import ",
-            "from trees.declaration.kind_command import CommandKind\n",
+            "from trees.declaration.kind_program import ProgramKind\n",
         ),
-        Insertion("trees/declaration/kinds.py", "for kind in (", "CommandKind(), ", within=True),
+        Insertion("trees/declaration/kinds.py", "for kind in (", "ProgramKind(), ", within=True),
     ),
     (
         (
-            "trees/declaration/kind_command.py",
+            "trees/declaration/kind_program.py",
             '''\
-"""Workers that are a command: ``command=`` names a program and its arguments; it runs as long as the worker lives."""
+"""Workers that are a program: ``program=`` names a program and its arguments; it runs as long as the worker lives."""
 
 import subprocess
 
@@ -248,16 +248,16 @@ from actors.worker import body_recipe
 from trees.declaration.kind import Target, WorkKind
 
 
-class CommandKind(WorkKind):
+class ProgramKind(WorkKind):
     """A process. An exit code other than 0 is a crash."""
 
-    field = "command"
+    field = "program"
 
     def find(self, value):
         return tuple(value)
 
     def flaw(self, found):
-        return None if found else ("an empty command", "Name a program.")
+        return None if found else ("an empty program", "Name a program.")
 
     def described(self, found):
         return Target(found, (), found[0])
@@ -269,7 +269,7 @@ class CommandKind(WorkKind):
         return body_recipe(lambda: subprocess.run(found, check=True), (), {}, where=rules["where"])
 
     def shown(self, value):
-        return f"command {value[0]}"
+        return f"program {value[0]}"
 ''',
         ),
     ),

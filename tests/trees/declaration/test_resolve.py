@@ -198,4 +198,4 @@ def test_the_kind_of_a_worker_is_that_of_the_one_field_that_it_gives(field: str,
 
 
 def test_each_field_that_says_what_a_worker_does_has_a_kind() -> None:
-    assert tuple(KINDS) == kind_fields() == ("actor", "run", "handle", "execute")
+    assert tuple(KINDS) == kind_fields() == ("actor", "run", "handle", "execute", "command")

@@ -70,6 +70,7 @@ def test_a_worker_has_the_defaults_of_the_contract() -> None:
         "run": body,
         "handle": None,
         "execute": None,
+        "command": None,
         "args": (),
         "kwargs": {},
         "restart": "permanent",
@@ -187,7 +188,7 @@ def test_a_worker_takes_exactly_one_kind_of_work(given: dict[str, Any]) -> None:
             3: "'actor', 'run' and 'handle' together",
         }[len(given)]
     )
-    assert problem.hint == "Give exactly one of 'actor', 'run', 'handle' or 'execute'."
+    assert problem.hint == "Give exactly one of 'actor', 'run', 'handle', 'execute' or 'command'."
 
 
 def test_an_actor_given_as_an_object_is_refused_with_the_reason() -> None:

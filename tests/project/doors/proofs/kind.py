@@ -1,4 +1,4 @@
-"""A worker that is a command runs, is restarted when it fails, is stopped, and is checked and shown as one."""
+"""A worker that is a program runs, is restarted when it fails, is stopped, and is checked and shown as one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ sys.exit(len(file.read_text()) < 3)
 """
 RUNS = Path("runs")
 RUNS.write_text("", encoding="ascii")
-given: dict[str, Any] = {"command": [sys.executable, "-c", CODE]}
+given: dict[str, Any] = {"program": [sys.executable, "-c", CODE]}
 worker = WorkerSpec(id="w", restart="transient", **given)
 exits, over = list[str](), threading.Event()
 
@@ -41,7 +41,7 @@ with start(SupervisorSpec(id="p", children=[])) as tree:
     assert exits == ["crashed", "crashed", "normal"], exits
     assert "last exit: normal" in tree.dump(), tree.dump()
 assert RUNS.read_text(encoding="ascii") == "xxx"
-assert f"command {sys.executable}" in draw(SupervisorSpec(id="p", children=[worker]))
+assert f"program {sys.executable}" in draw(SupervisorSpec(id="p", children=[worker]))
 
 
 def problems_of(**fields: Any) -> str:
@@ -50,10 +50,10 @@ def problems_of(**fields: Any) -> str:
     return str(caught.value)
 
 
-assert "an empty command" in problems_of(command=[])
-both = problems_of(command=["ls"], handle=print)
+assert "an empty program" in problems_of(program=[])
+both = problems_of(program=["ls"], handle=print)
 assert "together" in both, both
-assert "command" in both.partition("together")[0], both
+assert "program" in both.partition("together")[0], both
 nothing = problems_of()
-assert "command" in nothing.partition("Give exactly one of")[2], nothing
+assert "program" in nothing.partition("Give exactly one of")[2], nothing
 print("works")

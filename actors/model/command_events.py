@@ -1,0 +1,29 @@
+"""Events of commands: what their processes write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from actors.model.events import MEASURED, UNLOGGED, Event
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutput(Event):
+    """A command has written a line."""
+
+    level: ClassVar[str] = "DEBUG"
+    bulk: ClassVar[str] = "line"
+    at: float = field(metadata=UNLOGGED)
+    """When, in seconds since 1970 by the tree's clock."""
+    stream: Literal["stdout", "stderr"]
+    line: str
+    """Text without its end, cut at 8 KiB; what is no UTF-8 is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutputLost(Event):
+    """A command writes faster than lines are passed on: so many since the last such event stand in none."""
+
+    level: ClassVar[str] = "DEBUG"
+    count: int = field(metadata={MEASURED: "lines"})

@@ -1,0 +1,79 @@
+"""``command=``: what is right, what is refused, and what is shown of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors import ConfigError
+from trees import Command, SupervisorSpec, WorkerSpec
+from trees.declaration.check import require_valid
+from trees.views.declaration_text import draw
+
+
+@pytest.mark.parametrize(
+    "command", [["ls"], ("ls", "-l"), [Path("/bin/ls")], Command(["ls"]), Command(argv=["ls"], ready="up")]
+)
+def test_a_command_is_a_list_of_words_or_a_command(command: Any) -> None:
+    spec = SupervisorSpec(id="p", children=[WorkerSpec(id="m", command=command)])
+    require_valid(spec)
+
+    assert "command ls   process of its own" in draw(spec)
+
+
+def test_the_defaults_of_a_command() -> None:
+    command = Command(["ls"])
+
+    assert (command.env, command.cwd, command.ready, command.on_line) == (None, None, None, None)
+    assert (tuple(command.ok_codes), command.stop_signal) == ((0,), "TERM")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"argv": "ls -l"}, "expected a list of words"),
+        ({"argv": []}, "an empty command"),
+        ({"argv": [""]}, "an empty program"),
+        ({"argv": ["ls", 3]}, "expected a word"),
+        ({"argv": ["a\0b"]}, "null"),
+        ({"argv": ["ls"], "env": {"A": 1}}, "expected a text for A"),
+        ({"argv": ["ls"], "env": {"A=B": "1"}}, "name of no variable"),
+        ({"argv": ["ls"], "cwd": 3}, "expected a folder"),
+        ({"argv": ["ls"], "ok_codes": [256]}, "no exit code"),
+        ({"argv": ["ls"], "ok_codes": 0}, "expected exit codes"),
+        ({"argv": ["ls"], "ready": "("}, "no regular expression"),
+        ({"argv": ["ls"], "ready": 3}, "expected a regular expression or a function"),
+        ({"argv": ["ls"], "stop_signal": "NOPE"}, "no signal here"),
+        ({"argv": ["ls"], "on_line": 3}, "cannot be called"),
+        ({"argv": ["ls"], "shell": True}, "shell"),
+    ],
+)
+def test_what_is_no_command_is_refused_with_a_hint(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as raised:
+        Command(**given)
+    assert all(problem.hint for problem in raised.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"args": (1,)}, "args"),
+        ({"kwargs": {"a": 1}}, "kwargs"),
+        ({"dispatch": "pool"}, "dispatch"),
+        ({"expected": (ValueError,)}, "expected"),
+        ({"lifespan": print}, "lifespan"),
+    ],
+)
+def test_what_only_code_could_take_is_refused(given: dict[str, Any], field: str) -> None:
+    with pytest.raises(ConfigError, match=f"p/m.{field}"):
+        require_valid(SupervisorSpec(id="p", children=[WorkerSpec(id="m", command=["ls"], **given)]))
+
+
+def test_arguments_and_environment_stand_in_no_repr() -> None:
+    command = Command(["/bin/server", "--token", "secret"], env={"KEY": "secret"})
+    spec = WorkerSpec(id="m", command=command)
+    plain = WorkerSpec(id="m", command=["server", "secret"])
+
+    assert "secret" not in repr(command) + repr(spec) + repr(plain) + draw(SupervisorSpec(id="p", children=[spec]))
