@@ -226,20 +226,20 @@ KIND: Final = Change(
         Insertion(
             "trees/declaration/specs.py",
             "    id: field_types.Id",
-            "    program: Annotated[Sequence[str] | None, field_types.WORK] = None\n",
+            "    script: Annotated[Sequence[str] | None, field_types.WORK] = None\n",
         ),
         Insertion(
             "trees/declaration/kinds.py",
             "from trees.declaration.kind import ",
-            "from trees.declaration.kind_program import ProgramKind\n",
+            "from trees.declaration.kind_script import ScriptKind\n",
         ),
-        Insertion("trees/declaration/kinds.py", "for kind in (", "ProgramKind(), ", within=True),
+        Insertion("trees/declaration/kinds.py", "for kind in (", "ScriptKind(), ", within=True),
     ),
     (
         (
-            "trees/declaration/kind_program.py",
+            "trees/declaration/kind_script.py",
             '''\
-"""Workers that are a program: ``program=`` names a program and its arguments; it runs as long as the worker lives."""
+"""Workers that are a program: ``script=`` names a program and its arguments; it runs as long as the worker lives."""
 
 import subprocess
 
@@ -248,10 +248,10 @@ from actors.worker import body_recipe
 from trees.declaration.kind import Target, WorkKind
 
 
-class ProgramKind(WorkKind):
+class ScriptKind(WorkKind):
     """A process. An exit code other than 0 is a crash."""
 
-    field = "program"
+    field = "script"
 
     def find(self, value):
         return tuple(value)
@@ -269,7 +269,7 @@ class ProgramKind(WorkKind):
         return body_recipe(lambda: subprocess.run(found, check=True), (), {}, where=rules["where"])
 
     def shown(self, value):
-        return f"program {value[0]}"
+        return f"script {value[0]}"
 ''',
         ),
     ),

@@ -22,7 +22,7 @@ sys.exit(len(file.read_text()) < 3)
 """
 RUNS = Path("runs")
 RUNS.write_text("", encoding="ascii")
-given: dict[str, Any] = {"program": [sys.executable, "-c", CODE]}
+given: dict[str, Any] = {"script": [sys.executable, "-c", CODE]}
 worker = WorkerSpec(id="w", restart="transient", **given)
 exits, over = list[str](), threading.Event()
 
@@ -41,7 +41,7 @@ with start(SupervisorSpec(id="p", children=[])) as tree:
     assert exits == ["crashed", "crashed", "normal"], exits
     assert "last exit: normal" in tree.dump(), tree.dump()
 assert RUNS.read_text(encoding="ascii") == "xxx"
-assert f"program {sys.executable}" in draw(SupervisorSpec(id="p", children=[worker]))
+assert f"script {sys.executable}" in draw(SupervisorSpec(id="p", children=[worker]))
 
 
 def problems_of(**fields: Any) -> str:
@@ -50,10 +50,10 @@ def problems_of(**fields: Any) -> str:
     return str(caught.value)
 
 
-assert "an empty program" in problems_of(program=[])
-both = problems_of(program=["ls"], handle=print)
+assert "an empty program" in problems_of(script=[])
+both = problems_of(script=["ls"], handle=print)
 assert "together" in both, both
-assert "program" in both.partition("together")[0], both
+assert "script" in both.partition("together")[0], both
 nothing = problems_of()
-assert "program" in nothing.partition("Give exactly one of")[2], nothing
+assert "script" in nothing.partition("Give exactly one of")[2], nothing
 print("works")
