@@ -7,7 +7,6 @@ package of the user's may well be called ``agents``. Nothing is imported that th
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
 from trees.agents.wrapper import AgentWrapper
@@ -44,10 +43,7 @@ def wrapped(target: Any) -> Any:
     found = _agent_of(type(target))
     if found is None or not callable(getattr(target, found.method, None)):
         return target
-    module = f"{__package__}.{found.module}"
-    if find_spec(module) is None:
-        return target
-    return getattr(import_module(module), found.wrapper)(target)
+    return getattr(import_module(f"{__package__}.{found.module}"), found.wrapper)(target)
 
 
 def _agent_of(cls: type[Any]) -> _Agent | None:

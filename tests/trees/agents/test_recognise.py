@@ -6,6 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from agents import Agent as OpenAI
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.runnables import RunnableLambda
+from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel
 from pydantic_ai import Agent
 from pydantic_ai.agent import WrapperAgent
@@ -13,7 +17,7 @@ from pydantic_ai.models.test import TestModel
 
 from actors import ConfigError
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
-from trees.agents import PydanticAI
+from trees.agents import LangChain, OpenAIAgent, PydanticAI
 from trees.agents.recognise import wrapped
 from trees.agents.wrapper import AgentWrapper
 
@@ -41,6 +45,32 @@ def test_an_agent_of_pydantic_ai_is_wrapped(make: Any) -> None:
     assert isinstance(found, PydanticAI)
     assert found.agent is agent
     assert wrapped(found) is found
+
+
+def graph() -> Any:
+    builder = StateGraph(MessagesState)
+    builder.add_node("say", lambda state: state)
+    builder.add_edge(START, "say")
+    return builder.compile()
+
+
+class Third(OpenAI[Any]):
+    """An agent of the OpenAI Agents SDK of a user's own class."""
+
+
+@pytest.mark.parametrize(
+    ("make", "wrapper"),
+    [
+        (lambda: FakeListChatModel(responses=["a"]), LangChain),
+        (lambda: RunnableLambda(str.upper), LangChain),
+        (lambda: RunnableLambda(str.upper) | str.lower, LangChain),
+        (graph, LangChain),
+        (lambda: OpenAI(name="a"), OpenAIAgent),
+        (lambda: Third(name="a"), OpenAIAgent),
+    ],
+)
+def test_agents_chains_and_graphs_of_other_frameworks_are_wrapped(make: Any, wrapper: type[Any]) -> None:
+    assert type(wrapped(make())) is wrapper
 
 
 def _look_alike(package: str, name: str, **methods: Any) -> Any:
