@@ -12,9 +12,10 @@ import pytest
 from pydantic import BaseModel
 
 from actors import Escalated, Failed, Later, StepMismatchError, SubtaskStepped
+from actors.tasks.journal.local_lease import LocalLease
 from actors.testing import settle
 from tests.support.attempts import AT_ONCE, LONG_S, Shop, run, shop
-from trees import Approve, Check, Escalate, Failover, Retry, Subtask, Task, Verdict, WorkerSpec
+from trees import Approve, Check, Escalate, Failover, LeaseLostError, Retry, Subtask, Task, Verdict, WorkerSpec
 
 ONE = (Subtask("x", worker="a"),)
 ONCE = Retry(max_attempts=1)
@@ -471,3 +472,40 @@ def test_a_mismatch_error_names_both_and_goes_through_pickle() -> None:
         assert type(each) is StepMismatchError
         assert not each.retryable
         assert all(part in str(each) for part in ("x", "'charge'", "2", "aaaa", "bbbb"))
+
+
+@pytest.mark.parametrize("where", ["loop", "pool"])
+def test_a_process_that_leads_no_more_makes_no_step(where: str) -> None:
+    calls, raised = Calls(), list[BaseException]()
+    over = threading.Event()
+
+    def ends(context: Any) -> None:
+        ground = it.tree._system.services["tasks"]
+        ground.lease = LocalLease(it.clock.now, "the store", "shop", lambda: None)
+        ground.lease.extend(7, it.clock.now() + 1.0)
+        ground.lease.end()
+        del context
+
+    async def on_the_loop(_: Any, context: Any) -> Any:
+        ends(context)
+        try:
+            await context.step("look", calls.coro)
+        except BaseException as error:
+            raised.append(error)
+            over.set()
+            raise
+
+    def on_a_thread(_: Any, context: Any) -> Any:
+        ends(context)
+        try:
+            context.step_sync("look", calls.sync)
+        except BaseException as error:
+            raised.append(error)
+            over.set()
+            raise
+
+    with shop(ONE, works(on_the_loop if where == "loop" else on_a_thread)) as it:
+        it.begin()
+        assert over.wait(LONG_S)
+    assert [type(each) for each in raised] == [LeaseLostError]
+    assert calls.of == {}
