@@ -129,6 +129,10 @@ def outcome_of(error: Exception) -> Exception:
     """
     from pydantic_ai import exceptions  # noqa: PLC0415 - loaded when it is used
 
+    if isinstance(error, ExceptionGroup):  # every model of a FallbackModel has failed
+        meanings = [outcome_of(each) for each in error.exceptions]
+        is_final = all(isinstance(each, Failed) and not each.retryable for each in meanings)
+        return Failed(error, retryable=False) if is_final else error
     final = (exceptions.UsageLimitExceeded, exceptions.UserError, exceptions.ModelQuotaExceededError)
     if isinstance(error, final):
         return Failed(error, retryable=False)

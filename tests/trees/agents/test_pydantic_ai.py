@@ -31,6 +31,7 @@ from trees import (
     Retry,
     StaticPlan,
     Subtask,
+    SubtaskStatus,
     SubtaskStepped,
     SubtaskStreamed,
     SupervisorSpec,
@@ -296,6 +297,16 @@ def test_what_may_pass_is_tried_again(error: BaseException) -> None:
 )
 def test_what_would_fail_again_is_not_tried_again(error: BaseException) -> None:
     assert attempts_until(error) == (1, [])
+
+
+@pytest.mark.parametrize(("errors", "attempts"), [((http(401), http(403)), 1), ((http(401), http(503)), 3)])
+def test_models_that_stand_in_for_each_other_fail_for_good_only_where_all_do(
+    errors: tuple[Exception, ...], attempts: int
+) -> None:
+    report = run(Agent(FallbackModel(*[scripted(error) for error in errors])), *AGAIN)
+
+    assert report.graph[0].attempts == attempts
+    assert report.graph[0].status is SubtaskStatus.FAILED
 
 
 def test_the_time_that_a_provider_names_is_waited_for_and_costs_no_attempt() -> None:
