@@ -27,6 +27,7 @@ fields. No error ever shows a payload, only types, sizes and paths. Those that a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
 ChildErrorCode: TypeAlias = Literal[
@@ -140,8 +141,11 @@ class UnknownPathError(MessageError):
         if self.is_worker:
             above = self.path.rpartition("/")[0]
             return f"{self.path}: is a worker, and this needs a supervisor. Name one, for example {above!r}."
-        known = f" Listed there: {', '.join(self.known)}. Did you mean {self.known[0]!r}?" if self.known else ""
-        return f"{self.path}: no such path in this tree.{known} See tree.dump() for all of them."
+        known = f" Listed there: {', '.join(self.known)}." if self.known else ""
+        by_name = {each.rpartition("/")[2]: each for each in reversed(self.known)}
+        close = get_close_matches(str(self.path).rpartition("/")[2], by_name, n=1)  # paths have much in common
+        meant = f" Did you mean {by_name[close[0]]!r}?" if close else ""
+        return f"{self.path}: no such path in this tree.{known}{meant} See tree.dump() for all of them."
 
 
 class MailboxFullError(MessageError):

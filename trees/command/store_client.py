@@ -19,6 +19,7 @@ from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired
 from actors.validation.validation_messages import PlacedError, nearest
 from trees.host.store_binding import CANCEL, PRIORITY, REMOVE, RESPOND
+from trees.host.task_handle import problem_of_verdict
 from trees.views.task_views import TaskView
 
 if TYPE_CHECKING:
@@ -158,8 +159,10 @@ class StoreClient:
         """Have a question answered; what came of it.
 
         Raises:
-            StoreClientError: somebody else was faster, or its time was up.
+            StoreClientError: it is no answer to this question, somebody else was faster, or its time was up.
         """
+        if word == "edit" and asked.step == "review" and (problem := problem_of_verdict(task.state, asked, value)):
+            raise StoreClientError(f"escalation {asked.id}", "an edit of a review takes a verdict", problem)
         body = {"escalation": asked.id, "answer": word, "value": value}
         if not self._carried_out(task, RESPOND, body, wait_s):
             return f"escalation {asked.id}: {_waits(task)}"

@@ -317,16 +317,15 @@ def respond(desk: OrchestratorPort, id_: str, answer: Answer, given: float | Non
         what = f"a {type(value).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
         raise EscalationError(id_, what) from None
     if word == "edit" and found.step == "review":
-        problem = _problem_of(desk, found, value)
+        problem = problem_of_verdict(desk.states.get(found.task), found, value)
         if problem:
             desk.answered.pop(id_, None)
             raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}")
     desk.tell(EscalationResponse(found.task, id_, word, value, given))
 
 
-def _problem_of(desk: OrchestratorPort, question: Escalation, value: object) -> str:
-    """Say what is wrong with a person's verdict, or nothing."""
-    state = desk.states.get(question.task)
+def problem_of_verdict(state: TaskState | None, question: Escalation, value: object) -> str:
+    """Say what is wrong with a person's verdict about a task, or nothing."""
     seen = looked_at(state, question.subtasks) if state is not None else question.subtasks
     try:
         return "; ".join(map(str, problems_of_person(as_verdict(value, seen), seen)))

@@ -5,16 +5,17 @@ Part of the records of a journal (``actors.tasks.model.task_events``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from actors.model.events import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
+from actors.model.record import record
 from actors.tasks.model.event_base import SubtaskEvent
 from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.usage import NO_USAGE, Usage
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EscalationRaised(SubtaskEvent):
     """A person is asked: see ``handle.escalations``."""
 
@@ -41,7 +42,7 @@ class EscalationRaised(SubtaskEvent):
     """True where it goes on from that with every answer."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EscalationAnswered(SubtaskEvent):
     """A person answered."""
 
@@ -53,7 +54,7 @@ class EscalationAnswered(SubtaskEvent):
     """Result of an edit, text of a respond, reason of a reject."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EscalationExpired(SubtaskEvent):
     """No answer came in time."""
 
@@ -61,7 +62,7 @@ class EscalationExpired(SubtaskEvent):
     escalation: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StepEscalated(EscalationRaised):
     """A person is asked about a reviewer that has said no for good, or a reviewer or synthesizer that has failed.
 
@@ -74,11 +75,11 @@ class StepEscalated(EscalationRaised):
     """Subtasks that have not passed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StepAnswered(EscalationAnswered):
     """A person answered such a question."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StepUnanswered(EscalationExpired):
     """No answer to such a question came in time."""

@@ -105,6 +105,25 @@ def test_a_worker_where_a_supervisor_is_needed_is_called_a_worker_and_not_unknow
             call(tree, "p/tea")
 
 
+@pytest.mark.parametrize(
+    ("path", "known", "meant"),
+    [
+        ("shop/legder", ("shop/ledger", "shop/parse"), " Did you mean 'shop/ledger'?"),
+        ("ledger", ("shop/ledger",), " Did you mean 'shop/ledger'?"),
+        ("shop/nobody", ("shop/ledger", "shop/parse"), ""),
+        ("shop/back/nobody", ("shop/back/ledger",), ""),
+        ("shop/prse", ("shop/ledger", "shop/parse"), " Did you mean 'shop/parse'?"),
+        ("shop/x", (), ""),
+    ],
+)
+def test_a_path_that_is_unknown_is_taken_for_another_one_only_where_its_name_is_close(
+    path: str, known: tuple[str, ...], meant: str
+) -> None:
+    listed = f" Listed there: {', '.join(known)}." if known else ""
+    expected = f"{path}: no such path in this tree.{listed}{meant} See tree.dump() for all of them."
+    assert str(UnknownPathError(path, known)) == expected
+
+
 NO_TIMEOUTS = ["5", True, object(), [1]]
 
 

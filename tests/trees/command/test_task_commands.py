@@ -18,6 +18,7 @@ from tests.support.command import WAIT_S, regrow, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url
 from trees import (
+    Check,
     Escalate,
     StaticPlan,
     Subtask,
@@ -27,6 +28,7 @@ from trees import (
     Tasks,
     TaskStatus,
     Tree,
+    Verdict,
     WorkerSpec,
     start,
 )
@@ -234,6 +236,29 @@ def test_a_question_is_answered_by_the_command_and_the_task_goes_on(postgres_url
 
     assert (code, said) == (0, f"escalation {id_}: answered: edit\n")
     assert report.results == {"a": "one", "b": {"by": "hand"}}
+
+
+def test_an_edit_of_a_review_that_is_no_verdict_is_refused_with_the_reason_and_leaves_the_question_open(
+    url: str,
+) -> None:
+    """Whether a tree runs or not: nothing is put into the store."""
+    no = Verdict(passed=False, checks=[Check("a", passed=False, feedback="no")])
+    settings = Tasks(planner=PLAN, reviewer=lambda *_: no, max_iterations=1, on_rejected="escalate")
+    children = [WorkerSpec(id=id_, execute=ScriptedExecutable("done").execute) for id_ in ("a", "b")]
+    with start(SupervisorSpec(id="shop", tasks=settings, children=children), store=url) as tree:
+        handle = tree.submit(Task("order", id="t-1"))
+        next(event for event in handle.events() if type(event).__name__ == "StepEscalated")
+        (question,) = handle.escalations
+        refused = {value: tasks(url, "respond", question.id, "edit", value) for value in ("false", '{"passed": 7}')}
+        assert [each.id for each in handle.escalations] == [question.id]
+        taken = tasks(url, "respond", question.id, "edit", '{"passed": true}', "--wait", "20")
+        handle.result(timeout=LONG_S)
+
+    for code, _, error in refused.values():
+        assert code == 1
+        assert f"escalation {question.id}: an edit of a review takes a verdict. " in error
+        assert "passed" in error
+    assert taken[0] == 0
 
 
 def test_an_answer_for_a_tree_that_is_down_waits_for_its_next_start(url: str) -> None:
