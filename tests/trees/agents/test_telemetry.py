@@ -16,6 +16,9 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pydantic_ai import Agent
+from pydantic_ai.models.instrumented import InstrumentationSettings
+from pydantic_ai.models.test import TestModel
 
 import actors
 from actors import CallbackRaised, ConfigError, Escalated
@@ -26,6 +29,7 @@ from tests.support.attempts import AT_ONCE, LONG_S
 from tests.support.resuming import NotingStore
 from trees import (
     Approve,
+    Breaker,
     Escalate,
     StaticPlan,
     Subtask,
@@ -257,6 +261,60 @@ def test_review_and_synthesis_of_a_users_code_have_spans() -> None:
     assert seen.tree()[1:] == ["  plan", "  execute_tool w", "  review", "  synthesis"]
 
 
+def test_the_spans_that_a_framework_makes_itself_stand_below_the_attempt() -> None:
+    seen = Telescope()
+    settings = InstrumentationSettings(tracer_provider=seen.provider)
+    agent = Agent(TestModel(custom_output_text="hello"), name="writer")
+    agent.instrument = settings
+    with start(tree_of([Subtask("a", worker="w")], WorkerSpec(id="w", execute=agent))) as tree:
+        seen.watch(tree)
+        tree.run("go", timeout=LONG_S)
+
+    attempt = seen.named("invoke_agent w").context
+    assert attempt is not None
+    own = next(span for span in seen.spans if attributes(span).get("gen_ai.agent.name") == "writer")
+    assert own.parent is not None
+    assert own.parent.span_id == attempt.span_id
+    assert len({span.context.trace_id for span in seen.spans if span.context}) == 1
+
+
+def test_breakers_and_dead_letters_are_events_of_the_spans_of_the_tasks_above_them() -> None:
+    seen, begun, gate = Telescope(), threading.Event(), threading.Event()
+
+    def fails(task: Any, context: Any) -> None:
+        raise ValueError(SECRET)
+
+    def waits(task: Any, context: Any) -> None:
+        begun.set()
+        assert gate.wait(LONG_S)
+
+    workers = [
+        WorkerSpec(id="bad", execute=fails, breaker=Breaker(failure_threshold=1), on_failure=[]),
+        WorkerSpec(id="long", execute=waits),
+        WorkerSpec(id="gone", handle=int),
+    ]
+    with start(tree_of([Subtask("a", worker="bad", required=False), Subtask("b", worker="long")], *workers)) as tree:
+        seen.watch(tree)
+        handle = tree.submit("go")
+        assert begun.wait(LONG_S)
+        ref = tree.ref("p/gone")
+        tree.terminate_child("p/gone")
+        ref.tell(1)
+        for _ in range(200):
+            assert tree._system.bus.flush(LONG_S)
+            if tree._system.services["tasks"].desks["p"].states[handle.id].nodes["a"].is_done:  # type: ignore[attr-defined]
+                break
+            gate.wait(0.01)
+        assert tree._system.bus.flush(LONG_S)
+        gate.set()
+        handle.result(LONG_S)
+
+    events = {event.name: dict(event.attributes or {}) for event in seen.named("invoke_workflow p").events}
+    assert events["regrow.breaker_opened"] == {"regrow.path": "p/bad"}
+    assert events["regrow.dead_letter"]["regrow.path"] == "p/gone"
+    assert SECRET not in json.dumps([span.to_json() for span in seen.spans])
+
+
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_step_has_a_span_below_its_attempt_which_is_current_in_its_function(kind: str) -> None:
     seen = Telescope()
@@ -455,7 +513,6 @@ def test_metrics_have_the_names_and_labels_of_the_page() -> None:
         seen.watch(tree)
         tree.run("go", timeout=LONG_S)
         tree.ref("p/h").tell("no number")
-        tree.ref("p/nobody").tell(1) if False else None
         settle(tree)
         tree._system.bus.flush(LONG_S)
         numbers = seen.numbers()
