@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from actors.model.errors import ConfigError, Problem
 from actors.model.events import Event
 from actors.runtime.handle import Handle, system_of
+from actors.tasks.orchestration.task_runtime import task_runtime_of
 from trees.agents.packages import require
 
 if TYPE_CHECKING:
@@ -89,4 +90,6 @@ def instrument(
     from trees.agents.telemetry_spans import TreeSpans  # noqa: PLC0415 - loads OpenTelemetry
 
     metrics = TreeMetrics(system, meter_provider)
-    return Instrumentation(tree, TreeSpans(system, tracer_provider, metrics, content=content), metrics)
+    begun = Instrumentation(tree, TreeSpans(system, tracer_provider, metrics, content=content), metrics)
+    task_runtime_of(system).trace_unfinished()
+    return begun

@@ -39,6 +39,7 @@ from actors.model.clock import monotonic
 from actors.model.events import CallbackRaised, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
 from actors.tasks.model.breaker_events import BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised
+from actors.tasks.model.task_ids import whole_of
 from trees.agents import telemetry_names as names
 
 if TYPE_CHECKING:
@@ -152,10 +153,16 @@ class TreeSpans:
         """Go on with the span of a task that is kept now; begin one for a part, and for one that is resumed."""
         begun = self._tasks.get(task) or (self._pending.pop(trace, None) if trace else None)
         if begun is None:
-            around = variables.run(otel.get_current) if variables is not None else otel.Context()
-            begun = self._begin_task(task, path, around, _links_to(trace))
-        self._tasks[task] = begun
+            begun = self._begin_task(task, path, self._around(task, variables), _links_to(trace))
+        begun = self._tasks.setdefault(task, begun)
         return within(variables, begun.context)
+
+    def _around(self, task: str, variables: contextvars.Context | None) -> otel.Context:
+        """Return the context that a task begins in; of a part that of the whole, where nothing nearer is traced."""
+        around = variables.run(otel.get_current) if variables is not None else otel.Context()
+        whole = self._tasks.get(whole_of(task) or "")
+        is_traced = whole is None or trace.get_current_span(around).get_span_context().is_valid
+        return around if is_traced or whole is None else whole.context
 
     def _begin_task(self, task: str, path: str, around: otel.Context, links: list[Link]) -> OpenSpan:
         named = path.rpartition("/")[2]

@@ -226,6 +226,13 @@ class TaskRuntime:
         self.variables.pop(report.task_id, None)
         self.numbers.forget(report.task_id)
 
+    def trace_unfinished(self) -> None:
+        """Trace all tasks that go on from here on; what they have under way already is not."""
+        for desk in list(self.desks.values()):
+            for state in list(desk.states.values()):
+                if state.final is None:
+                    self.variables_of(state)
+
     def traced(self, state: TaskState, role: Role) -> AbstractContextManager[object]:
         """Trace a step of a task that the orchestrator makes by itself, because none of a user's code runs in it."""
         tracer = tracer_of(self.system)
