@@ -48,6 +48,7 @@ from actors.model.errors import (
     Rejected,
     RestartLimitError,
     StartError,
+    UnknownEffectError,
     UnknownPathError,
     WorkerCrashedError,
 )
@@ -182,6 +183,7 @@ __all__ = [
     "TreeLeftRunning",
     "TreeStarted",
     "TreeStopped",
+    "UnknownEffectError",
     "UnknownPathError",
     "Usage",
     "UsageTold",

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors import Worker
-from actors.model.errors import UnknownEffectError
+from actors import UnknownEffectError, Worker
 from trees import Failover, Plan, Retry, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, WorkerSpec, start
 
 AT_ONCE = Retry(max_attempts=5, initial_s=0.0, max_s=0.0)
