@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar, overload
 
 from pydantic import TypeAdapter
 
+from actors.model.record import record
 from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
@@ -30,7 +31,7 @@ from actors.tasks.results.result_cache import kept_results
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SubtaskReport:
     """One line of the graph of a run."""
 
@@ -51,7 +52,7 @@ class SubtaskReport:
     ended_at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Report:
     """Report: how a task has ended."""
 

@@ -8,15 +8,15 @@ without the worker saying anything: it timed out, its worker crashed, it was end
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from actors.model.errors import Failed
+from actors.model.record import record
 from actors.tasks.model.usage import NO_USAGE, Usage
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Done:
     """``return Done(value, usage=Usage(tokens=...))``; a bare value means the same without usage."""
 
@@ -65,7 +65,7 @@ UNKNOWN: Final = frozenset(
 """Ends after which an attempt may have had its effect, so that an undo must be called for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Failure:
     """An attempt that is not done: what the ladder decides about."""
 
