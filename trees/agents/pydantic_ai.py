@@ -29,7 +29,7 @@ class PydanticAI(AgentWrapper):
         prompt: ``(task, context) -> str`` in place of ``render_prompt``.
     """
 
-    requires: ClassVar = ("pydantic-ai-slim", "pydantic-ai", "2.0")
+    requires: ClassVar = ("pydantic-ai-slim", "pydantic-ai", "2.64")
 
     def __init__(
         self,

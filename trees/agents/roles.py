@@ -32,7 +32,7 @@ _HINT: Final = (
     "model of LangChain"
 )
 _PACKAGES: Final = {
-    "pydantic_ai": ("pydantic-ai-slim", "pydantic-ai", "2.0"),
+    "pydantic_ai": ("pydantic-ai-slim", "pydantic-ai", "2.64"),
     "langchain_core": ("langchain-core", "langchain", "1.0"),
 }
 
