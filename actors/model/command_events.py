@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
 from actors.model.events import MEASURED, UNLOGGED, Event
+from actors.model.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CommandOutput(Event):
     """A command has written a line."""
 
@@ -21,7 +22,7 @@ class CommandOutput(Event):
     """Text without its end, cut at 8 KiB; what is no UTF-8 is replaced."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CommandOutputLost(Event):
     """A command writes faster than lines are passed on: so many since the last such event stand in none."""
 

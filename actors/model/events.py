@@ -362,9 +362,6 @@ class InternalError(Event):
     error: BaseException
 
 
-# -- the registry of kinds -----------------------------------------------------------------------------------
-
-
 def kinds() -> tuple[type[Event], ...]:
     """Every kind of event whose module is loaded, but for the classes that kinds are only derived from."""
     return tuple(_KINDS.values())
