@@ -66,6 +66,7 @@ DOORS = (
             "actors/runtime/abandoned_lives.py": "the lock of what was left to itself",
             "actors/runtime/system.py": "new locks of the mailboxes in the child of a fork",
             "actors/tasks/execution/attempt.py": "the beginning of an attempt, against its withdrawal at the same moment",  # noqa: E501
+            "actors/tasks/execution/attempt_steps.py": "the numbers of the steps, which any thread of the attempt may make",  # noqa: E501
             "actors/tasks/execution/attempt_stream.py": "the pieces of a stream, which any thread of the attempt may add to",  # noqa: E501
             "actors/tasks/orchestration/stream_relay.py": "the order of all streams, and what is recalled of them",
             "actors/tasks/journal/local_lease.py": "the end of the right to start something, against a renewal at the same moment",  # noqa: E501
@@ -125,7 +126,13 @@ DOORS = (
             "trees/command/live_view.py": "log lines go above the live view",
         },
     ),
-    Door(frozenset({"datetime", "time"}), {"actors/model/clock.py": "everything else is given a Clock"}),
+    Door(
+        frozenset({"datetime", "time"}),
+        {
+            "actors/model/clock.py": "everything else is given a Clock",
+            "actors/tasks/execution/fingerprint.py": "names the types of dates among the arguments of a step",
+        },
+    ),
     Door(
         frozenset({"random"}),
         {"actors/runtime/system.py": "makes the one seeded Random of a tree; the rest is given it"},
