@@ -8,12 +8,7 @@ the name of its type, a function by its own: a step that is called with another 
 
 from __future__ import annotations
 
-import datetime as dt
-import decimal
-import fractions
 import json
-import pathlib
-import uuid
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -23,18 +18,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
-_TOLD: Final = (
-    dt.date,
-    dt.time,
-    dt.timedelta,
-    dt.tzinfo,
-    decimal.Decimal,
-    fractions.Fraction,
-    complex,
-    pathlib.PurePath,
-    uuid.UUID,
-)
-"""Types whose values are told apart by their text."""
+_TOLD: Final = frozenset({"datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo"})
+"""Modules of types whose values are told apart by their text."""
 _DEPTH: Final = 100
 """Depth to which a value is looked into."""
 
@@ -66,7 +51,7 @@ def _plain(value: Any, depth: int) -> Any:  # noqa: PLR0911 - a table
         return {"bytes": blake2b(bytes(value), digest_size=16).hexdigest()}
     if isinstance(value, (str, int, float)):
         return [_named(kind), _atom(value)]
-    if isinstance(value, _TOLD):
+    if kind is complex or not _TOLD.isdisjoint(base.__module__.partition(".")[0] for base in kind.__mro__):
         return [_named(kind), str(value)]
     found = _fields_of(value)
     return _named_itself(value) if found is None else [_named(kind), _plain(found, depth + 1)]
