@@ -36,6 +36,68 @@ def test_local_model_says_what_it_does_also_where_the_model_is_not_installed(tmp
     assert "--port" in done.stdout
 
 
+# -- research.py -------------------------------------------------------------------------------------------
+
+
+PAPERS = {
+    "otter.md": b"# Otters\nSummary: sleep on their backs\nLicense: MIT\n",
+    "newt.txt": b"Newts\nLicense-Expression: BSD-2-Clause\n",
+    "sub/odd.rst": b"bytes \xff that are no text\n",
+    "ignored.bin": b"\0",
+}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    tmp = tmp_path_factory.mktemp("research")
+    folder = _folder(tmp, PAPERS)
+    return folder, _researched(folder, tmp)
+
+
+def test_research_reads_what_is_there_by_agents_a_server_a_graph_and_a_team(undisturbed: tuple[Path, str]) -> None:
+    _, report = undisturbed
+
+    assert "* otter.md: sleep on their backs" in report
+    assert "* newt.txt: BSD-2-Clause" in report
+    assert "3 documents" in report
+    assert '"style"' in report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kill", "sign"),
+    [
+        ("mcp", r"files +permanent +running +incarnation 2.* crashed"),
+        ("agent", r"survey +permanent +running +incarnation 2.* crashed SystemExit"),
+        ("model", ""),
+    ],
+)
+def test_research_ends_with_the_same_report_whatever_part_of_it_is_killed(
+    undisturbed: tuple[Path, str], kill: str, sign: str, tmp_path: Path
+) -> None:
+    folder, report = undisturbed
+
+    assert _researched(folder, tmp_path, kill, sign) == report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", ["kill=everything", "speed=fast"])
+def test_research_says_which_inputs_it_takes(given: str, tmp_path: Path) -> None:
+    done = _run("research.py", "--input", given, tmp=tmp_path)
+
+    assert done.returncode == 2
+    assert "kill=mcp|agent|model" in done.stderr
+
+
+def _researched(folder: Path, tmp: Path, kill: str = "", sign: str = "") -> str:
+    done = _run("research.py", "--input", f"path={folder}", "--input", f"kill={kill}", tmp=tmp)
+    assert done.returncode == 0, done.stderr
+    assert re.search(sign, done.stdout), done.stdout
+    if kill:
+        assert "SubtaskRetrying" in done.stderr, "nothing was killed"
+    return re.search(r"^succeeded: .*?(?=^used, by role)", done.stdout, re.MULTILINE | re.DOTALL)[0]  # type: ignore[index]
+
+
 # -- scan.py -----------------------------------------------------------------------------------------------
 
 
