@@ -37,7 +37,7 @@ from actors.model.events import Event, InternalError
 from actors.tasks.model.store_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import LeaseLostError, StoreError
 from trees.store.batches import Batch, Change, ChangeKind, boundary
-from trees.store.database import UnwritableError
+from trees.store.database_errors import UnwritableError
 from trees.store.fenced_connection import FencedConnection
 from trees.store.lanes import Lanes
 from trees.store.large_values import LargeValue

@@ -27,7 +27,7 @@ from tests.support.stores import (
 )
 from trees.store import SqlStore, large_values
 from trees.store.batches import Batch, Change, ChangeKind
-from trees.store.database import UnwritableError
+from trees.store.database_errors import UnwritableError
 from trees.store.lanes import Lanes
 from trees.store.large_values import LargeValue
 from trees.store.writer import Writer

@@ -16,7 +16,7 @@ from actors.tasks.model.task_errors import LeaseLostError, StoreError
 from tests.support.stores import PATIENCE_S, Heard, queued, settled, submitted, succeeded
 from trees.store import writer as module
 from trees.store.batches import Batch, Change, ChangeKind
-from trees.store.database import UnwritableError
+from trees.store.database_errors import UnwritableError
 from trees.store.writer import Writer
 
 BROKEN = StoreError("fake", "is broken")
