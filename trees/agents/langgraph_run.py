@@ -1,13 +1,14 @@
 """Run of a graph of LangGraph in an attempt: where it begins, what it asks people, and where it goes on after that.
 
 Its thread (``thread_id``) is the idempotency key of the attempt, so a graph with a checkpointer finds what an attempt
-before this one has kept, in whatever process that ran:
+before this one has kept, in whatever process that ran. An answer of a person begins another act, with another key: the
+thread that has asked stands in the state of the question, and goes on. What it finds:
 
 * an interrupt waits for an answer, and a person has given it: the graph goes on with that (``resume_value``);
 * an interrupt waits, and nobody has answered: the same question is asked (again); the graph is not run;
 * nodes are left to run: the graph goes on with them, and what is done is not done again;
 * this very attempt has run it to its end, and its process died then: its result is taken as it is;
-* anything else: it begins, with its input. So does a revision, in the same thread: the graph sees what was before.
+* anything else: it begins, with its input. A revision has another key, and so a thread of its own.
 
 A graph without a checkpointer begins anew in each attempt, but for the answer of a person: the state that it was in
 when it asked comes back with the answer (``trees.agents.langgraph_state``).
@@ -65,7 +66,12 @@ class GraphRun:
         self._asked: dict[str, Any] = context.state or {}
         """State of the last question, if there was one."""
         self._mark = f"{context.revision}.{context.attempt}"
-        self._config = {**config, "metadata": {**config.get("metadata", {}), _MARK: self._mark}}
+        thread = {} if "thread" not in self._asked else {"thread_id": self._asked["thread"]}
+        self._config = {
+            **config,
+            "configurable": {**config["configurable"], **thread},
+            "metadata": {**config.get("metadata", {}), _MARK: self._mark},
+        }
         self._held: HeldState | None = None
         self._graph = graph
         if graph.checkpointer is None:
@@ -111,11 +117,12 @@ class GraphRun:
         return None
 
     async def _run(self, given: Any) -> Any:
+        kept = {"durability": "sync"} if self._graph.checkpointer else {}
         if self._is_sync:
-            code = partial(self._graph.invoke, given, self._config, durability="sync")
+            code = partial(self._graph.invoke, given, self._config, **kept)
             result = await off_loop(code)
         else:
-            result = await self._graph.ainvoke(given, self._config, durability="sync")
+            result = await self._graph.ainvoke(given, self._config, **kept)
         interrupts = result.get(INTERRUPTS) if isinstance(result, Mapping) else None
         if interrupts:
             self._ask(interrupts)
@@ -152,6 +159,7 @@ class GraphRun:
 
     def _escalate(self, question: str, state: dict[str, Any]) -> None:
         state["answers"] = len(self._context.answers)
+        state["thread"] = self._config["configurable"]["thread_id"]
         if self._graph.checkpointer is False:
             wrong = "the graph asks a person, and checkpointer=False keeps nothing of it. Leave checkpointer= out."
             raise given_up(TypeError(wrong))

@@ -102,7 +102,7 @@ class AgentRun:
             question += f" ({place + 1} of {len(waiting)} questions)"
         tokens = self._asked.get("tokens", 0) if self._hooks.usage is None else self._hooks.usage.total_tokens
         kept = {"run": state.to_string(), "at": place, "answers": len(self._context.answers), "tokens": tokens}
-        raise Escalated(question, state=kept)
+        raise Escalated(question, state=kept, resumes=True)
 
 
 def decide(state: Any, call: Any, answer: Answer) -> None:

@@ -1,0 +1,294 @@
+"""Agents that ask people: a graph's interrupts and an agent's calls of tools that need approval."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from agents import Agent, function_tool
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import interrupt
+
+from actors.tasks.model.policy import Answer
+from actors.testing import settle
+from tests.trees.agents.one_agent import QUICK, tree_of
+from tests.trees.agents.openai_fakes import Scripted, calls, says
+from trees import Approve, Edit, Escalate, Reject, Report, Respond, Task, Tree, start
+from trees.agents import LangChain, OpenAIAgent
+
+LADDER = [QUICK, Escalate(max_questions=20)]
+
+
+class Person:
+    """Answers the questions of one task, one after the other."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.questions: list[str] = []
+
+    def goes_on(self, tree: Tree) -> None:
+        while True:
+            settle(tree)
+            open_ = tree.escalations()
+            if not open_ or not self.answers:
+                return
+            self.questions.append(open_[0].question)
+            tree.respond(open_[0].id, self.answers.pop(0))
+
+
+def report_of(agent: Any, person: Person) -> Report:
+    with start(tree_of(agent, on_failure=LADDER)) as tree:
+        handle = tree.submit(Task("go"))
+        person.goes_on(tree)
+        return handle.result(30)
+
+
+# -- graphs -----------------------------------------------------------------------------------------------------
+
+SAVERS = pytest.mark.parametrize("saver", [None, InMemorySaver], ids=["no checkpointer", "checkpointer"])
+
+
+class Books:
+    """Notes which nodes ran."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def graph(self, saver: Any, *asks: Any, **options: Any) -> Any:
+        """A graph that does something that is paid, asks these questions, and tells the answers."""
+
+        def pays(_state: Any) -> Any:
+            self.ran.append("pays")
+            usage = {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10}
+            return {"messages": [AIMessage("paid", usage_metadata=usage)]}  # type: ignore[arg-type]
+
+        def asking(_state: Any) -> Any:
+            self.ran.append("asks")
+            return {"messages": [AIMessage(str([interrupt(each) for each in asks]))]}
+
+        graph = StateGraph(MessagesState)
+        graph.add_node("pays", pays)
+        graph.add_node("asks", asking)
+        graph.add_edge(START, "pays")
+        graph.add_edge("pays", "asks")
+        graph.add_edge("asks", END)
+        return graph.compile(checkpointer=saver and saver(), **options)
+
+
+@SAVERS
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [
+        (Approve(), True),
+        (Respond("blue"), "blue"),
+        (Edit({"a": [1, "b"]}), {"a": [1, "b"]}),
+        (Edit(None), None),
+        (Reject("no"), False),
+    ],
+)
+def test_an_interrupt_is_a_question_and_the_answer_is_what_it_gives(saver: Any, answer: Answer, value: Any) -> None:
+    books, person = Books(), Person(answer)
+    report = report_of(books.graph(saver, "Which colour?"), person)
+
+    assert report.results["w"] == str([value])
+    assert person.questions == ["Which colour?"]
+    assert books.ran == ["pays", "asks", "asks"]
+    assert report.usage.tokens == 10
+
+
+@SAVERS
+def test_interrupts_one_after_the_other_are_asked_in_turn_in_the_same_words_too(saver: Any) -> None:
+    books, person = Books(), Person(Approve(), Approve(), Respond("x"), Reject())
+    report = report_of(books.graph(saver, "Really?", "Really?", {"n": 1}, ["a"]), person)
+
+    assert report.results["w"] == "[True, True, 'x', False]"
+    assert person.questions == ["Really?", "Really?", '{"n": 1}', '["a"]']
+    assert books.ran.count("pays") == 1
+
+
+class Lines(TypedDict):
+    lines: Annotated[list[str], operator.add]
+
+
+@SAVERS
+def test_of_several_interrupts_at_once_each_is_a_question_of_its_own(saver: Any) -> None:
+    ran = []
+
+    def node(name: str) -> Callable[[Any], Any]:
+        def run(_state: Any) -> Any:
+            answer = interrupt(f"{name}?")
+            ran.append(name)
+            return {"lines": [f"{name}={answer}"]}
+
+        return run
+
+    graph = StateGraph(Lines)
+    for name in "abc":
+        graph.add_node(name, node(name))
+        graph.add_edge(START, name)
+    agent = LangChain(graph.compile(checkpointer=saver and saver()), input=lambda *_: {"lines": []})
+    person = Person(Respond("1"), Edit(2), Reject())
+    report = report_of(agent, person)
+
+    assert report.results["w"] == {"lines": ["a=1", "b=2", "c=False"]}
+    assert [question[:2] for question in person.questions] == ["a?", "b?", "c?"]
+    assert "1 of 3" in person.questions[0]
+    assert sorted(ran) == ["a", "b", "c"]
+
+
+@SAVERS
+def test_an_interrupt_in_a_subgraph_is_asked_too(saver: Any) -> None:
+    books = Books()
+    outer = StateGraph(MessagesState)
+    outer.add_node("inner", books.graph(None, "Go?"))
+    outer.add_edge(START, "inner")
+    person = Person(Approve())
+    report = report_of(outer.compile(checkpointer=saver and saver()), person)
+
+    assert report.results["w"] == "[True]"
+    assert books.ran.count("pays") == 1
+
+
+@SAVERS
+@pytest.mark.parametrize("where", ["interrupt_before", "interrupt_after"])
+@pytest.mark.parametrize("answer", [Approve(), Reject()])
+def test_a_graph_that_stops_at_a_node_asks_whether_it_may_go_on(saver: Any, where: str, answer: Answer) -> None:
+    books, person = Books(), Person(answer, Reject())
+    node = "asks" if where == "interrupt_before" else "pays"
+    with start(tree_of(books.graph(saver, **{where: [node]}), on_failure=LADDER)) as tree:
+        handle = tree.submit(Task("go"))
+        person.goes_on(tree)
+        if isinstance(answer, Approve):
+            assert handle.result(30).results["w"] == "[]"
+            assert books.ran == ["pays", "asks"]
+        else:
+            settle(tree)
+            assert books.ran == ["pays"]
+            assert handle.report is not None
+            assert handle.report.status == "failed"
+    assert "asks" in person.questions[0]
+
+
+def test_checkpointer_false_says_what_to_do() -> None:
+    graph = Books().graph(None, "Go?")
+    graph.checkpointer = False
+    with start(tree_of(graph)) as tree:
+        handle = tree.submit(Task("go"))
+        settle(tree)
+    assert handle.report is not None
+    assert "Leave checkpointer= out" in handle.report.failed["w"]
+
+
+def test_a_state_that_cannot_be_kept_says_what_to_do() -> None:
+    class Odd(TypedDict):
+        thing: Any
+
+    def node(_state: Any) -> Any:
+        return {"thing": interrupt("Go?")}
+
+    graph = StateGraph(Odd)
+    graph.add_node("n", node)
+    graph.add_edge(START, "n")
+    with start(tree_of(LangChain(graph.compile(), input=lambda *_: {"thing": (each for each in "ab")}))) as tree:
+        handle = tree.submit(Task("go"))
+        settle(tree)
+    assert handle.report is not None
+    assert "compile it with a checkpointer" in handle.report.failed["w"]
+
+
+# -- OpenAI -----------------------------------------------------------------------------------------------------
+
+
+class Desk:
+    """A tool that needs approval, and what it did."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def agent(self, *answers: Any) -> Agent[Any]:
+        @function_tool(needs_approval=True)
+        def delete(path: str) -> str:
+            """Delete a file."""
+            self.done.append(path)
+            return f"gone: {path}"
+
+        return Agent("clerk", model=Scripted(*answers), tools=[delete])
+
+
+def asks_to_delete(path: str, id_: str = "c") -> Any:
+    return calls(("delete", {"path": path}), id_=id_)
+
+
+@pytest.mark.parametrize(
+    ("answer", "done", "told"),
+    [
+        (Approve(), ["x"], "gone: x"),
+        (Reject("not that one"), [], "not that one"),
+        (Respond("ask Ann first"), [], "ask Ann first"),
+        (Edit("gone already"), [], "gone already"),
+        (Edit({"n": 1}), [], '{"n":1}'),
+    ],
+)
+def test_a_call_that_needs_approval_is_a_question_and_the_answer_is_what_the_model_sees(
+    answer: Answer, done: list[str], told: str
+) -> None:
+    desk, person = Desk(), Person(answer)
+    agent = desk.agent(asks_to_delete("x"), says("end"))
+    report = report_of(agent, person)
+
+    assert report.results["w"] == "end"
+    assert person.questions == ['May it call delete({"path": "x"})?']
+    assert desk.done == done
+    assert agent.model.told[1][-1]["output"] == told  # type: ignore[union-attr]
+    assert report.usage.tokens == 20
+
+
+def test_a_rejection_without_words_is_the_sdks_own() -> None:
+    desk = Desk()
+    agent = desk.agent(asks_to_delete("x"), says("end"))
+    report_of(agent, Person(Reject()))
+
+    assert "not approved" in agent.model.told[1][-1]["output"]  # type: ignore[union-attr]
+
+
+def test_of_several_calls_each_is_a_question_and_the_same_call_may_come_again() -> None:
+    desk, person = Desk(), Person(Approve(), Reject(), Approve())
+    twice = calls(("delete", {"path": "x"}), ("delete", {"path": "y"}))
+    agent = desk.agent(twice, asks_to_delete("x", "d"), says("end"))
+    report = report_of(OpenAIAgent(agent, context=lambda context: object()), person)
+
+    assert report.results["w"] == "end"
+    assert desk.done == ["x", "x"]
+    assert [question.partition("delete")[2][10:13] for question in person.questions] == ['"x"', '"y"', '"x"']
+    assert report.usage.tokens == 30
+
+
+# -- in a new process -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["graph", "agent"])
+def test_a_question_survives_the_process_and_nothing_is_paid_twice(tmp_path: Path, kind: str) -> None:
+    store = f"sqlite:///{tmp_path / 'store.db'}"
+    books, desk = Books(), Desk()
+    first: Any = books.graph(None, "Go?") if kind == "graph" else desk.agent(asks_to_delete("secret"))
+    with start(tree_of(first, on_failure=LADDER), store=store) as tree:
+        tree.submit(Task("go", id="t"))
+        settle(tree)
+        assert tree.escalations()
+        assert "held" not in tree.dump() + tree.task("t").dump()
+
+    again: Any = books.graph(None, "Go?") if kind == "graph" else desk.agent(says("end"))
+    with start(tree_of(again, on_failure=LADDER), store=store) as tree:
+        (question,) = tree.escalations()
+        tree.respond(question.id, Approve())
+        report = tree.task("t").result(30)
+
+    assert report.results["w"] == ("[True]" if kind == "graph" else "end")
+    assert books.ran == (["pays", "asks", "asks"] if kind == "graph" else [])
+    assert desk.done == ([] if kind == "graph" else ["secret"])
+    assert report.usage.tokens == (10 if kind == "graph" else 20)
