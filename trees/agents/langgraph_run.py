@@ -1,8 +1,7 @@
 """Run of a graph of LangGraph in an attempt: where it begins, what it asks people, and where it goes on after that.
 
 Its thread (``thread_id``) is the idempotency key of the attempt, so a graph with a checkpointer finds what an attempt
-before this one has kept, in whatever process that ran. An answer of a person begins another act, with another key: the
-thread that has asked stands in the state of the question, and goes on. What it finds:
+before this one has kept, in whatever process that ran:
 
 * an interrupt waits for an answer, and a person has given it: the graph goes on with that (``resume_value``);
 * an interrupt waits, and nobody has answered: the same question is asked (again); the graph is not run;
@@ -66,12 +65,7 @@ class GraphRun:
         self._asked: dict[str, Any] = context.state or {}
         """State of the last question, if there was one."""
         self._mark = f"{context.revision}.{context.attempt}"
-        thread = {} if "thread" not in self._asked else {"thread_id": self._asked["thread"]}
-        self._config = {
-            **config,
-            "configurable": {**config["configurable"], **thread},
-            "metadata": {**config.get("metadata", {}), _MARK: self._mark},
-        }
+        self._config = {**config, "metadata": {**config.get("metadata", {}), _MARK: self._mark}}
         self._held: HeldState | None = None
         self._graph = graph
         if graph.checkpointer is None:
@@ -159,7 +153,6 @@ class GraphRun:
 
     def _escalate(self, question: str, state: dict[str, Any]) -> None:
         state["answers"] = len(self._context.answers)
-        state["thread"] = self._config["configurable"]["thread_id"]
         if self._graph.checkpointer is False:
             wrong = "the graph asks a person, and checkpointer=False keeps nothing of it. Leave checkpointer= out."
             raise given_up(TypeError(wrong))

@@ -106,7 +106,7 @@ class OpenAIAgent(AgentWrapper):
             self._agents = WrappedAgents()
         own = None if self._context is None else self._context(context)
         options = {**self._options, "context": own, "run_config": wrapped_config(self._run_config)}
-        run = AgentRun(self._agents.of(self.agent), context, options)
+        run = AgentRun(self._agents.of(self.agent), context, options, durable=self._durable)
         try:
             return await run.result(partial(prompt_of, task, context, self._prompt))
         except Exception as error:

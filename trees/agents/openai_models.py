@@ -1,8 +1,9 @@
 """Models of an agent of the OpenAI Agents SDK, each in a wrapper that sees every request of an attempt.
 
-The wrapper counts what a request has cost as soon as it is answered, and shows the pieces of an answer as they come. It
-finds its attempt in a context variable, which the tasks of a run inherit. So one copy of an agent, with those that it
-hands over to, serves all attempts; tools and everything else are the user's own objects.
+The wrapper makes each request a step of the attempt, counts what it has cost as soon as it is answered, and shows the
+pieces of an answer as they come. What a step that is recorded has cost was counted when it was made. It finds its
+attempt in a context variable, which the tasks of a run inherit. So one copy of an agent, with those that it hands over to,
+serves all attempts; tools and everything else are the user's own objects.
 
 A model that cannot stream is asked for the whole answer, from its first refusal on.
 """
@@ -11,12 +12,15 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
+from functools import partial
 from operator import methodcaller
 from typing import Any, Final
 
 from agents import Agent, Handoff, Model, ModelProvider, ModelResponse, RunConfig, Usage
+
+from trees.agents.openai_steps import request_step
 
 ATTEMPT: Final[ContextVar[RunRequests | None]] = ContextVar("regrow_openai_run", default=None)
 """Requests of the attempt that runs; None: the model is used by somebody else."""
@@ -27,22 +31,31 @@ class RunRequests:
 
     Args:
         context: of the attempt.
+        durable: True: each is a step of the attempt (``trees.agents.openai_steps``).
     """
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Any, *, durable: bool) -> None:
         self._context = context
+        self._durable = durable
         self.tokens = 0
         """Tokens of all answers so far, those included that were taken from a record."""
 
-    def paid(self, response: Any) -> Any:
-        """Count an answer that a provider has given."""
-        tokens = response.usage.total_tokens
-        if tokens:
-            self._context.use(tokens=tokens)
-        return response
+    async def answer(self, said: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the answer to a request: that of the model, which is counted, or what is recorded of it.
 
-    def answered(self, response: Any) -> Any:
-        """Note an answer, wherever it comes from."""
+        Args:
+            said: input of the request.
+            ask: asks the model.
+        """
+
+        async def paid() -> Any:
+            response = await ask()
+            tokens = response.usage.total_tokens
+            if tokens:
+                self._context.use(tokens=tokens)
+            return response
+
+        response = await (request_step(self._context, said, paid) if self._durable else paid())
         self.tokens += response.usage.total_tokens
         return response
 
@@ -68,7 +81,8 @@ class AttemptModel(Model):
         attempt = ATTEMPT.get()
         if attempt is None:
             return await self._inner.get_response(*args, **kwargs)
-        return attempt.answered(attempt.paid(await self._ask(attempt, args, kwargs)))
+        said = kwargs["input"] if "input" in kwargs else args[1]
+        return await attempt.answer(said, partial(self._ask, attempt, args, kwargs))
 
     def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """Stream as the model does; a run of ours never asks for that."""

@@ -31,13 +31,14 @@ class AgentRun:
         agent: with its models wrapped.
         context: of the attempt.
         options: further arguments of ``Runner.run``.
+        durable: True: each request is a step of the attempt.
     """
 
-    def __init__(self, agent: Any, context: Any, options: dict[str, Any]) -> None:
+    def __init__(self, agent: Any, context: Any, options: dict[str, Any], *, durable: bool) -> None:
         self._agent = agent
         self._context = context
         self._options = options
-        self._requests = RunRequests(context)
+        self._requests = RunRequests(context, durable=durable)
         self._hooks = _Hooks(self._requests)
         self._asked: dict[str, Any] = context.state or {}
         """State of the last question, if there was one."""
