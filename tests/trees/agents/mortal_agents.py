@@ -11,6 +11,7 @@ import os
 import pickle
 import signal
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def begins(step: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def graph() -> Any:
+def graph() -> Any:  # noqa: C901 - its nodes and its saver stand in it, so that only one framework is loaded
     """A graph of five nodes, one after the other."""
     from langchain_core.messages import AIMessage  # noqa: PLC0415 - only one of the frameworks is loaded
     from langgraph.checkpoint.memory import InMemorySaver  # noqa: PLC0415 - the same
@@ -79,7 +80,7 @@ def graph() -> Any:
     names = [START, *(f"n{step}" for step in range(1, STEPS + 1)), END]
     for step, name in enumerate(names[1:-1], 1):
         found.add_node(name, node(step))
-    for before, after in zip(names, names[1:], strict=False):
+    for before, after in pairwise(names):
         found.add_edge(before, after)
     return found.compile(checkpointer=FileSaver())
 
@@ -91,7 +92,7 @@ def agent() -> Any:
     from tests.trees.agents.openai_fakes import calls, says  # noqa: PLC0415 - the same
 
     class Counting(Model):
-        async def get_response(self, _: Any, input: Any, *__: Any, **___: Any) -> Any:  # noqa: A002 - its signature
+        async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:  # noqa: A002 - its signature
             step = 1 + sum(item.get("type") == "function_call" for item in input)
             begins(step)
             return calls(("look", {"n": step}), id_=f"c{step}") if step < STEPS else says(f"step {step}")

@@ -28,6 +28,9 @@ def test_what_is_killed_in_a_step_repeats_that_one_only(tmp_path: Path, kind: st
 
     again = life(kind, tmp_path, 0)
     assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout) == [f"step {STEPS}", STEPS * 10]
+    result, tokens = json.loads(again.stdout)
+    assert result == f"step {STEPS}"
+    # What was told right before the kill may not have reached the store.
+    assert (STEPS - at + 1) * 10 <= tokens <= STEPS * 10
     steps = [int(each) for each in (tmp_path / "steps").read_text().split()]
     assert sorted(steps) == sorted([*range(1, STEPS + 1), at])
