@@ -2,8 +2,8 @@
 
 The wrapper makes each request a step of the attempt, counts what it has cost as soon as it is answered, and shows the
 pieces of an answer as they come. What a step that is recorded has cost was counted when it was made. It finds its
-attempt in a context variable, which the tasks of a run inherit. So one copy of an agent, with those that it hands over to,
-serves all attempts; tools and everything else are the user's own objects.
+attempt in a context variable, which the tasks of a run inherit. So one copy of an agent, with those that it hands over
+to, serves all attempts; tools and everything else are the user's own objects.
 
 A model that cannot stream is asked for the whole answer, from its first refusal on.
 """

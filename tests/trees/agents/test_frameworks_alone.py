@@ -70,8 +70,8 @@ def test_langgraph_alone_loops_for_thousands_of_steps() -> None:
     graph.add_conditional_edges("n", lambda _: "n" if len(steps) < 300 else "__end__")
     run(graph.compile())
     assert len(steps) == 300
+    steps.clear()
     with pytest.raises(GraphRecursionError):
-        steps.clear()
         run(graph.compile(), recursion_limit=100)
 
 

@@ -21,7 +21,7 @@ def life(kind: str, folder: Path, at: int) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["graph", "agent"])
-@pytest.mark.parametrize("at", [1, 4])
+@pytest.mark.parametrize("at", [4])
 def test_what_is_killed_in_a_step_repeats_that_one_only(tmp_path: Path, kind: str, at: int) -> None:
     killed = life(kind, tmp_path, at)
     assert killed.returncode == -9, killed.stderr
