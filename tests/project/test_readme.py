@@ -1,5 +1,6 @@
 """Runs every Python block of README.md and of the pages of the folders, and follows their links."""
 
+import ast
 import os
 import re
 import subprocess
@@ -84,11 +85,13 @@ def test_the_readme_gives_its_commands_as_one_line_for_a_bare_machine(marker: st
     assert "\n" not in command
 
 
-def test_the_first_screen_shows_a_tree_a_crash_its_dumps_and_a_task_in_that_order() -> None:
+def test_the_first_screen_shows_an_agent_that_is_killed_a_tree_a_crash_its_dumps_and_a_task_in_that_order() -> None:
     blocks = readme.blocks(readme.README.read_text(encoding="utf-8"))
-    tree, before, after, task, run = blocks[:5]
+    agent, tree, before, after, task, run = blocks[:6]
 
-    assert [block.info for block in blocks[:5]] == ["python", "text", "text", "python", "text"]
+    assert [block.info for block in blocks[:6]] == ["python", "python", "text", "text", "python", "text"]
+    assert 'tell("no number")' in agent.code
+    assert "execute=agent" in agent.code
     assert "SupervisorSpec" in tree.code
     assert "last exit: crashed" in after.code
     assert "last exit" not in before.code
@@ -98,7 +101,7 @@ def test_the_first_screen_shows_a_tree_a_crash_its_dumps_and_a_task_in_that_orde
 
 def test_the_dumps_at_the_top_are_what_the_programs_above_them_print(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = readme.blocks(readme.README.read_text(encoding="utf-8"))
-    tree, task = (block.code for block in blocks[:4] if block.info == "python")
+    _, tree, task = (block.code for block in blocks[:5] if block.info == "python")
     before, after, run = [block.code for block in blocks if block.info == "text"][:3]
     # The reader sees the tree at rest; for a test that must be waited for.
     tree = "from actors.testing import settle\n" + tree.replace("print(tree", "settle(tree); print(tree")
@@ -107,6 +110,15 @@ def test_the_dumps_at_the_top_are_what_the_programs_above_them_print(capsys: pyt
     results = "{'research': ['pgvector', 'Qdrant', 'Milvus'], 'write': '3 candidates'}\n"
 
     assert _timeless(said) == _timeless(f"{before}7\n{after}{results}{run}")
+
+
+def test_the_agent_at_the_top_is_killed_goes_on_and_pays_for_nothing_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    agent = readme.blocks(readme.README.read_text(encoding="utf-8"))[0].code
+    exec(compile(agent, "README.md", "exec"), {"__name__": "shown"})  # noqa: S102 - our own page
+    output, steps = capsys.readouterr().out.splitlines()
+
+    assert output in agent.replace("\\", "")
+    assert [step.split()[0] for step in ast.literal_eval(steps)] == ["model", "tool", "model"]
 
 
 def test_the_list_of_tasks_is_what_the_command_shows_of_the_program_above_it(tmp_path: Path) -> None:
