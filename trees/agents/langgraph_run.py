@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -119,7 +119,7 @@ class GraphRun:
             result = await self._graph.ainvoke(given, self._config, **kept)
         interrupts = result.get(INTERRUPTS) if isinstance(result, Mapping) else None
         if interrupts:
-            self._ask(interrupts)
+            await self._ask_first(interrupts)
         if self._graph.interrupt_before_nodes or self._graph.interrupt_after_nodes:
             found = await self._snapshot()
             if found is not None and found.next:
@@ -138,6 +138,11 @@ class GraphRun:
         return found if found.created_at is not None else None
 
     # -- questions --------------------------------------------------------------------------------------------
+
+    async def _ask_first(self, interrupts: Sequence[Any]) -> None:
+        """Ask the first of these, which stand in the order in which their nodes came to them: any order at all."""
+        found = await self._snapshot() if len(interrupts) > 1 and self._graph.checkpointer else None
+        self._ask(found.interrupts if found is not None and found.interrupts else interrupts)
 
     def _ask(self, interrupts: Iterable[Any]) -> None:
         """Ask a person the first of these questions."""

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TextIO
 
@@ -133,7 +133,7 @@ class Runner:
                 return OK if finish(tree, _say) else MAIN_RAISED
             outcome = main(tree)
             if inspect.iscoroutine(outcome):
-                asyncio.run(outcome)
+                _run(outcome)
         except KeyboardInterrupt:
             raise
         except SystemExit as error:
@@ -150,6 +150,26 @@ class Runner:
         if self._interruptible and system_of(tree).cause is not None:
             _say(str(system_of(tree).cause), sys.stderr)
             os.kill(os.getpid(), signal.SIGTERM)  # not SIGINT: a job in the background of a shell is deaf to it
+
+
+def _run(main: Coroutine[Any, Any, Any]) -> None:
+    """Run an async main. A signal that comes while its loop is made, of which half would be left, waits for that."""
+    noted: list[object] = []
+    runner = asyncio.Runner()
+    try:
+        heard = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
+        before = [(each, signal.signal(each, lambda *_: noted.append(1))) for each in heard]
+        try:
+            runner.get_loop()
+        finally:
+            for each, handler in before:
+                signal.signal(each, handler)
+        with runner:
+            if noted:
+                raise KeyboardInterrupt
+            runner.run(main)
+    finally:
+        main.close()  # it may not have begun
 
 
 @contextmanager

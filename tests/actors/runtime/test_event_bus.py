@@ -18,7 +18,6 @@ from actors import (
     EventsLost,
     RestartLimitError,
     SubscriberDropped,
-    SubtaskStreamed,
     Worker,
 )
 from actors.model.events import InternalError, RequestFailed
@@ -230,10 +229,8 @@ def test_a_root_that_gives_up_is_critical_in_the_log_also_after_a_line_that_fail
         (RequestFailed("r", ValueError("x" * 4095), asked=True), 1),
         (RequestFailed("r", ValueError("x" * 4096, 5, b"y" * 4096), asked=True), 3),
         (InternalError("r", ValueError("x" * 4096 * BACKLOG_WEIGHT * 2)), BACKLOG_WEIGHT),
-        (SubtaskStreamed("r", "t", 1.0, "s", "text", "x" * 100), 0),
-        (SubtaskStreamed("r", "t", 1.0, "s", "text", "x" * 65_536), 16),
     ],
-    ids=["no error", "an error", "a short text", "two texts", "more than there is room for", "a word", "a long stream"],
+    ids=["no error", "an error", "a short text", "two texts", "more than there is room for"],
 )
 def test_an_event_weighs_what_it_keeps(event: Event, weight: int) -> None:
     assert weight_of(event) == weight

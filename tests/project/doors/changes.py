@@ -285,7 +285,7 @@ EVENT: Final = Change(
             "# -- subtasks ----",
             '''
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskRemarked(TaskEvent):
     """Somebody has said something of it."""
 
@@ -307,15 +307,40 @@ class TaskRemarked(TaskEvent):
 
 ADAPTER: Final = Change(
     "an adapter for a framework",
-    1,
+    2,
     "adapter",
     (
-        Insertion("actors/tasks/execution/adapters.py", 'AGENT_METHODS = ("ainvoke"', ', "kickoff"', within=True),
         Insertion(
-            "actors/tasks/execution/adapters.py",
-            "def unwrap_result(",
-            '    if hasattr(answer, "raw") and hasattr(answer, "token_usage"):\n'
-            "        return _done(answer.raw, answer.token_usage)\n",
+            "trees/agents/recognise.py",
+            "_AGENTS: Final = (",
+            '    _Agent("crews", "Crew", "kickoff", "crews", "Crews"),\n',
+        ),
+    ),
+    new_files=(
+        (
+            "trees/agents/crews.py",
+            '''\
+"""Crews as workers."""
+
+from actors.tasks.execution.prompt import render_prompt
+from trees.agents.wrapper import AgentWrapper
+
+
+class Crews(AgentWrapper):
+    """One crew."""
+
+    def __init__(self, crew):
+        self._crew = crew
+
+    @property
+    def description(self):
+        return self._crew.role
+
+    def execute(self, task, context):
+        answer = self._crew.kickoff(render_prompt(task, context))
+        context.use(tokens=answer.token_usage)
+        return answer.raw
+''',
         ),
     ),
 )

@@ -13,6 +13,7 @@ import pytest
 from loguru import logger
 
 from actors import TreeDownError
+from actors.runtime.event_bus import weight_of
 from actors.runtime.event_log import describe
 from actors.tasks.execution.attempt_stream import MOST_CHARS, MOST_PIECES
 from actors.tasks.model.task_events import (
@@ -543,3 +544,8 @@ def test_gaps_of_several_attempts_are_told_apart_and_progress_goes_unsaid() -> N
         (4, 1, 120_000),
     ]
     assert [type(event) for event in held.held()] == [SubtaskStreamed] * 4
+
+
+@pytest.mark.parametrize(("characters", "weight"), [(100, 0), (65_536, 16)])
+def test_a_long_piece_weighs_in_the_queue_of_a_slow_subscriber(characters: int, weight: int) -> None:
+    assert weight_of(SubtaskStreamed("r", "t", 1.0, "s", "text", "x" * characters)) == weight

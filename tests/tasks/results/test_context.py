@@ -31,15 +31,22 @@ RETRY = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
 SEEN = {"ask", "ask_sync", "attempt", "feedback", "goal", "heartbeat", "idempotency_key", "inputs", "metadata"} | {
     "progress",
     "answers",
+    "context_tokens",
     "history",
+    "is_light",
     "path",
     "previous",
     "remaining_s",
     "results",
     "revision",
+    "state",
+    "step",
+    "step_key",
+    "step_sync",
     "stream",
     "task_id",
     "token",
+    "tools",
     "use",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from decimal import Decimal
 from types import SimpleNamespace
@@ -57,7 +58,7 @@ async def pydantic_ai(task: Any, _context: Any) -> Any:
 
 
 def pydantic_ai_sync(task: Any, _context: Any) -> Any:
-    return Agent(FunctionModel(paid)).run_sync(str(task))
+    return asyncio.run(Agent(FunctionModel(paid)).run(str(task)))
 
 
 async def openai(task: Any, _context: Any) -> Any:
