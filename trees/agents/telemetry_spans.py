@@ -38,7 +38,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from actors.model.clock import monotonic
 from actors.model.events import CallbackRaised, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
 from actors.tasks.model.breaker_events import BreakerClosed, BreakerHalfOpened, BreakerOpened
-from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised
+from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised, TaskFinished
 from actors.tasks.model.task_ids import whole_of
 from trees.agents import telemetry_names as names
 
@@ -58,7 +58,7 @@ _MOST_PENDING: Final = 4_096
 """Submissions whose task is yet to be kept; of more the oldest has no span."""
 _NOTED: Final = (ChildRestarting, SupervisorGaveUp, BreakerOpened, BreakerHalfOpened, BreakerClosed, DeadLetter)
 """Kinds that the spans of tasks are told of."""
-_HEARD: Final = (*_NOTED, EscalationRaised, EscalationAnswered, EscalationExpired)
+_HEARD: Final = (*_NOTED, EscalationRaised, EscalationAnswered, EscalationExpired, TaskFinished)
 _MOST_TOLD: Final = 16
 """Tasks whose spans are told of one event."""
 _HEADER: Final = "traceparent"
@@ -179,7 +179,6 @@ class TreeSpans:
         if begun is None:
             return
         span, error = begun.span, report.error
-        self._end_waits(report.task_id)
         if span.is_recording():
             span.set_attributes({names.STATUS: str(report.status), **names.of_usage(report.usage)})
             if self.content:
@@ -285,6 +284,8 @@ class TreeSpans:
             if wait is not None:
                 wait.set_attribute(names.STATUS, getattr(event, "answer", "expired"))
                 wait.end(_nanoseconds(event.at))
+        elif isinstance(event, TaskFinished):
+            self._end_waits(event)
         else:
             self._note(event)
 
@@ -301,12 +302,12 @@ class TreeSpans:
         for each in told[-_MOST_TOLD:]:
             each.span.add_event(f"regrow.{event.name}", attributes, _nanoseconds(event.at))
 
-    def _end_waits(self, task: str) -> None:
-        """End the waits of a task that has ended: it was cancelled, or the answer is told in a moment."""
-        for escalation in [each for each in list(self._waits) if each.startswith(f"{task}:")]:
+    def _end_waits(self, event: TaskFinished) -> None:
+        """End the waits of a task that was answered by nobody: events come in order, so an answer came before this."""
+        for escalation in [each for each in list(self._waits) if each.startswith(f"{event.task}:")]:
             wait = self._waits.pop(escalation, None)
             if wait is not None:
-                wait.end()
+                wait.end(_nanoseconds(event.at))
 
     @_guarded
     def close(self) -> None:

@@ -293,8 +293,13 @@ def test_a_ref_from_before_its_target_was_added_again_sees_the_circle(way: str, 
         old = tree.ref("t/b")
         add_again(tree, "b", pool=pool)
         back = (lambda: old.ask("x")) if way == "ask" else (lambda: old.ask("x", block=False).get())
+        gate = Gate()
+        if pool > 1:  # else the other member may have answered before anybody waits
+            tree.ref("t/b").tell(gate)
+            gate.wait_reached()
         with pytest.raises(RecursionDetectedError):
             tree.ref("t/b").ask(lambda: tree.ref("t/a").ask(back, timeout=LONG_S), timeout=LONG_S)
+        gate.open.set()
 
 
 def test_a_target_that_is_added_again_between_the_check_and_the_put_is_checked_again(
