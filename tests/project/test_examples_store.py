@@ -32,7 +32,8 @@ def watched(name):
     def watching(*args, **words):
         print(name, file=book, flush=True)
         if HOLD and name == "open_work" and words["look_further"]:
-            print("holding", flush=True)
+            sys.stdout.write("holding\\n")  # at once: the main thread prints at the same time
+            sys.stdout.flush()
             sys.stdin.read()
         return work(*args, **words)
 
