@@ -100,10 +100,10 @@ class Reader:
         idle_since: float | None = None
         while True:
             while self._calls:
-                self._calls.popleft()()
+                _guarded(self._calls.popleft())
             now = monotonic()
             while self._times and self._times[0][0] <= now:
-                heapq.heappop(self._times)[2]()
+                _guarded(heapq.heappop(self._times)[2])
             is_idle = not self._times and self._watched == guardian.watched
             idle_since = (idle_since or now) if is_idle else None
             if not is_idle:
@@ -111,7 +111,9 @@ class Reader:
             elif idle_since is not None and now - idle_since >= LINGER_S and self._is_over(guardian):
                 break
             for key, _ in selector.select(self._patience(now, idle_since)):
-                key.data()
+                # One before it may have closed this one; its number may be anybody's by now.
+                if selector.get_map().get(key.fd) is key:
+                    _guarded(key.data)
         selector.close()
         self._close(heard, wakes)
         GROUPS.dismiss()
@@ -166,6 +168,15 @@ class _GuardianWatch:
             self._reader.forget(self._alive)
             os.close(self._alive)
             self._alive = None
+
+
+def _guarded(act: Callable[[], object]) -> None:
+    """Do something of one command. What it raises is a bug of ours, and none of the others' business: it is told."""
+    try:
+        act()
+    except Exception as error:  # noqa: BLE001 - see above; there is no tree to report it to
+        where = threading.current_thread()
+        threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, where)))
 
 
 def _empty(fd: int) -> None:
