@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from actors.tasks.execution.off_loop import off_loop
-from trees.agents.model_errors import given_up, outcome_of
-from trees.agents.packages import package_flaw
+from trees.agents import packages
+from trees.agents.model_errors import given_up, outcome_of, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
 from trees.agents.wrapper import AgentWrapper
 
@@ -38,7 +38,7 @@ class LangChain(AgentWrapper):
         prompt: ``(task, context) -> str`` in place of ``render_prompt``.
     """
 
-    requires: ClassVar = ("langchain-core", "langchain", "1.0")
+    requires: ClassVar = packages.LANGCHAIN
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class LangChain(AgentWrapper):
 
     def flaw(self) -> tuple[str, str] | None:
         """Say why it cannot be used as it is declared."""
-        found = package_flaw(*self.requires)
+        found = packages.package_flaw(*self.requires)
         if found is None and is_graph(self.runnable):
-            found = package_flaw("langgraph", "langchain", "1.0")
+            found = packages.package_flaw(*packages.LANGGRAPH)
         if found is not None:
             return found
         if not callable(getattr(self.runnable, "ainvoke", None)):
@@ -89,9 +89,8 @@ class LangChain(AgentWrapper):
         except Exception as error:
             final = any((base.__module__, base.__name__) in _FINAL for base in type(error).__mro__)
             outcome = given_up(error) if final else outcome_of(error)
-            if outcome is error:
-                raise
-            raise outcome from error
+            raise_outcome(error, outcome)
+            raise
         finally:
             events.end()
         return await _awaited(_output_of(result) if self._output is None else self._output(result))

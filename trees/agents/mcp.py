@@ -33,7 +33,7 @@ from actors.model.errors import ConfigError, Failed, Problem, StartError, Unknow
 from actors.tasks.model.executable import ToolInfo
 from actors.validation.validation_messages import nearest, type_phrase
 from actors.worker import Worker
-from trees.agents.packages import require
+from trees.agents import packages
 from trees.agents.secret_texts import SecretTexts
 from trees.agents.wrapper import AgentWrapper
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from trees.agents.mcp_session import Session
 
 _ONE: str = "Give exactly one: MCP(command=['server', ...]), MCP(url='http://...') or MCP(server_object)."
-_PACKAGE = ("mcp", "mcp", "2.0")
 _MOST_DESCRIBED = 600
 """Characters of a description that is made of the tools."""
 
@@ -59,7 +58,7 @@ class MCPWorker(Worker):
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[Session]:
         """Hold the session."""
-        require(*_PACKAGE)
+        packages.require(*packages.MCP)
         # Apart, because it takes long, and everybody on the loop would wait for it.
         module = await asyncio.to_thread(import_module, "trees.agents.mcp_session")
         self._session = session = module.Session(self._server, self._lists, self._loses)
@@ -153,7 +152,7 @@ class MCP(AgentWrapper):
     Raises ``ConfigError`` with what is wrong with these.
     """
 
-    requires: ClassVar = _PACKAGE
+    requires: ClassVar = packages.MCP
     worker: ClassVar[type[Worker] | None] = MCPWorker
     has_tools: ClassVar[bool] = True
 

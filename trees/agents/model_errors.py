@@ -15,7 +15,7 @@ from typing import Any, Final
 from actors.model.clock import SystemClock
 from actors.model.errors import Failed, Later, Signal
 
-PASSING: Final = frozenset({408, 409, 425, 429})
+_PASSING: Final = frozenset({408, 409, 425, 429})
 """Statuses of requests that may succeed later, among those that say that the request is wrong."""
 _UNAVAILABLE: Final = frozenset({429, 503, 529})
 """Statuses whose answer may say when to come back."""
@@ -41,9 +41,19 @@ def outcome_of(error: BaseException) -> BaseException:
         if status in _UNAVAILABLE:
             after_s = retry_after_s(each)
             return error if after_s is None else Later(after_s)
-        is_refused = 400 <= status < 500 and status not in PASSING  # noqa: PLR2004
-        return given_up(error) if is_refused else error
+        return given_up(error) if is_refused(status) else error
     return error
+
+
+def is_refused(status: object) -> bool:
+    """True for a status of HTTP that says that the request is wrong, and would be the next time."""
+    return isinstance(status, int) and 400 <= status < 500 and status not in _PASSING  # noqa: PLR2004
+
+
+def raise_outcome(error: Exception, outcome: BaseException) -> None:
+    """Raise what an error means for its attempt, or step, unless that is the error itself."""
+    if outcome is not error:
+        raise outcome from error
 
 
 def given_up(error: BaseException) -> Failed:

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from actors.validation.validation_messages import type_phrase
-from trees.agents.model_errors import given_up, outcome_of
+from trees.agents import packages
+from trees.agents.model_errors import given_up, outcome_of, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
 from trees.agents.wrapper import AgentWrapper
 
@@ -41,7 +42,7 @@ class OpenAIAgent(AgentWrapper):
         prompt: ``(task, context) -> str`` in place of ``render_prompt``.
     """
 
-    requires: ClassVar = ("openai-agents", "openai-agents", "0.20")
+    requires: ClassVar = packages.OPENAI_AGENTS
 
     def __init__(
         self,
@@ -111,9 +112,8 @@ class OpenAIAgent(AgentWrapper):
             return await run.result(partial(prompt_of, task, context, self._prompt))
         except Exception as error:
             outcome = given_up(error) if _is_final(error) else outcome_of(error)
-            if outcome is error:
-                raise
-            raise outcome from error
+            raise_outcome(error, outcome)
+            raise
 
 
 def _is_final(error: Exception) -> bool:

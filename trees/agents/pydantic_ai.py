@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from actors.model.errors import Failed, Later
+from trees.agents import packages
+from trees.agents.model_errors import given_up, is_refused, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
 from trees.agents.wrapper import AgentWrapper
 
@@ -29,7 +31,7 @@ class PydanticAI(AgentWrapper):
         prompt: ``(task, context) -> str`` in place of ``render_prompt``.
     """
 
-    requires: ClassVar = ("pydantic-ai-slim", "pydantic-ai", "2.64")
+    requires: ClassVar = packages.PYDANTIC_AI
 
     def __init__(
         self,
@@ -93,10 +95,8 @@ class PydanticAI(AgentWrapper):
         try:
             run = await self.agent.run(prompt, **given)
         except Exception as error:
-            outcome = outcome_of(error)
-            if outcome is error:
-                raise
-            raise outcome from error
+            raise_outcome(error, outcome_of(error))
+            raise
         finally:
             if usage.total_tokens or usage.cost:
                 context.use(tokens=usage.total_tokens, cost=float(usage.cost or 0.0))
@@ -132,18 +132,12 @@ def outcome_of(error: Exception) -> Exception:
     if isinstance(error, ExceptionGroup):  # every model of a FallbackModel has failed
         meanings = [outcome_of(each) for each in error.exceptions]
         is_final = all(isinstance(each, Failed) and not each.retryable for each in meanings)
-        return Failed(error, retryable=False) if is_final else error
+        return given_up(error) if is_final else error
     final = (exceptions.UsageLimitExceeded, exceptions.UserError, exceptions.ModelQuotaExceededError)
     if isinstance(error, final):
-        return Failed(error, retryable=False)
+        return given_up(error)
     if not isinstance(error, exceptions.ModelAPIError):
         return error
-    status = getattr(error, "status_code", None)
-    refused = isinstance(status, int) and 400 <= status < 500 and status not in _PASSING  # noqa: PLR2004
-    if refused or isinstance(error, exceptions.ModelRequestRejectedError):
-        return Failed(error, retryable=False)
+    if is_refused(getattr(error, "status_code", None)) or isinstance(error, exceptions.ModelRequestRejectedError):
+        return given_up(error)
     return error if error.retry_after is None else Later(error.retry_after)
-
-
-_PASSING = frozenset({408, 409, 425, 429})
-"""Statuses of requests that may succeed later, among those that say that the request is wrong."""

@@ -47,5 +47,10 @@ def wrapped(target: Any) -> Any:
 
 
 def _agent_of(cls: type[Any]) -> _Agent | None:
-    bases = {(str(base.__module__).partition(".")[0], base.__name__) for base in cls.__mro__}
+    bases = bases_of(cls)
     return next((each for each in _AGENTS if (each.package, each.base) in bases), None)
+
+
+def bases_of(cls: type[Any]) -> set[tuple[str, str]]:
+    """Return package and name of a class, and of each from which it derives: what a framework is known by."""
+    return {(str(base.__module__).partition(".")[0], base.__name__) for base in cls.__mro__}

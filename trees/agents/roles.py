@@ -23,18 +23,14 @@ from actors.model.errors import ConfigError, Problem
 from actors.tasks.model.model_call import Schema, report_usage
 from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
 from actors.validation.validation_messages import type_phrase, value_phrase
-from trees.agents import model_errors
-from trees.agents.packages import package_flaw, require
+from trees.agents import model_errors, packages
+from trees.agents.recognise import bases_of
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_.-]*:\S+", re.IGNORECASE)
 _HINT: Final = (
     "Give a pydantic-ai model, its name ('openai:gpt-...', 'anthropic:...', 'test'), a pydantic-ai Agent, or a chat "
     "model of LangChain"
 )
-_PACKAGES: Final = {
-    "pydantic_ai": ("pydantic-ai-slim", "pydantic-ai", "2.64"),
-    "langchain_core": ("langchain-core", "langchain", "1.0"),
-}
 
 
 def model_call(model: Any, *, instructions: str = "", settings: Mapping[str, Any] | None = None) -> ModelCall:
@@ -76,7 +72,7 @@ def _kind_of(model: object) -> str | None:
         return "name" if model == "test" or _NAME.fullmatch(model) else None
     if isinstance(model, type):
         return None
-    bases = {(str(base.__module__).partition(".")[0], base.__name__) for base in type(model).__mro__}
+    bases = bases_of(type(model))
     kinds = {
         ("pydantic_ai", "AbstractAgent"): "agent",
         ("pydantic_ai", "Model"): "model",
@@ -105,20 +101,20 @@ class ModelCall:
 
     def flaw(self) -> tuple[str, str] | None:
         """Say why it cannot be called, as (what, hint); None: it can. Part of the check of a tree."""
-        return package_flaw(*self._package)
+        return packages.package_flaw(*self._package)
 
     @property
-    def _package(self) -> tuple[str, str, str]:
-        return _PACKAGES["langchain_core" if self._kind == "chat" else "pydantic_ai"]
+    def _package(self) -> packages.Package:
+        return packages.LANGCHAIN if self._kind == "chat" else packages.PYDANTIC_AI
 
     async def __call__(self, prompt: str, schema: Schema | None = None) -> tuple[Any, Usage]:
         """Ask the model; with a schema the answer is an object, or a text that may be one."""
-        require(*self._package)
+        packages.require(*self._package)
         if self._kind == "chat":
             try:
                 return await _ask_chat(self, prompt, schema)
             except Exception as error:
-                raise_outcome(error, model_errors.outcome_of(error))
+                model_errors.raise_outcome(error, model_errors.outcome_of(error))
                 raise
         agent = self._made()
         if self._kind != "name":
@@ -133,12 +129,6 @@ class ModelCall:
 
             self._agent = Agent(self.model, retries=0)  # the role asks again, and says what was wrong
         return self._agent
-
-
-def raise_outcome(error: Exception, outcome: BaseException) -> None:
-    """Raise what an error means for the step, unless that is the error itself."""
-    if outcome is not error:
-        raise outcome from error
 
 
 def _named(model: Any) -> str:
@@ -194,7 +184,7 @@ async def _ask_agent(call: ModelCall, agent: Any, prompt: str, schema: Schema | 
                 meter.report()
                 return answer, meter.left()
     except Exception as error:
-        raise_outcome(error, outcome_of(error))
+        model_errors.raise_outcome(error, outcome_of(error))
         raise
     finally:
         meter.report()
@@ -217,7 +207,11 @@ def _with_schema(prompt: str, schema: Schema | None, output: Mapping[str, Any]) 
     """Put the schema into the prompt, where the model is held to it by nothing else."""
     if schema is None or (output and output["output_type"] is not str):
         return prompt
-    return f"{prompt}\n\nThe JSON schema of the answer:\n{json.dumps(schema)}" if output else prompt
+    return _told_schema(prompt, schema) if output else prompt
+
+
+def _told_schema(prompt: str, schema: Schema) -> str:
+    return f"{prompt}\n\nThe JSON schema of the answer:\n{json.dumps(schema)}"
 
 
 async def _run(agent: Any, prompt: str, options: dict[str, Any], meter: _Meter) -> Any:
@@ -254,7 +248,7 @@ async def _ask_chat(call: ModelCall, prompt: str, schema: Schema | None) -> tupl
         try:
             model = model.with_structured_output(schema, include_raw=True, **(call.settings or {}))
         except NotImplementedError:
-            prompt = f"{prompt}\n\nThe JSON schema of the answer:\n{json.dumps(schema)}"
+            prompt = _told_schema(prompt, schema)
             schema = None
     if schema is None and call.settings:
         model = model.bind(**call.settings)

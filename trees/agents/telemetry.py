@@ -13,13 +13,12 @@ from actors.model.errors import ConfigError, Problem
 from actors.model.events import Event
 from actors.runtime.handle import Handle, system_of
 from actors.tasks.orchestration.task_runtime import task_runtime_of
-from trees.agents.packages import require
+from trees.agents import packages
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-AT_LEAST: Final = "1.30"
 """Oldest version of opentelemetry-api that will do."""
 FLUSH_S: Final = 1.0
 """Seconds that the end of it waits for what has happened and was not told yet."""
@@ -81,7 +80,7 @@ def instrument(
     Raises:
         ConfigError: OpenTelemetry is not installed, or too old; or the tree is instrumented already.
     """
-    require("opentelemetry-api", "otel", AT_LEAST)
+    packages.require(*packages.OPENTELEMETRY)
     system = system_of(tree)
     if system.tracer is not None:
         hint = "Call stop() of the one that there is first."

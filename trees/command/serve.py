@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.model.errors import ConfigError
 from actors.runtime.handle import system_of
-from trees.agents.packages import require
+from trees.agents import packages
 from trees.command.target import Program
 from trees.host.store_binding import task_paths
 from trees.host.tree import Tree
@@ -38,7 +38,7 @@ def claim_wire(port: int | None) -> Wire | None:
         NotServedError: the packages of the extra are not there.
     """
     try:
-        require("mcp", "mcp", "2.0")
+        packages.require(*packages.MCP)
     except ConfigError as error:
         raise NotServedError(str(error)) from None
     if port is not None:

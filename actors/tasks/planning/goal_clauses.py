@@ -36,11 +36,6 @@ class Clause:
     stage: int = 0
     """Place in time: a clause with a higher one is done later."""
 
-    @property
-    def has_content(self) -> bool:
-        """True where a word of it could match."""
-        return any(token.meaningful for token in self.tokens)
-
 
 _GERUND: Final = r"[^\W\d_]+ing\b"
 _CUT: Final = re.compile(

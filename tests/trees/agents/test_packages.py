@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
 from actors import ConfigError
+from trees.agents import packages
 from trees.agents.packages import package_flaw, require
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -51,3 +56,11 @@ def test_versions_are_compared_by_their_numbers(
     if flaw is not None:
         assert flaw[0] == f"mcp {found} is installed, and {at_least} or newer is needed"
         assert "regrow[mcp]" in flaw[1]
+
+
+def test_what_is_asked_for_is_what_the_extras_install() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    table = [value for name, value in vars(packages).items() if name.isupper() and isinstance(value, tuple)]
+
+    assert len(table) > 5
+    assert [each for each in table if f"{each[0]}>={each[2]}" not in extras[each[1]]] == []
