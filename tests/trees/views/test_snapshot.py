@@ -329,8 +329,10 @@ def test_a_pool_of_bodies_has_no_mailbox() -> None:
 
 
 def test_a_snapshot_survives_the_way_through_json() -> None:
-    spec = shop(faulty("a", pool=2), SupervisorSpec(id="team", children=[WorkerSpec(id="b", run=_returns)]))
+    ends = WorkerSpec(id="b", run=_returns, on_exhausted="park")  # again and again, till it is parked
+    spec = shop(faulty("a", pool=2), SupervisorSpec(id="team", children=[ends]))
     with running(spec) as tree:
+        settle(tree)
         snapshot = tree.snapshot()
 
     assert TreeSnapshot.model_validate_json(snapshot.model_dump_json()) == snapshot
