@@ -31,6 +31,8 @@ import mcp_types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
+from actors.dispatch.process_group import has_others, signal_group
+from actors.model.clock import monotonic
 from actors.model.errors import StartError
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ _CLOSES_S: Final = 1.0
 _TERMINATES_S: Final = 0.5
 """How long after that a SIGTERM may take."""
 _DIES_S: Final = 2.0
+_LOOK_S: Final = 0.01
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 """Characters of one message; a server that sends more has lost its way."""
 _TAIL: Final = 2000
@@ -202,15 +205,16 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     def kill(self) -> None:
         """Kill it and its group now."""
-        if self._pid and not self._exited.is_set():
-            self._signal(signal.SIGKILL if _IS_GUARDED else signal.SIGTERM)
+        # The shell is of the group as long as it reads: so its number is no other group's, also if the server has ended.
+        if self._pid and self._life is not None:
+            self._signal(signal.SIGKILL)
         self._close_life()
 
     def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if _IS_GUARDED:
-                os.killpg(self._pid, number)
-            else:
+        if _IS_GUARDED:
+            signal_group(self._pid, number)
+        elif not self._exited.is_set():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 self._transport.kill()
 
     def _close_life(self) -> None:
@@ -234,9 +238,16 @@ class ServerProcess(asyncio.SubprocessProtocol):
         finally:
             self.kill()
             await self._exits_within(_DIES_S)
+            await self._others_go_within(_DIES_S)
             self._transport.close()
 
     async def _exits_within(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._exited.wait()
+
+    async def _others_go_within(self, seconds: float) -> None:
+        """Wait for the rest of the group, which was killed: the system takes a moment, and says of nobody when."""
+        until = monotonic() + seconds
+        while _IS_GUARDED and await asyncio.to_thread(has_others, self._pid) and monotonic() < until:
+            await asyncio.sleep(_LOOK_S)

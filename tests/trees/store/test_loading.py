@@ -269,9 +269,21 @@ def test_a_second_process_may_open_it_at_once_when_the_first_was_killed(store_ur
         assert [task.id for task in opened_and_closed(store_url)] == ["t"]
 
 
+FORKS = """\
+heard, says = os.pipe()
+pid = os.fork()
+if not pid:
+    os.write(says, b".")
+    sys.stdin.read()
+    os._exit(0)
+os.read(heard, 1)
+"""
+"""The child has begun, and let go of what is its parent's, when the parent goes on."""
+
+
 def test_a_process_that_the_holder_has_forked_does_not_keep_it(sqlite_url: str) -> None:
     program = (
-        HOLDER.replace("print(json", "pid = os.fork()\nif not pid:\n    sys.stdin.read()\n    os._exit(0)\nprint(json")
+        HOLDER.replace("print(json", f"{FORKS}print(json")
         .replace("import json", "import os, json")
         .replace('{"token"', '{"child": pid, "token"')
     )
