@@ -123,10 +123,10 @@ def _described(found: Profile, description: str, verbs: Verbs) -> None:
     if len(segments) == 1 and len(segments[0]) == 1 and is_plural(segments[0][0].text):
         heads = ["s"]  # ``Bakes`` is all that it says
     form = next((head for head in heads if head), "")
+    last_phrase = max((n for n, words in enumerate(segments) if len(words) > 1), default=len(segments))
     for n, (words, head) in enumerate(zip(segments, heads, strict=True)):
-        lone = len(words) == 1 and n > 0 and not any(len(later) > 1 for later in segments[n + 1 :])
         verb = None
-        if head and head == form and not (lone and any(len(one) > 1 for one in segments)):
+        if head and head == form and n <= last_phrase:  # single words after the last phrase belong to it
             verb = verbs.word(words, 0)
         elif not head and not form:
             verb = _last_nominal(words, verbs)

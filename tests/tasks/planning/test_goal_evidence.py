@@ -422,14 +422,15 @@ UNITS = [
 
 
 def grows_with_its_length(took: Callable[[int], float]) -> None:
+    """Sixteen times as long takes sixteen times as long, and not 256 times; in between lies what a busy machine does."""
     took(1_000)
     gc.collect()
     gc.disable()  # it would walk over whatever other tests have loaded, more often for a longer text
     try:
-        small, large = min(took(10_000) for _ in range(3)), min(took(40_000) for _ in range(2))
+        small, large = min(took(4_000) for _ in range(5)), min(took(64_000) for _ in range(2))
     finally:
         gc.enable()
-    assert large < 12 * small + 0.05, "four times as long takes four times as long"
+    assert large < 64 * small, f"{small:.4f} s for 4,000 characters and {large:.4f} s for 64,000"
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -439,9 +440,9 @@ def test_the_time_for_a_goal_grows_with_its_length_and_no_faster(unit: str, keyw
     catalogue = rows(ARTICLES)
 
     def took(size: int) -> float:
-        goal, began = f"Search. {unit * (size // len(unit))}x", time.process_time()
+        goal, began = f"Search. {unit * (size // len(unit))}x", time.thread_time()
         planner.plan(Task(goal), catalogue, "")
-        return time.process_time() - began
+        return time.thread_time() - began
 
     grows_with_its_length(took)
 
@@ -449,8 +450,8 @@ def test_the_time_for_a_goal_grows_with_its_length_and_no_faster(unit: str, keyw
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_time_for_a_description_grows_with_its_length_and_no_faster(unit: str) -> None:
     def took(size: int) -> float:
-        said, began = f"Searches {unit * (size // len(unit))}x", time.process_time()
+        said, began = f"Searches {unit * (size // len(unit))}x", time.thread_time()
         profile_of(row("search", description=said), Verbs())
-        return time.process_time() - began
+        return time.thread_time() - began
 
     grows_with_its_length(took)
