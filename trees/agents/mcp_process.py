@@ -205,7 +205,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     def kill(self) -> None:
         """Kill it and its group now."""
-        # The shell is of the group as long as it reads: so its number is no other group's, also if the server has ended.
+        # The shell is of the group as long as it reads: its number is no other group's, also if the server has ended.
         if self._pid and self._life is not None:
             self._signal(signal.SIGKILL)
         self._close_life()
@@ -249,5 +249,5 @@ class ServerProcess(asyncio.SubprocessProtocol):
     async def _others_go_within(self, seconds: float) -> None:
         """Wait for the rest of the group, which was killed: the system takes a moment, and says of nobody when."""
         until = monotonic() + seconds
-        while _IS_GUARDED and await asyncio.to_thread(has_others, self._pid) and monotonic() < until:
+        while _IS_GUARDED and monotonic() < until and await asyncio.to_thread(has_others, self._pid):  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_S)
