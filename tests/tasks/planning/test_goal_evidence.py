@@ -422,7 +422,7 @@ UNITS = [
 
 
 def grows_with_its_length(took: Callable[[int], float]) -> None:
-    """Sixteen times as long takes sixteen times as long, and not 256 times; in between lies what a busy machine does."""
+    """Sixteen times as long takes sixteen times as long, and not 256 times; a busy machine may come between."""
     took(1_000)
     gc.collect()
     gc.disable()  # it would walk over whatever other tests have loaded, more often for a longer text
