@@ -21,7 +21,9 @@ on while the process or the machine sleeps:
 * 1/2: it could not be renewed: the tree is stopped in order, and whatever comes, it is not started again.
 * 3/4: nothing is started any more (``actors.tasks.journal.local_lease``), and what still runs is killed.
 * 1: the store lets another one have it. A standby looks every quarter of the lease, at most a second apart, and at the
-  moment when the lease that it last saw runs out: so it takes over within the lease and a second.
+  moment when the lease that it last saw runs out: so it takes over within the lease and a second. While it reads the
+  journals nothing is started, so no missing renewal ends it: it starts the tree when it has read them and the lease is
+  fresh.
 
 What is guaranteed, and why:
 

@@ -6,6 +6,11 @@ no store; ``trees.ha.lease_keeper`` has them.
 
 One request to the store is under way at a time. One that takes too long counts as failed and is not waited for; should
 its answer come after all, it is heard like any other: that a lease was renewed, or taken, stays true.
+
+A standby that takes over starts nothing while it reads the journals. So a store that is slow just then (it may have
+come back a moment ago) ends nothing: the renewals go on, and the tree is started when the journals are read *and* the
+lease is fresh. Only another one who has it meanwhile is the end. A process that has just been started is no standby
+yet: its owner waits for ``start``, and hears that the store does not answer.
 """
 
 from __future__ import annotations
@@ -88,6 +93,8 @@ class Candidate:
         """Error of the last request; None: the store answers."""
         self._leaving = False
         """True once it is to end."""
+        self._has_read = False
+        """True once the journals are read."""
         self._todo: list[Action] = []
 
     def __repr__(self) -> str:
@@ -97,7 +104,7 @@ class Candidate:
 
     def step(self, now: float) -> list[Action]:
         """Return the actions due now, in this order. Each is given once."""
-        if self.phase in HOLDING:
+        if self._must_renew:
             self._watch(now)
         if self._asked is not None and now >= self._asked[1] + self._limit:
             self._hung += 1
@@ -113,14 +120,19 @@ class Candidate:
 
     def wake_at(self) -> float:
         """When ``step`` has something to say at the latest, if nothing is heard before."""
-        ends = [self.sent + self._ha.kill_s] if self.phase in HOLDING else []
-        if self.phase in HOLDING and self.lost is None and not self._leaving:
+        ends = [self.sent + self._ha.kill_s] if self._must_renew else []
+        if self._must_renew and self.lost is None and not self._leaving:
             ends.append(self.sent + self._ha.stop_s)
         if self._asked is not None:
             ends.append(self._asked[1] + self._limit)
         elif self.phase in HOLDING or self.phase is CandidatePhase.STANDBY:
             ends.append(self._next if self._hung < MOST_HUNG else math.inf)
         return min(ends, default=math.inf)
+
+    @property
+    def _must_renew(self) -> bool:
+        """True where it ends if the lease is not renewed in time: something runs, or somebody waits for its start."""
+        return self.phase in HOLDING and not (self.phase is CandidatePhase.OPENING and self.settled)
 
     @property
     def _limit(self) -> float:
@@ -203,6 +215,7 @@ class Candidate:
             self.error = None
             if self.phase in HOLDING:
                 self._next = sent + self._ha.renew_s
+            self._start_if_fresh(now)
 
     def failed(self, sent: float, error: BaseException, now: float, *, final: bool = False) -> None:
         """A request was not answered, or with an error; ``final`` where there is no point in asking again soon."""
@@ -228,9 +241,15 @@ class Candidate:
 
     # -- hearing of the tree -------------------------------------------------------------------------------
 
-    def opened(self) -> None:
+    def opened(self, now: float) -> None:
         """The journals are read."""
-        if self.phase is CandidatePhase.OPENING:
+        self._has_read = True
+        self._start_if_fresh(now)
+
+    def _start_if_fresh(self, now: float) -> None:
+        """Start the tree, if the journals are read and no renewal is missing; else the next renewal looks again."""
+        is_fresh = now - self.sent < 2 * self._ha.renew_s
+        if self.phase is CandidatePhase.OPENING and self._has_read and is_fresh:
             self.phase = CandidatePhase.STARTING
             self._todo.append(Action.START)
 

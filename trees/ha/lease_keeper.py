@@ -305,7 +305,7 @@ class LeaseKeeper:
                 error = caught
                 self._hear(lambda now: self._candidate.broke(error, now))
             else:
-                self._hear(lambda _: self._candidate.opened())
+                self._hear(self._candidate.opened)
             finally:
                 self._opening.complete()
 

@@ -38,7 +38,7 @@ def opening() -> Candidate:
 
 def starting() -> Candidate:
     candidate = opening()
-    candidate.opened()
+    candidate.opened(0.4)
     assert candidate.step(0.4) == [Action.START]
     return candidate
 
@@ -209,7 +209,7 @@ def test_it_also_renews_while_it_reads_the_journals_and_while_it_starts() -> Non
     candidate = opening()
     assert candidate.step(1.8) == [Action.RENEW]
     candidate.granted(1.8, 4, 1.9)
-    candidate.opened()
+    candidate.opened(2.0)
     assert candidate.step(2.0) == [Action.START]
 
     assert candidate.step(3.5) == [Action.RENEW]
@@ -364,7 +364,7 @@ def test_a_store_that_answers_nothing_any_more_holds_up_no_end(lease_s: float) -
     candidate.seen(0.0, FREE, 0.0)
     candidate.step(0.0)
     candidate.granted(0.0, 4, 0.0)
-    candidate.opened()
+    candidate.opened(0.0)
     candidate.up()
     now = 0.0
     while candidate.phase is not CandidatePhase.STOPPING:
@@ -423,14 +423,73 @@ def test_a_tree_that_does_not_start_gives_the_lease_back_when_it_is_down() -> No
     assert (candidate.phase, candidate.cause) == (CandidatePhase.OVER, REFUSED)
 
 
-def test_journals_that_take_too_long_to_read_without_a_renewal_are_given_up() -> None:
+def taking_over() -> Candidate:
+    """Was a standby, and has the lease since 2.3: its journals are being read."""
+    candidate = standby()
+    assert candidate.step(1.1) == [Action.LOOK]
+    candidate.seen(1.1, other(-0.2, expires_at=994.0), 1.2)
+    assert candidate.step(2.3) == [Action.ACQUIRE]
+    candidate.granted(2.3, 4, 2.4)
+    assert candidate.step(2.4) == [Action.OPEN]
+    return candidate
+
+
+def renewals_fail_until(candidate: Candidate, now: float, until: float) -> None:
+    """Step like the keeper does, with a store that refuses each renewal."""
+    woken = 0
+    while now < until:
+        now, woken = max(now, candidate.wake_at()), woken + 1
+        for action in candidate.step(now):
+            assert action is Action.RENEW
+            candidate.failed(now, REFUSED, now)
+    assert woken < 100, "it wakes to send a renewal, and for nothing else"
+
+
+@pytest.mark.parametrize("first", ["the journals are read", "the renewal succeeds"])
+def test_a_standby_that_reads_the_journals_outlasts_a_store_that_is_slow_and_starts_when_the_lease_is_fresh(
+    first: str,
+) -> None:
+    candidate = taking_over()
+    renewals_fail_until(candidate, 2.4, 19.0)
+    assert (candidate.phase, candidate.lost) == (CandidatePhase.OPENING, None)
+
+    if first == "the journals are read":
+        candidate.opened(19.0)
+        assert Action.START not in candidate.step(19.0), "not without the lease"
+    now = max(19.0, candidate.wake_at())
+    candidate.step(now)
+    candidate.granted(now, 4, now + 0.1)
+    if first == "the renewal succeeds":
+        assert Action.START not in candidate.step(now + 0.1), "not without the journals"
+        candidate.opened(now + 0.2)
+
+    assert candidate.step(now + 0.2) == [Action.START]
+    assert candidate.wake_at() > now + 0.2
+    candidate.step(now + 0.2 + HA8.stop_s)
+    assert candidate.phase is CandidatePhase.STOPPING, "what runs, or starts, is ended in time as ever"
+
+
+def test_a_standby_that_reads_the_journals_ends_when_another_one_has_the_lease_meanwhile() -> None:
+    candidate = taking_over()
+    renewals_fail_until(candidate, 2.4, 19.0)
+    now = candidate.wake_at()
+    assert candidate.step(now) == [Action.RENEW]
+
+    candidate.seen(now, other(5.0, token=5), now + 0.1)
+
+    assert (candidate.phase, candidate.lost) == (CandidatePhase.OVER, "b:1 has taken over with token 5")
+    candidate.opened(now + 0.2)
+    assert candidate.step(now + 0.2) == []
+
+
+def test_a_first_start_whose_journals_take_too_long_to_read_without_a_renewal_is_given_up() -> None:
     candidate = opening()
 
     assert candidate.step(4.3) == []
 
     assert candidate.phase is CandidatePhase.OVER
     assert candidate.lost is not None
-    candidate.opened()
+    candidate.opened(4.4)
     assert candidate.step(4.4) == []
 
 

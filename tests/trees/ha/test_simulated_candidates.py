@@ -136,7 +136,7 @@ class World:
     def do(self, process: Process, do: Action, sent: float) -> None:
         candidate = process.candidate
         if do is Action.OPEN:
-            self.at(self.now + self.delay(), lambda: self.hear(process, lambda _: candidate.opened()))
+            self.at(self.now + self.delay(), lambda: self.hear(process, candidate.opened))
         elif do is Action.START:
             process.up = True
             self.at(self.now + self.delay(), lambda: self.hear(process, lambda _: candidate.up()))

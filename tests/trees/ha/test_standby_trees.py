@@ -345,7 +345,7 @@ def test_an_async_start_is_the_same(store_url: str, works: Works) -> None:
 def ends_of(tree: Tree) -> float:
     """When its lease is over, by our clock."""
     keeper: Any = tree._leadership.keeper
-    ends: float = keeper._candidate.sent + LEASE_S
+    ends: float = keeper._candidate.sent + keeper._ha.lease_s
     return ends
 
 
@@ -378,8 +378,9 @@ def test_a_file_that_somebody_locks_ends_the_leader_before_its_lease_is_over(tmp
 def test_a_server_that_is_gone_ends_the_leader_and_when_it_is_back_somebody_leads(
     postgres: Cluster, postgres_url: str, works: Works
 ) -> None:
-    a = start(works.tree(), store=postgres_url, ha=HA(lease_s=LEASE_S, name="a"))
-    b = start(works.tree(), store=postgres_url, ha=HA(lease_s=LEASE_S, name="b"))
+    lease_s = 3 * LEASE_S  # a server that has just come back is slow, and a leader needs its answers
+    a = start(works.tree(), store=postgres_url, ha=HA(lease_s=lease_s, name="a"))
+    b = start(works.tree(), store=postgres_url, ha=HA(lease_s=lease_s, name="b"))
     down: list[float] = []
     a.subscribe(lambda event: down.append(unstopped()) if type(event).__name__ == "TreeStopped" else None)
     with Hang() as hang:
@@ -399,6 +400,40 @@ def test_a_server_that_is_gone_ends_the_leader_and_when_it_is_back_somebody_lead
     assert b.task("t1").result(LONG_S).status == "succeeded"
     a.stop()
     b.stop()
+
+
+def test_a_standby_whose_renewals_fail_while_it_reads_the_journals_leads_when_the_store_answers_again(
+    begin: Begin, works: Works
+) -> None:
+    a, b = begin("a"), begin("b")
+    keeper: Any = b._leadership.keeper
+    renew, open_store = keeper._leases.renew, keeper._open_store
+    refused, is_back, is_read = threading.Semaphore(0), threading.Event(), threading.Event()
+
+    def renewed(token: int) -> Any:
+        if not is_back.is_set():
+            refused.release()
+            raise StoreError("test", "is starting")
+        return renew(token)
+
+    def opened(token: int) -> None:
+        assert is_read.wait(LONG_S)
+        open_store(token)
+
+    keeper._leases.renew, keeper._open_store = renewed, opened
+    a.stop()
+    began = unstopped()
+    while in_seconds(began) < LEASE_S + 0.5:  # longer than any leader may go without
+        assert refused.acquire(timeout=LONG_S)
+    assert b.role == "standby"
+    is_read.set()
+    assert refused.acquire(timeout=LONG_S)
+    assert b.role == "standby", "it has no lease that is fresh"
+    is_back.set()
+
+    assert b.wait_for_role("leader", LONG_S)
+    assert b.run("goal").status == "succeeded"
+    assert {token for _, token in works.done} == {2}
 
 
 def test_a_connection_that_is_cut_for_a_moment_ends_nothing(postgres: Cluster, postgres_url: str, works: Works) -> None:
