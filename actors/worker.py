@@ -38,7 +38,7 @@ class Worker(ManagedActor):
         pass
 
     def __str__(self) -> str:
-        incarnation = self._regrow_life
+        incarnation = self._regrow_incarnation
         return f"{type(self).__name__} ({'no tree' if incarnation is None else incarnation.mailbox.path})"
 
     # "-> Any", where Pykka says "-> None": so that a subclass may make them async.
@@ -87,10 +87,10 @@ def _unhandled(message: Any, why: str) -> None:
     current = CURRENT.get()
     if current is None:
         return
-    box = current.life.mailbox
+    box = current.incarnation.mailbox
     if current.reply is not None:
         raise Failed(f"{box.path}: {why}")
-    current.life.system.letters.dead_letter(box, message, Refusal.UNHANDLED, None)
+    current.incarnation.system.letters.dead_letter(box, message, Refusal.UNHANDLED, None)
 
 
 class ExecuteWorker(ManagedActor):

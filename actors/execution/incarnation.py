@@ -133,21 +133,21 @@ class Exit:
 class Started:
     """To the owner: this incarnation has started."""
 
-    life: Incarnation
+    incarnation: Incarnation
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
     """To the owner: this incarnation is in its last hook by itself; give it the limit of a stop."""
 
-    life: Incarnation
+    incarnation: Incarnation
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
     """To the owner: this incarnation is something else for others now than its spec says."""
 
-    life: Incarnation
+    incarnation: Incarnation
     registration: Any
     """In place of ``ChildSpec.registration``."""
 
@@ -156,7 +156,7 @@ class Registered:
 class Exited:
     """To the owner: this incarnation is over."""
 
-    life: Incarnation
+    incarnation: Incarnation
     exit: Exit
 
 

@@ -51,7 +51,7 @@ else:
 class ManagedActor(_Actor):
     """A Pykka actor that an incarnation of this library runs."""
 
-    _regrow_life: Incarnation | None = None
+    _regrow_incarnation: Incarnation | None = None
 
     # -- what Pykka's Actor.__init__ sets; the setters drop what it brings --------------------------------------
 
@@ -134,7 +134,7 @@ class StockActor(ManagedActor):
 
 
 def _incarnation_of(actor: ManagedActor) -> Incarnation:
-    incarnation = actor._regrow_life  # noqa: SLF001
+    incarnation = actor._regrow_incarnation  # noqa: SLF001
     if incarnation is None:
         kind = type(actor).__name__
         message = (
@@ -149,7 +149,7 @@ def build(cls: type[Any], incarnation: Incarnation, args: tuple[Any, ...], kwarg
     """Make an object of the class that belongs to ``life`` before its ``__init__`` runs."""
     hardened = managed(cls)
     actor = hardened.__new__(hardened, *args, **kwargs)
-    object.__setattr__(actor, "_regrow_life", incarnation)
+    object.__setattr__(actor, "_regrow_incarnation", incarnation)
     actor.__init__(*args, **kwargs)
     return actor
 

@@ -91,10 +91,10 @@ Envelope: TypeAlias = "tuple[Any, Reply | None, MessageContext | None]"
 class CurrentMessage:
     """One request while it is handled: by which incarnation, where it came from, and what its own asks failed with."""
 
-    __slots__ = ("_borrowed", "_hops", "ask_errors", "ended", "life", "origin", "reply", "waits")
+    __slots__ = ("_borrowed", "_hops", "ask_errors", "ended", "incarnation", "origin", "reply", "waits")
 
     def __init__(self, incarnation: Runnable, origin: MessageContext | None, reply: Reply | None = None) -> None:
-        self.life = incarnation
+        self.incarnation = incarnation
         self.origin = origin
         self.reply = reply
         """Reply that answers it; None for a tell."""
@@ -128,7 +128,7 @@ class CurrentMessage:
     @property
     def in_request(self) -> bool:
         """True while the request is being handled, so that what is done here is done for it."""
-        return not (self.ended or self.life.is_over)
+        return not (self.ended or self.incarnation.is_over)
 
     @property
     def hops(self) -> int:
@@ -150,8 +150,8 @@ class CurrentMessage:
         origin = self.origin
         if origin is None or (inherited := origin.deadline) is None or not self.in_request:
             return deadline
-        if self.life.system is not system:
-            inherited += now - self.life.system.now()
+        if self.incarnation.system is not system:
+            inherited += now - self.incarnation.system.now()
         return inherited if deadline is None or inherited < deadline else deadline
 
     # -- who waits -----------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class CurrentMessage:
             current = todo.pop()
             if not current.in_request:
                 continue
-            found.append(current.life.mailbox.address)
+            found.append(current.incarnation.mailbox.address)
             origin, reply = current.origin, current.reply
             if origin is not None and origin.chain:
                 found.extend(reversed(origin.chain))
@@ -209,7 +209,7 @@ class Hook(CurrentMessage):
 
     def __exit__(self, *_: object) -> None:
         self.end()
-        CURRENT.set(self.life.home)
+        CURRENT.set(self.incarnation.home)
 
 
 class Home(CurrentMessage):
@@ -222,7 +222,7 @@ class Home(CurrentMessage):
     __slots__ = ("_branch", "_is_body", "_is_shared", "touched")
 
     def __init__(self, incarnation: Runnable, *, is_body: bool, is_shared: bool) -> None:
-        self.life = incarnation
+        self.incarnation = incarnation
         self.origin = self.reply = self.ask_errors = self.waits = None
         self._borrowed = None
         self.ended = False
@@ -235,11 +235,11 @@ class Home(CurrentMessage):
     @property
     def in_request(self) -> bool:
         """True in a body, and while a message from outside is handled on a thread."""
-        incarnation = self.life
+        incarnation = self.incarnation
         return incarnation.home is self and not incarnation.is_over and (self._is_body or self._handles_message())
 
     def _handles_message(self) -> bool:
-        envelope = self.life.current
+        envelope = self.incarnation.current
         return self._is_shared and envelope is not None and envelope[2] is None
 
     def record_ask_error(self, error: BaseException) -> None:
@@ -253,7 +253,7 @@ class Home(CurrentMessage):
         if not self._handles_message():
             return self
         if self._branch is None:
-            self._branch = CurrentMessage(self.life, None)
+            self._branch = CurrentMessage(self.incarnation, None)
             self.touched = True
         return self._branch
 

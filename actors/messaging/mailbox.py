@@ -69,11 +69,11 @@ class Mailbox(Inbox):
     __slots__ = (
         "abandoned",
         "at",
+        "attached",
         "batch",
         "dead",
         "idle",
         "incarnation",
-        "life",
         "pool",
         "quiet",
         "roused",
@@ -88,7 +88,7 @@ class Mailbox(Inbox):
         self.pool = pool
         self.queue = []
         self.batch: Iterator[Envelope] = NOTHING
-        self.life: Runnable | None = None
+        self.attached: Runnable | None = None
         self.idle: Runnable | None = None
         """The attached life when it has nothing to do and must be woken, else None."""
         self.runs = 0
@@ -150,7 +150,7 @@ class Mailbox(Inbox):
         ``idle``: it is up already and has nothing to do but what waits here. Otherwise its start comes first.
         """
         with self.lock:
-            self.life = incarnation
+            self.attached = incarnation
             self._is_busy()
             if idle:
                 self._is_idle(incarnation)
@@ -170,7 +170,7 @@ class Mailbox(Inbox):
     def hold(self, incarnation: Runnable) -> bool:
         """Begin a run of this life; False when there is one already, or the life is over: nothing is to be run."""
         with self.lock:
-            if self.life is not incarnation or incarnation.held:
+            if self.attached is not incarnation or incarnation.held:
                 return False
             incarnation.held = True
             self.idle = None
@@ -192,7 +192,7 @@ class Mailbox(Inbox):
         told: list[Reply] = []
         pool = self.pool
         with self.lock:
-            if self.life is not incarnation:
+            if self.attached is not incarnation:
                 return None
             incarnation.running_on = get_ident()
             batch = NOTHING if incarnation.order is not None else self._next_batch(told)
@@ -271,7 +271,7 @@ class Mailbox(Inbox):
         """Completed once its life is idle, or there is none: nothing is being handled."""
         quiet = Reply()
         with self.lock:
-            incarnation, called = self.life, self.idle
+            incarnation, called = self.attached, self.idle
             busy = incarnation is not None and self.refusal is None and (called is None or self._has_work())
             if busy:
                 self.quiet = [*(self.quiet or ()), quiet]
@@ -307,9 +307,9 @@ class Mailbox(Inbox):
 
         ``abandon``: its thread still iterates over the batch. This empties it under its feet, in one step.
         """
-        if self.life is not incarnation:
+        if self.attached is not incarnation:
             return []
-        self.life = None
+        self.attached = None
         self._is_busy()
         if abandon or self.shared is not None:
             self.batch = iter(self._return_shared(list(self.batch)))

@@ -179,7 +179,7 @@ class Ref(pykka.ActorRef[Any]):
 
         Never wait for this: messages to a restarting worker are kept.
         """
-        return any(box.life is not None for box in self._boxes())
+        return any(box.attached is not None for box in self._boxes())
 
     @property
     def depth(self) -> int:
@@ -206,8 +206,8 @@ class Ref(pykka.ActorRef[Any]):
             self._system.refuse_own_end(self.path)
             leave(done, enter(done))  # refused before the order is given where it would wait for this request
         current = CURRENT.get()
-        lives = [incarnation for box in self._boxes() if (incarnation := box.life) is not None]
-        own = current is not None and current.life in lives
+        lives = [incarnation for box in self._boxes() if (incarnation := box.attached) is not None]
+        own = current is not None and current.incarnation in lives
         ends = [incarnation.request_stop(Reason.NORMAL if own else Reason.SHUTDOWN) for incarnation in lives]
         _complete_with(done, ends, value=bool(lives))
         return done.get() if block else done
@@ -226,7 +226,7 @@ class Ref(pykka.ActorRef[Any]):
 
     def living_actors(self) -> list[Any]:
         """The actor objects that live now: one, or in a pool those of its members."""
-        lives = (box.life for box in self._boxes())
+        lives = (box.attached for box in self._boxes())
         return [incarnation.actor for incarnation in lives if incarnation is not None and incarnation.actor is not None]
 
     @property
@@ -240,9 +240,9 @@ class Ref(pykka.ActorRef[Any]):
         variables = None if (tracer := self._system.tracer) is None else tracer.carried()
         if current is None:
             return None if variables is None else MessageContext(None, (), None, 0, (), variables)
-        if current.life.mailbox is self._target():
+        if current.incarnation.mailbox is self._target():
             return None  # a tell to oneself starts a new chain
-        return MessageContext(current.life.mailbox.path, (), None, current.hops + 1, (), variables)
+        return MessageContext(current.incarnation.mailbox.path, (), None, current.hops + 1, (), variables)
 
     def request(
         self, message: Any, timeout: float | None, current: CurrentMessage | None, *, is_waited_for: bool = True
@@ -259,7 +259,7 @@ class Ref(pykka.ActorRef[Any]):
             origin = MessageContext(None, (), deadline, 0, (), caller_variables(CURRENT))
         else:
             box = self._target()
-            own = current.life.mailbox
+            own = current.incarnation.mailbox
             if own is box and not is_waited_for:  # work for later: no time runs out on it, and it is no tell of others
                 origin = MessageContext(own.path, (), None, 0, (), caller_variables(CURRENT))
                 return (reply := Reply(box, own.path, timeout)), (message, reply, origin)
@@ -325,7 +325,7 @@ class Ref(pykka.ActorRef[Any]):
         current = CURRENT.get()
         if current is None:
             return False
-        incarnation, own = current.life, current.life.mailbox
+        incarnation, own = current.incarnation, current.incarnation.mailbox
         box = self._box
         here = box is own or (isinstance(box, PoolAddress) and box is own.pool and box.is_only(own))
         return here and incarnation.is_handling_here

@@ -40,7 +40,7 @@ class SupervisorMailbox(Mailbox):
     def open(self, refusal: Refusal | None = None) -> None:
         """Prepare for a start: calls are taken as soon as an incarnation is attached."""
         with self.lock:
-            super().open(self.absent if self.life is None else refusal)
+            super().open(self.absent if self.attached is None else refusal)
 
     def attach(self, incarnation: Runnable, *, idle: bool) -> bool:
         """An incarnation begins: calls are taken."""

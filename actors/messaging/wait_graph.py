@@ -70,7 +70,7 @@ def enter_new(reply: Reply, current: CurrentMessage) -> CurrentMessage | None:
     reply.waiters = {current}
     origin, answer = current.origin, current.reply
     alone = not (origin is not None and origin.chain) and not (answer is not None and answer.waiters)
-    if not alone or current.life.mailbox.address is target.address:
+    if not alone or current.incarnation.mailbox.address is target.address:
         _check(reply, current)
     return current
 
@@ -111,7 +111,7 @@ def _check(reply: Reply, current: CurrentMessage) -> None:
     circle = find_circle(current, reply)
     if circle is not None:
         leave(reply, current)
-        current.life.system.recursion_refused(circle[-1].path, circle[:-1])
+        current.incarnation.system.recursion_refused(circle[-1].path, circle[:-1])
         raise own_copy(RecursionDetectedError(tuple(address.path for address in circle)))
 
 

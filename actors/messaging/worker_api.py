@@ -26,7 +26,7 @@ def stopping(timeout_s: float = 0.0) -> bool:
     current = CURRENT.get()
     if current is None:
         return Reply().wait(timeout_s) if timeout_s > 0 else False
-    incarnation = current.life
+    incarnation = current.incarnation
     if incarnation.is_over:
         raise _AbandonedThreadExit
     if incarnation.must_stop or timeout_s <= 0:
@@ -68,7 +68,7 @@ def ref(path: str) -> Ref:
     if current is None:
         message = f"actors.ref({path!r}) was called outside of a worker. In the host use tree.ref(path)"
         raise RuntimeError(message)
-    return ref_of(current.life.system, path)
+    return ref_of(current.incarnation.system, path)
 
 
 def resource() -> Any:
@@ -80,7 +80,7 @@ def resource() -> Any:
     current = CURRENT.get()
     if current is None:
         raise RuntimeError("actors.resource() was called outside of a worker: only there is a lifespan open")
-    return current.life.resource
+    return current.incarnation.resource
 
 
 __all__ = ["ref", "resource", "sleep", "stopping"]

@@ -143,7 +143,7 @@ class System:
             self._close(Exit(Reason.CRASHED, failure))
             return self.started
         root.standing = ChildState.STARTING
-        incarnation = root.life = SupervisorIncarnation(self, root.spec, root.mailbox, self)
+        incarnation = root.incarnation = SupervisorIncarnation(self, root.spec, root.mailbox, self)
         self._unregister = register_root(Ref(self, root.mailbox), Supervisor)
         incarnation.start()
         return self.started
@@ -170,7 +170,7 @@ class System:
         """Stop the root; completed when nothing of the tree runs any more."""
         if self.before_stop is not None:
             self.before_stop()
-        incarnation = self.root.life
+        incarnation = self.root.incarnation
         if incarnation is not None:
             # Not on this thread: a Ctrl-C in the middle of the order would leave a root that is never woken.
             in_background(f"{self.root_path}-stop", incarnation.stop)
@@ -178,7 +178,7 @@ class System:
 
     def kill(self) -> Reply:
         """Kill all; completed when nothing runs any more but what was abandoned."""
-        incarnation = self.root.life
+        incarnation = self.root.incarnation
         if incarnation is not None:
             in_background(f"{self.root_path}-kill", incarnation.kill)
         return self.ended
@@ -205,7 +205,7 @@ class System:
 
     def _root_ended(self, exit_: Exit) -> None:
         self.root.record_exit(exit_, self.now())
-        self.root.life, self.root.standing = None, ChildState.DOWN
+        self.root.incarnation, self.root.standing = None, ChildState.DOWN
         if self.cause is None and isinstance(exit_.error, RestartLimitError):
             self.cause = exit_.error
         self.is_down = True
@@ -262,7 +262,7 @@ class System:
                 box.quiet = None
                 box.close(Refusal.DOWN)
         self._unregister()
-        self.root.life = self.before_stop = None
+        self.root.incarnation = self.before_stop = None
         self.ended = Reply()
         self.ended.complete(Exit(Reason.KILLED, what="forked"))
 
@@ -272,7 +272,7 @@ class System:
     def in_handler(self) -> bool:
         """True in code that a worker of this tree runs."""
         current = CURRENT.get()
-        return current is not None and current.life.system is self
+        return current is not None and current.incarnation.system is self
 
     def supervise(self, incarnation: SupervisorIncarnation) -> Supervisor:
         """A new incarnation of a supervisor."""
@@ -328,7 +328,7 @@ class System:
         """
         current = self._current_request()
         if current is not None:
-            path = current.life.mailbox.path
+            path = current.incarnation.mailbox.path
             raise own_copy(RecursionDetectedError((path, self.root_path, path)))
         if not awaits:
             require_thread(self.root_path, "await asyncio.to_thread(tree.stop)")
@@ -340,11 +340,11 @@ class System:
             HopLimitError: too many.
         """
         current = CURRENT.get()
-        if current is None or current.life.system is not self or (current.origin is None and not current.hops):
+        if current is None or current.incarnation.system is not self or (current.origin is None and not current.hops):
             return 0
         hops = current.hops + 1
         if hops > self.max_hops:
-            path = current.life.mailbox.path
+            path = current.incarnation.mailbox.path
             self.recursion_refused(path, current.waiting(), hops)
             raise own_copy(HopLimitError(path, hops, self.max_hops))
         return hops
@@ -358,14 +358,14 @@ class System:
         current = self._current_request()
         if current is None:
             return
-        mailbox = current.life.mailbox
+        mailbox = current.incarnation.mailbox
         if f"{mailbox.path}/".startswith(f"{path}/") or mailbox.address.path == path:
             raise own_copy(RecursionDetectedError((mailbox.path, path)))
 
     def _current_request(self) -> CurrentMessage | None:
         """Return the request that the present code of a worker belongs to; None for what a request has left behind."""
         current = CURRENT.get()
-        return current if current is not None and current.life.system is self and current.in_request else None
+        return current if current is not None and current.incarnation.system is self and current.in_request else None
 
     # -- looking -------------------------------------------------------------------------------------------
 

@@ -69,8 +69,8 @@ class Child:
         "dynamic",
         "has_been_up",
         "id",
+        "incarnation",
         "last_exit",
-        "life",
         "limit",
         "mailbox",
         "plan",
@@ -95,7 +95,7 @@ class Child:
         self.dynamic = dynamic
         """Added by start_child: gone when its supervisor restarts."""
         self.standing = ChildState.DOWN
-        self.life: Incarnation | None = None
+        self.incarnation: Incarnation | None = None
         self.plan: Procedure | None = None
         """Owner, which alone may start and stop it: see ``actors.supervision.child_ownership``."""
         self.registration: Any = None
@@ -144,7 +144,7 @@ class Child:
     @property
     def is_up(self) -> bool:
         """True from the moment when its start succeeded, also before its supervisor has heard of it."""
-        incarnation = self.life
+        incarnation = self.incarnation
         return incarnation is not None and incarnation.came_up
 
     @property
@@ -196,7 +196,7 @@ class Child:
             restart=str(self.spec.restart),
             last_exit=self.last_exit,
             ref=Ref(system, self.mailbox),
-            pid=None if (life := self.life) is None else life.pid,
+            pid=None if (incarnation := self.incarnation) is None else incarnation.pid,
         )
 
 

@@ -39,7 +39,7 @@ OWN_END_S = 5.0
 class TimedOut:
     """To the supervisor: this limit of what this incarnation is doing is over. Each limit has its own."""
 
-    life: Incarnation
+    incarnation: Incarnation
 
 
 class ChildControl:
@@ -57,7 +57,7 @@ class ChildControl:
         kind: type[Incarnation] = CommandIncarnation if is_command else WorkerIncarnation
         if spec.is_supervisor:
             kind = SupervisorIncarnation
-        incarnation = child.life = kind(self._system, spec, mailbox, self._box)
+        incarnation = child.incarnation = kind(self._system, spec, mailbox, self._box)
         child.standing = ChildState.STARTING
         child.timed_out = False
         child.up_since = None
@@ -86,7 +86,7 @@ class ChildControl:
 
     def stop(self, child: Child, *, kill: bool) -> Exit | None:
         """Begin to stop it, or to kill it; its Exit if that is done already. A second stop joins the first."""
-        incarnation = child.life
+        incarnation = child.incarnation
         if incarnation is None or (child.standing is ChildState.STOPPING and not kill):
             return None
         child.standing = ChildState.STOPPING
@@ -99,7 +99,7 @@ class ChildControl:
     def limit(self, child: Child, seconds: float) -> None:
         """Set the time limit of what the child is doing now."""
         child.cancel_timer()
-        incarnation = child.life
+        incarnation = child.incarnation
         if incarnation is None or seconds == math.inf:
             return
         box, late = self._box, TimedOut(incarnation)
@@ -113,7 +113,7 @@ class ChildControl:
 
     def out_of_time(self, child: Child, late: TimedOut) -> Exit | None:
         """Cancel a child that took too long; abandon it if it was cancelled before. Its Exit if it is over now."""
-        incarnation = child.life
+        incarnation = child.incarnation
         if incarnation is None or child.limit is not late:
             return None  # that limit was lifted, or replaced, after it had run out
         if child.standing is ChildState.STARTING:
@@ -128,12 +128,12 @@ class ChildControl:
         standing = child.standing
         child.cancel_timer()
         child.record_exit(exit_, self._system.now())
-        child.came_up = child.life is not None and child.life.came_up
+        child.came_up = child.incarnation is not None and child.incarnation.came_up
         if child.came_up and self._was_quiet(child):
             child.consecutive = 0
         if child.came_up and child.up_since is None:  # it was ended before its supervisor was told that it was up
             self._publish_start(child)
-        child.life = None
+        child.incarnation = None
         child.standing = ChildState.DOWN
         incarnation = child.mailbox.incarnation + (not child.came_up)  # of a failed start: the one it would have been
         self._system.publish(

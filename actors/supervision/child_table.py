@@ -46,7 +46,7 @@ class ChildTable:
     def of(self, incarnation: Incarnation) -> Child | None:
         """Return the child whose present incarnation this is; None for late news of an old one."""
         child = self.children.get(incarnation.mailbox.path[len(self.path) + 1 :])
-        return child if child is not None and child.life is incarnation else None
+        return child if child is not None and child.incarnation is incarnation else None
 
     def find(self, id_: str) -> list[Child]:
         """The child of this id, or the members of the pool of this id; empty where there is none."""

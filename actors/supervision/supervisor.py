@@ -57,7 +57,7 @@ class Supervisor(ManagedActor):
     def __init__(self, incarnation: SupervisorIncarnation) -> None:
         recipe = incarnation.spec.recipe
         assert isinstance(recipe, SupervisorRecipe)  # noqa: S101 - ours to get right, not a user's mistake
-        self._regrow_life = self.life = incarnation
+        self._regrow_incarnation = self.incarnation = incarnation
         self.recipe = recipe
         self.system = incarnation.system
         self.path = incarnation.mailbox.path
@@ -90,49 +90,49 @@ class Supervisor(ManagedActor):
         elif reply is not None and self.shutdown is None:
             message.carry_out(self, reply)
         elif reply is not None:
-            reply.fail(self.system.stopped_error(self.path, self.life.mailbox.absent))
+            reply.fail(self.system.stopped_error(self.path, self.incarnation.mailbox.absent))
 
     def _on_started(self, up: Started) -> None:
-        child = self.table.of(up.life)
+        child = self.table.of(up.incarnation)
         if child is not None and child.standing is ChildState.STARTING:
             plan = self._is_up(child)
             if plan is not None:
                 self.advance(plan)
 
     def _on_registered(self, says: Registered) -> None:
-        child = self.table.of(says.life)
+        child = self.table.of(says.incarnation)
         if child is not None:
             child.registration = says.registration
             if self.observer is not None and child.standing is ChildState.UP:
                 self.observer.changed(child)
 
     def _on_stopping(self, ending: Stopping) -> None:
-        child = self.table.of(ending.life)
+        child = self.table.of(ending.incarnation)
         if child is not None and child.standing is ChildState.UP:
             self.control.ends_by_itself(child)
 
     def _on_timed_out(self, late: TimedOut) -> None:
-        child = self.table.of(late.life)
+        child = self.table.of(late.incarnation)
         if child is not None:
             ended = self.control.out_of_time(child, late)
             if ended is not None:
                 self._advance_all(self._ended(child, ended))
 
     def _on_exited(self, ended: Exited) -> None:
-        child = self.table.of(ended.life)
+        child = self.table.of(ended.incarnation)
         if child is not None:
             self._advance_all(self._ended(child, ended.exit))
 
     def _on_stop(self, order: StopOrder) -> None:
-        if order.life is self.life:
+        if order.incarnation is self.incarnation:
             self.shut_down(Exit(Reason.SHUTDOWN))
 
     def _on_kill(self, order: KillOrder) -> None:
-        if order.life is self.life:
+        if order.incarnation is self.incarnation:
             self.shut_down(Exit(Reason.KILLED), kill=True)
 
     def _on_replace(self, order: ReplaceChild) -> None:
-        child = self.table.of(order.life)
+        child = self.table.of(order.incarnation)
         if child is None or child.standing is not ChildState.UP or child.plan is not None or self.shutdown is not None:
             return  # it has ended, or somebody sees to that
         if order.is_outdated:
@@ -180,7 +180,7 @@ class Supervisor(ManagedActor):
                 plan.cancel()
                 plan.done(self)
                 return
-        self.life.mailbox.post(Continue(plan))
+        self.incarnation.mailbox.post(Continue(plan))
 
     def _advance_all(self, plans: list[Procedure]) -> None:
         for plan in plans:
@@ -188,7 +188,7 @@ class Supervisor(ManagedActor):
 
     def _wait_for(self, plan: Procedure, due: float) -> None:
         if plan.timer is None:
-            box = self.life.mailbox
+            box = self.incarnation.mailbox
             plan.timer = self.system.timers.call_at(due, lambda: box.post(Continue(plan)))
 
     def _start_for(self, plan: Procedure, child: Child) -> None:
@@ -315,7 +315,7 @@ class Supervisor(ManagedActor):
     def all_up(self, first: InitialStart) -> None:
         """The first pass is over: treat what ended meanwhile."""
         self.first = None
-        self.life.is_up()
+        self.incarnation.is_up()
         for child, exit_ in first.late.items():
             if child.plan is first:  # nobody has stopped it since, and it is no part of a restart of another
                 self.restarts.attempt(child, exit_)
@@ -367,7 +367,7 @@ class Supervisor(ManagedActor):
         """All children are down. What start_child had added is gone."""
         for child in [child for child in self.table if child.dynamic]:
             self.forget(child)
-        self.life.finish(exit_)
+        self.incarnation.finish(exit_)
 
     _HANDLERS: ClassVar[dict[type[Any], Callable[[Supervisor, Any], None]]] = {
         Started: _on_started,

@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 class StopOrder:
     """Stop your children, then end. An order to one incarnation says nothing to the next one."""
 
-    life: Incarnation
+    incarnation: Incarnation
 
 
 @dataclass(frozen=True, slots=True)
 class KillOrder:
     """Kill your children, then end."""
 
-    life: Incarnation
+    incarnation: Incarnation
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceChild:
     """From whoever gave it work: this incarnation hangs in that. Replace it; that counts in no window."""
 
-    life: Incarnation
+    incarnation: Incarnation
     max_abandoned: int
     """With more abandoned threads than these it is parked instead."""
     request: Reply | None = None
@@ -51,7 +51,7 @@ class ReplaceChild:
         """True where it hangs no longer in what it was reported for."""
         if self.request is None:
             return False
-        handled = self.life.current
+        handled = self.incarnation.current
         return handled is None or handled[1] is not self.request
 
 

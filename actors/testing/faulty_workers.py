@@ -98,7 +98,7 @@ class Hang:
         self._released.when_done(over.complete)
         current = CURRENT.get()
         if not self.deaf and current is not None:
-            incarnation = cast("Incarnation", current.life)
+            incarnation = cast("Incarnation", current.incarnation)
             # In its last hook it was asked to stop already: there it hangs until it is abandoned.
             asked = (
                 incarnation.when_over() if incarnation.phase is IncarnationPhase.ENDING else incarnation.stop_signal()
@@ -139,7 +139,7 @@ class _Faulty(Worker):
     def _note(self, what: str) -> None:
         if self._diary is not None:
             current = CURRENT.get()
-            path = current.life.mailbox.path if current is not None else "?"
+            path = current.incarnation.mailbox.path if current is not None else "?"
             self._diary.append(f"{what} {path}")
 
     def _fault_of(self, hook: str) -> object:
@@ -267,7 +267,7 @@ def _patience_s() -> float:
     current = CURRENT.get()
     if current is None or current.origin is None or current.origin.deadline is None:
         return 0.0
-    return max(0.0, current.origin.deadline - current.life.system.now()) + LATE_S
+    return max(0.0, current.origin.deadline - current.incarnation.system.now()) + LATE_S
 
 
 async def sleep_on_clock(seconds: float) -> None:
@@ -276,7 +276,7 @@ async def sleep_on_clock(seconds: float) -> None:
     if current is None or seconds <= 0:
         await asyncio.sleep(seconds)
         return
-    system, woken = current.life.system, Reply()
+    system, woken = current.incarnation.system, Reply()
     timer = system.timers.call_at(system.now() + seconds, woken.complete)
     try:
         await woken

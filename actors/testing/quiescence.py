@@ -48,7 +48,7 @@ def settle(tree: Handle, timeout_s: float = 10.0) -> None:
 
 def _is_moving(child: Child) -> bool:
     """True where its supervisor has still to hear of its end, or it is a body (never quiet) on its way up or down."""
-    incarnation = child.life
+    incarnation = child.incarnation
     if incarnation is None:
         return False
     return incarnation.is_over or (child.standing is not ChildState.UP and not child.spec.is_supervisor)
@@ -77,10 +77,10 @@ def _flush(system: System, end: float) -> None:
 
 def _ping(system: System, path: str, end: float) -> None:
     supervisor = system.supervisors.get(path)
-    if supervisor is None or supervisor.life.is_over:
+    if supervisor is None or supervisor.incarnation.is_over:
         return
     pong = Reply()
-    if supervisor.life.mailbox.post(Ping(), pong):
+    if supervisor.incarnation.mailbox.post(Ping(), pong):
         _wait(pong, path, end)
 
 

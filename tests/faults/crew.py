@@ -57,7 +57,11 @@ class Books:
             inside = self._inside.setdefault(path, set())
             for other in inside:
                 # An abandoned thread is left to itself, and may be anywhere in its last piece of code.
-                if other is not worker and not other._regrow_life.abandoned and not worker._regrow_life.abandoned:
+                if (
+                    other is not worker
+                    and not other._regrow_incarnation.abandoned
+                    and not worker._regrow_incarnation.abandoned
+                ):
                     self.violations.append(f"{path}: two incarnations at once")
             inside.add(worker)
 

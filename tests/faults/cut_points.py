@@ -333,14 +333,14 @@ def require_whole(tree: Tree) -> None:
     ground = tree._system.services["tasks"]
     left = {
         "not running": [
-            child.path for path in ground.desks for child in tree.which_children(path) if child.state != "running"
+            child.path for path in ground.ports for child in tree.which_children(path) if child.state != "running"
         ],
         "attempts": list(ground.attempts),
         "asks": list(ground.asks),
         "errands": len(ground.errands) or [],
-        "orders": [order for desk in ground.desks.values() for order in desk.orders],
-        "tasks": [id_ for desk in ground.desks.values() for id_ in desk.states],
-        "seats": [key for desk in ground.desks.values() for entry in desk.staff for key in entry.attempts],
+        "orders": [order for desk in ground.ports.values() for order in desk.orders],
+        "tasks": [id_ for desk in ground.ports.values() for id_ in desk.states],
+        "seats": [key for desk in ground.ports.values() for entry in desk.workers for key in entry.attempts],
     }
     assert not any(left.values()), {what: each for what, each in left.items() if each}
 

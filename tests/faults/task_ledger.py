@@ -83,24 +83,24 @@ class Ledger:
         key = f"{what}{context.idempotency_key}"
         current = CURRENT.get()
         assert current is not None
-        life: Any = current.life
+        incarnation: Any = current.incarnation
         with self._lock:
             acts = self._acts[_task_of(context.idempotency_key)].setdefault(key, Acts())
             acts.begun += 1
             twice = [other for other in acts.inside if not other.is_over]
-            acts.inside.append(life)
+            acts.inside.append(incarnation)
         if twice:
             self.wrong("the same act runs in two places at once", key)
         try:
             yield
             with self._lock:
-                if life.is_over:
+                if incarnation.is_over:
                     acts.late += 1
                 else:
                     acts.done += 1
         finally:
             with self._lock:
-                acts.inside.remove(life)
+                acts.inside.remove(incarnation)
 
     def wrong(self, what: str, about: str) -> None:
         """Note a violation."""

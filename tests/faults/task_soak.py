@@ -176,7 +176,7 @@ class TaskSoak:
 
     @staticmethod
     def _is_busy(tree: Tree) -> bool:
-        return any(desk.states for desk in task_runtime_of(tree._system).all_desks())
+        return any(desk.states for desk in task_runtime_of(tree._system).all_ports())
 
     # -- faults --------------------------------------------------------------------------------------------
 
@@ -199,28 +199,28 @@ class TaskSoak:
         """Some incarnation of a worker that lives; None: none does."""
         place = dice.choice(PLACES)
         found = [child for path, child in list(tree._system.children.items()) if path.partition("#")[0] == place]
-        return dice.choice(found).life if found else None
+        return dice.choice(found).incarnation if found else None
 
     def _kill_worker(self, tree: Tree, dice: random.Random) -> None:
-        life = self._member(tree, dice)
-        if life is not None:
-            life.owner.post(ReplaceChild(life, 10_000))
+        incarnation = self._member(tree, dice)
+        if incarnation is not None:
+            incarnation.owner.post(ReplaceChild(incarnation, 10_000))
 
     def _stop_worker(self, tree: Tree, dice: random.Random) -> None:
-        life = self._member(tree, dice)
-        if life is not None:
-            tree.ref(life.mailbox.path).stop(block=False)
+        incarnation = self._member(tree, dice)
+        if incarnation is not None:
+            tree.ref(incarnation.mailbox.path).stop(block=False)
 
     def _crash_orchestrator(self, tree: Tree, dice: random.Random) -> None:
         path = dice.choice(ORCHESTRATORS)
         child = tree._system.children.get(f"{path}/orchestrator")
-        life: Any = child.life if child is not None else None
+        incarnation: Any = child.incarnation if child is not None else None
 
         def crash() -> None:
             raise BoomError
 
-        if life is not None:
-            task_runtime_of(tree._system).desks[path].tell(TimerFired(life, crash))
+        if incarnation is not None:
+            task_runtime_of(tree._system).ports[path].tell(TimerFired(incarnation, crash))
 
     def _restart_team(self, tree: Tree, dice: random.Random) -> None:
         tree.ref("soak/team").stop(block=False)

@@ -27,7 +27,7 @@ from trees import SupervisorSpec, WorkerSpec, start
 PATH = "r/w"
 
 
-def life(path: str = PATH, *, abandoned: bool = False) -> Any:
+def incarnation(path: str = PATH, *, abandoned: bool = False) -> Any:
     return SimpleNamespace(mailbox=SimpleNamespace(path=path), abandoned=abandoned, is_over=False)
 
 
@@ -72,7 +72,7 @@ def dead(note: Any, path: str = PATH) -> DeadLetter:
 def test_a_message_that_was_handled_refused_or_lost_with_a_kill_is_accounted_for() -> None:
     ledger = Ledger()
     handled, refused, _ = told(ledger, 3)
-    ledger.begin(life(), handled)
+    ledger.begin(incarnation(), handled)
     ledger.hear(dead(refused))
     ledger.hear(started(1))
     ledger.hear(exited(1, reason=Reason.KILLED, lost=1))
@@ -110,11 +110,14 @@ def test_a_tell_that_has_not_returned_is_waited_for_until_the_end() -> None:
 @pytest.mark.parametrize(
     ("what", "then"),
     [
-        ("was handled 2 times", lambda ledger, note: (ledger.begin(life(), note), ledger.begun.append(note.number))),
+        (
+            "was handled 2 times",
+            lambda ledger, note: (ledger.begin(incarnation(), note), ledger.begun.append(note.number)),
+        ),
         ("became 2 dead letters", lambda ledger, note: (ledger.hear(dead(note)), ledger.hear(dead(note)))),
         (
             "was handled, and is a dead letter",
-            lambda ledger, note: (ledger.begin(life(), note), ledger.hear(dead(note))),
+            lambda ledger, note: (ledger.begin(incarnation(), note), ledger.hear(dead(note))),
         ),
     ],
 )
@@ -148,8 +151,8 @@ def test_messages_of_one_sender_that_come_in_another_order_are_found() -> None:
     ledger = Ledger()
     first, second = told(ledger, 2)
 
-    ledger.begin(life(), second)
-    ledger.begin(life(), first)
+    ledger.begin(incarnation(), second)
+    ledger.begin(incarnation(), first)
 
     assert len(ledger.violations) == 1
     assert "came after number 2" in ledger.violations[0]
@@ -159,8 +162,8 @@ def test_an_abandoned_thread_may_be_late() -> None:
     ledger = Ledger()
     first, second = told(ledger, 2)
 
-    ledger.begin(life(), second)
-    ledger.begin(life(abandoned=True), first)
+    ledger.begin(incarnation(), second)
+    ledger.begin(incarnation(abandoned=True), first)
 
     assert ledger.violations == []
 
@@ -170,22 +173,22 @@ def test_an_abandoned_thread_may_be_late() -> None:
 
 def test_two_incarnations_at_once_are_found() -> None:
     ledger = Ledger()
-    ledger.enter(life())
-    ledger.enter(life())
+    ledger.enter(incarnation())
+    ledger.enter(incarnation())
 
     assert ledger.violations == [f"{PATH}: two incarnations at once"]
 
 
 def test_one_that_was_abandoned_may_still_be_there() -> None:
     ledger = Ledger()
-    ledger.enter(life(abandoned=True))
-    ledger.enter(life())
+    ledger.enter(incarnation(abandoned=True))
+    ledger.enter(incarnation())
 
     assert ledger.violations == []
 
 
 def test_one_that_was_abandoned_before_its_first_line_is_not_the_newest() -> None:
-    ledger, late, new = Ledger(), life(abandoned=True), life()
+    ledger, late, new = Ledger(), incarnation(abandoned=True), incarnation()
     for each in (new, late, new):
         ledger.enter(each)
         ledger.leave(each)
@@ -194,7 +197,7 @@ def test_one_that_was_abandoned_before_its_first_line_is_not_the_newest() -> Non
 
 
 def test_one_that_does_two_things_at_once_is_found() -> None:
-    ledger, one = Ledger(), life()
+    ledger, one = Ledger(), incarnation()
     ledger.enter(one)
     ledger.enter(one)
 
@@ -202,7 +205,7 @@ def test_one_that_does_two_things_at_once_is_found() -> None:
 
 
 def test_an_old_incarnation_that_goes_on_is_found() -> None:
-    ledger, old, new = Ledger(), life(), life()
+    ledger, old, new = Ledger(), incarnation(), incarnation()
     for each in (old, new):
         ledger.enter(each)
         ledger.leave(each)
@@ -277,9 +280,9 @@ def test_a_tree_of_which_everything_is_true_passes(ground: Ground) -> None:
 class HeldReport:
     """Stands for the mailbox of a supervisor, which hears of an end only when it is let through."""
 
-    def __init__(self, life: Any) -> None:
-        self.owner, self.kept = life.owner, []
-        life.owner = self
+    def __init__(self, incarnation: Any) -> None:
+        self.owner, self.kept = incarnation.owner, []
+        incarnation.owner = self
 
     def post(self, message: Any, _: Any = None) -> bool:
         self.kept.append(message)
@@ -293,10 +296,10 @@ class HeldReport:
 def test_a_body_whose_end_nobody_has_heard_of_is_waited_for(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ending between two looks of the audit it was shown as running, and had no life."""
     ground.tree.start_child("r", WorkerSpec(id="b", run=body, args=(ground, Traits()), restart="transient"))
-    life = ground.tree._system.children["r/b"].life
-    report, obeyed = HeldReport(life), life.when_over()
+    incarnation = ground.tree._system.children["r/b"].incarnation
+    report, obeyed = HeldReport(incarnation), incarnation.when_over()
     # As when it has taken an order and its thread is held up in it.
-    ground.obeying["r/b"] = life
+    ground.obeying["r/b"] = incarnation
     looks = 0
 
     def look(tree: Any, timeout_s: float) -> None:

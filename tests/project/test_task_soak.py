@@ -78,8 +78,8 @@ def test_a_double_effect_is_found(soak: Callable[..., TaskSoak], monkeypatch: py
         if not entry.is_team and attempt.box is not None:
             attempt.box.put_unbounded((attempt, None, None))
 
-    def again(self: Attempt, life: Any, now: float) -> bool:
-        begin(self, life, now)
+    def again(self: Attempt, incarnation: Any, now: float) -> bool:
+        begin(self, incarnation, now)
         return True
 
     monkeypatch.setattr(AttemptHandoff, "give", twice)
@@ -112,12 +112,12 @@ class Life:
 
 def did(ledger: Ledger, key: str = ACT, times: int = 1, *, is_over: bool = False, what: str = "") -> None:
     """Somebody has done an act."""
-    life = Life()
-    token = CURRENT.set(SimpleNamespace(life=life))  # type: ignore[arg-type]
+    incarnation = Life()
+    token = CURRENT.set(SimpleNamespace(incarnation=incarnation))  # type: ignore[arg-type]
     try:
         for _ in range(times):
             with ledger.act(SimpleNamespace(idempotency_key=key), what):  # type: ignore[arg-type]
-                life.is_over = is_over
+                incarnation.is_over = is_over
     finally:
         CURRENT.reset(token)
 
@@ -179,13 +179,13 @@ def test_a_refund_that_was_made_twice_is_found() -> None:
 
 def test_an_act_in_two_places_at_once_is_found_but_not_one_that_was_given_up() -> None:
     ledger = Ledger()
-    life = Life()
+    incarnation = Life()
     context: Any = SimpleNamespace(idempotency_key=ACT)
-    CURRENT.set(SimpleNamespace(life=life))  # type: ignore[arg-type]
+    CURRENT.set(SimpleNamespace(incarnation=incarnation))  # type: ignore[arg-type]
     with ledger.act(context):
         did(ledger)
         assert ledger.violations["the same act runs in two places at once"] == 1
-        life.is_over = True
+        incarnation.is_over = True
         did(ledger)
         assert ledger.violations["the same act runs in two places at once"] == 1
     CURRENT.set(None)

@@ -49,7 +49,7 @@ PEOPLE = (task_events.EscalationRaised, task_events.EscalationAnswered, task_eve
 def nothing_is_idle(tree: Tree, run: Run) -> list[str]:
     """Subtasks that could run, and do not."""
     ground = tree._system.services["tasks"]
-    states = ground.desks["r"].states
+    states = ground.ports["r"].states
     live = [each for each in ground.attempts.values() if each.spec.role == "work" and not each.done]
     if len(live) >= run.max_parallel:
         return [] if len(live) == run.max_parallel else [f"{len(live)} attempts at once: {live}"]
@@ -83,7 +83,7 @@ def _free(tree: Tree, run: Run, node: Any, busy: set[str]) -> str:
         behind = {hand.backup for hand in run.hands if hand.id in able and hand.id not in standing.rejected}
         able = [each for each in able if each not in behind] or able
     for id_ in able:
-        entry = tree._system.services["tasks"].desks["r"].staff.get(id_)
+        entry = tree._system.services["tasks"].ports["r"].workers.get(id_)
         if entry is None or id_ in standing.rejected or (id_ != standing.target and id_ in standing.tried):
             continue
         if entry.breaker is not None and not entry.breaker.admits(tree._system.services["tasks"].time()):

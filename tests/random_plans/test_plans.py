@@ -119,9 +119,9 @@ class Player:
         def crash() -> None:
             raise BoomError
 
-        life: Any = self.system.children["r/orchestrator"].life
-        if life is not None:
-            self.system.services["tasks"].desks["r"].tell(TimerFired(life, crash))
+        incarnation: Any = self.system.children["r/orchestrator"].incarnation
+        if incarnation is not None:
+            self.system.services["tasks"].ports["r"].tell(TimerFired(incarnation, crash))
 
     def _child(self, pick: int, call: Callable[[Tree, str], Any]) -> None:
         paths = [path for path in self.system.children if path not in {"r/orchestrator", "r/u"}]
@@ -171,14 +171,14 @@ class Player:
         children = [child for child in list(self.system.children.values()) if not child.spec.is_supervisor]
         held = {hold.attempt.key for hold in self.world.holds if hold.waits}
         attempts = list(self.system.services["tasks"].attempts.values())
-        return any(child.life is not None and child.life.is_over for child in children) or any(
+        return any(child.incarnation is not None and child.incarnation.is_over for child in children) or any(
             attempt.done or attempt.key not in held for attempt in attempts
         )
 
     def _ping(self) -> None:
         for supervisor in list(self.system.supervisors.values()):
             pong = Reply()
-            if supervisor.life.mailbox.post(Ping(), pong):
+            if supervisor.incarnation.mailbox.post(Ping(), pong):
                 assert pong.wait(WAIT_S)
 
     def _wait_for(self, quiet: Reply, path: str) -> None:
@@ -214,7 +214,7 @@ class Player:
             kept = [event for event in self.events if getattr(event, "task", None) == handle.id]
             assert kept == list(records)
         assert (ground.attempts, ground.asks, ground.errands) == ({}, {}, set())
-        assert ground.desks["r"].states == {}
+        assert ground.ports["r"].states == {}
 
 
 def play(run: Run) -> None:

@@ -48,11 +48,11 @@ class Act(NamedTuple):
 class Hold:
     """An attempt that runs: it waits until it is let go."""
 
-    def __init__(self, hand: Hand, act: Act, attempt: Any, life: Any, deed: str) -> None:
+    def __init__(self, hand: Hand, act: Act, attempt: Any, incarnation: Any, deed: str) -> None:
         self.act = act
         self.attempt = attempt
-        self.life = life
-        self.path: str = life.mailbox.path
+        self.incarnation = incarnation
+        self.path: str = incarnation.mailbox.path
         self.deed = deed
         self.is_async = hand.kind.lower().startswith("async")
         self.is_object = hand.kind.endswith("Worker")
@@ -65,14 +65,14 @@ class Hold:
     @property
     def is_lost(self) -> bool:
         """Its incarnation was given up; the thread is still here."""
-        return bool(self.life.is_over)
+        return bool(self.incarnation.is_over)
 
     @property
     def waits(self) -> bool:
         """It will not move by itself."""
         if self.gate.done or self.is_lost:
             return False
-        return not (self.is_async and self.attempt.ended_by) and not self.life.must_stop
+        return not (self.is_async and self.attempt.ended_by) and not self.incarnation.must_stop
 
 
 class World:
@@ -103,7 +103,7 @@ class World:
         act = Act(task, subtask, hand.id, int(number))
         with self.changed:
             deeds = self.deeds[task, subtask]
-            hold = Hold(hand, act, context._attempt, current.life, deeds.pop(0) if deeds else "ok")
+            hold = Hold(hand, act, context._attempt, current.incarnation, deeds.pop(0) if deeds else "ok")
             live = [each for each in self.holds if not each.is_lost]
             if any(each.path == hold.path for each in live):
                 self.wrong.append(f"{hold.path} has two attempts at a time: {hold}")
@@ -126,7 +126,7 @@ class World:
         """What it does when it is let go."""
         deed = hold.deed
         with self.changed:
-            lost = hold.is_lost or hold.attempt.done or hold.attempt.ended_by is not None or hold.life.must_stop
+            lost = hold.is_lost or hold.attempt.done or hold.attempt.ended_by is not None or hold.incarnation.must_stop
             told = "crash" if deed == "raise" and hold.is_object else deed
             self.done.append((hold.act, "lost" if lost and told in CLEAN else told))
         errors: dict[str, Callable[[], BaseException]] = {
@@ -147,7 +147,7 @@ class World:
         hold = self.enter(hand, context)
         over = Reply()
         hold.gate.when_done(over.complete)
-        hold.life.stop_signal().when_done(over.complete)
+        hold.incarnation.stop_signal().when_done(over.complete)
         over.wait(None)
         self.leave(hold)
         return self.perform(hold)

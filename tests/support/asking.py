@@ -82,4 +82,4 @@ class Stuck:
 def assert_nothing_left(tree: Tree) -> None:
     ground = tree._system.services["tasks"]
     assert (ground.asks, ground.attempts) == ({}, {})
-    assert all(not entry.attempts for desk in ground.desks.values() for entry in desk.staff)
+    assert all(not entry.attempts for desk in ground.ports.values() for entry in desk.workers)

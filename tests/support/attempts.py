@@ -91,7 +91,7 @@ class Shop:
 
     def status(self, subtask: str) -> str:
         """Where a subtask stands."""
-        state = self.tree._system.services["tasks"].desks["shop"].states.get(self.handle.id)
+        state = self.tree._system.services["tasks"].ports["shop"].states.get(self.handle.id)
         if state is not None:
             return str(state.nodes[subtask].status)
         return next(str(each.status) for each in self.report().graph if each.id == subtask)
@@ -111,9 +111,9 @@ class Shop:
                 up.set()
 
         stop = self.tree.subscribe(hear)
-        life = self.tree._system.children["shop/orchestrator"].life
-        assert life is not None
-        self.tree._system.boxes["shop/orchestrator"].put((TimerFired(life, _a_bug), None, None))
+        incarnation = self.tree._system.children["shop/orchestrator"].incarnation
+        assert incarnation is not None
+        self.tree._system.boxes["shop/orchestrator"].put((TimerFired(incarnation, _a_bug), None, None))
         assert up.wait(LONG_S), "it was not started again"
         stop()
         self.advance(0.0) if settled else self.pass_()

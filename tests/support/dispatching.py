@@ -68,8 +68,8 @@ def heard(tree: Tree, path: str = "shop") -> None:
     system = tree._system
     for _ in range(3):
         reply = Reply()
-        life: Any = system.children[f"{path}/orchestrator"].life
-        system.services["tasks"].desks[path].post(TimerFired(life, reply.complete))
+        incarnation: Any = system.children[f"{path}/orchestrator"].incarnation
+        system.services["tasks"].ports[path].post(TimerFired(incarnation, reply.complete))
         if not reply.wait(LONG_S):
             raise TimeoutError(path)
 

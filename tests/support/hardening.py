@@ -185,7 +185,7 @@ def counted(count: Callable[[], int], wanted: int, what: str) -> None:
 
 def life_of(tree: Tree, path: str) -> Any:
     """The present life at a path."""
-    return tree._system.children[path].life
+    return tree._system.children[path].incarnation
 
 
 def threads_named(prefix: str) -> list[threading.Thread]:

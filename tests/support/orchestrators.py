@@ -13,9 +13,9 @@ class BugError(Exception):
 def kill_orchestrator(tree: Tree, path: str = "p") -> None:
     """Have the orchestrator of this supervisor crash, as by a mistake of its own."""
     system = tree._system
-    life = system.children[f"{path}/orchestrator"].life
-    assert life is not None
-    system.services["tasks"].desks[path].tell(TimerFired(life, _bug))
+    incarnation = system.children[f"{path}/orchestrator"].incarnation
+    assert incarnation is not None
+    system.services["tasks"].ports[path].tell(TimerFired(incarnation, _bug))
 
 
 def _bug() -> None:

@@ -33,7 +33,7 @@ class Office:
     """A registry, and the mailboxes of those who are in it."""
 
     def __init__(self, *specs: ChildSpec) -> None:
-        self.staff = WorkerRegistry()
+        self.workers = WorkerRegistry()
         self.boxes: dict[str, Mailbox] = {}
         self.specs: dict[str, ChildSpec] = {}
         self.numbers = 0
@@ -47,10 +47,10 @@ class Office:
         made = self.specs[member.partition("#")[0]]
         path = f"r/{member}"
         box = self.boxes.setdefault(path, Mailbox(path))
-        return self.staff.hear(WorkerChanged(made, path, state, box))
+        return self.workers.hear(WorkerChanged(made, path, state, box))
 
     def entry(self, id_: str) -> RegistryEntry:
-        entry = self.staff.get(id_)
+        entry = self.workers.get(id_)
         assert entry is not None
         return entry
 

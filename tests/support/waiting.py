@@ -20,7 +20,7 @@ LARGE = 200
 
 def stranded(orchestrator: Any) -> Iterator[str]:
     """What is open and nobody will act on."""
-    if not orchestrator.begun or orchestrator.closing or orchestrator.desk.orders or len(orchestrator.states) > LARGE:
+    if not orchestrator.begun or orchestrator.closing or orchestrator.port.orders or len(orchestrator.states) > LARGE:
         return
     for state in list(islice(orchestrator.states.values(), LARGE)):
         if state.final is None and len(state.nodes) <= LARGE and not orchestrator.teams.is_held(state):
@@ -38,7 +38,7 @@ def _of(orchestrator: Any, state: TaskState) -> Iterator[str]:
 
 
 def _goes_on(orchestrator: Any, state: TaskState) -> bool:
-    runs = any(attempt.task == state.id for attempt in orchestrator.ground.attempts.values())
+    runs = any(attempt.task == state.id for attempt in orchestrator.runtime.attempts.values())
     calls_again = state.undoing is not None  # its worker was stopped: a timer has it called once more
     calls_again |= state.stage.due is not None  # a step has failed, and a timer has it called once more
     return runs or calls_again or bool(state.escalations) or any(node.due is not None for node in state.nodes.values())
@@ -46,7 +46,7 @@ def _goes_on(orchestrator: Any, state: TaskState) -> bool:
 
 def _why(orchestrator: Any, state: TaskState, node: SubtaskState) -> str:  # noqa: PLR0911 - a table
     """Why nobody will act on it; nothing where somebody will."""
-    asked = node.ask in orchestrator.ground.asks
+    asked = node.ask in orchestrator.runtime.asks
     may_be_asked = node.ask in orchestrator.delegation.unclaimed
     if node.ask is not None and not asked and not may_be_asked and node.status is not SubtaskStatus.RUNNING:
         return "and nobody waits for it"

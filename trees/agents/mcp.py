@@ -72,7 +72,7 @@ class MCPWorker(Worker):
 
     def _lists(self, tools: tuple[ToolInfo, ...]) -> None:
         """Tell the registry which tools there are now."""
-        life: Any = self._regrow_life
+        life: Any = self._regrow_incarnation
         said = None if life is None else life.spec.registration
         if said is None:
             return
@@ -87,7 +87,7 @@ class MCPWorker(Worker):
 
     def _loses(self, error: BaseException) -> None:
         """End as crashed: the connection is gone. A call that is under way fails of it, and is the crash then."""
-        life: Any = self._regrow_life
+        life: Any = self._regrow_incarnation
         self._lost = error
         if life is not None and not self._is_calling:
             life.lose_resource(error)

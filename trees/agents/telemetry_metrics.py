@@ -203,5 +203,5 @@ class TreeMetrics:
         return [Observation(depth, {"path": path}) for path, depth in depths.items()]
 
     def _unfinished(self, _: CallbackOptions) -> Iterable[Observation]:
-        desks = list(task_runtime_of(self._system).desks.values())
-        return [Observation(len(desk.states), {"path": desk.path}) for desk in desks]
+        ports = list(task_runtime_of(self._system).ports.values())
+        return [Observation(len(port.states), {"path": port.path}) for port in ports]

@@ -203,8 +203,8 @@ class TreeSpans:
     @staticmethod
     def _kind_of(attempt: Attempt) -> str:
         """Return the type of its worker."""
-        staff = getattr(attempt.owner, "staff", None)
-        entry = staff.get(attempt.spec.worker) if staff is not None else None
+        workers = getattr(attempt.owner, "workers", None)
+        entry = workers.get(attempt.spec.worker) if workers is not None else None
         return str(entry.executable.type) if entry is not None else "tool"
 
     @_guarded
@@ -215,8 +215,8 @@ class TreeSpans:
         span = begun.span
         status, error, error_type = names.of_end(attempt)
         if span.is_recording():
-            life, used = attempt.life, names.of_usage(attempt.used)
-            child = self._system.children.get(life.mailbox.path) if life is not None else None
+            incarnation, used = attempt.incarnation, names.of_usage(attempt.used)
+            child = self._system.children.get(incarnation.mailbox.path) if incarnation is not None else None
             restarts = {} if child is None else {names.RESTART: child.restarts}
             span.set_attributes({names.STATUS: status, **restarts, **used})
             if self.content:

@@ -122,27 +122,27 @@ def target_of(api: TaskApi, system: System, to: str, timeout_s: float | None, ma
     if max_in_flight is not None and (type(max_in_flight) is not int or max_in_flight < 1):
         raise ValueError(f"map: max_in_flight={value_phrase(max_in_flight)} is no number of items. Give 1 or more")
     owner, _, name = to.rpartition("/")
-    desks = task_runtime_of(system).desks
+    ports = task_runtime_of(system).ports
     child = name.partition("#")[0]
-    if owner in desks and any(row.id == child for row in desks[owner].registry()):
-        return TaskTarget(api, desks[owner], _subtask(desks[owner], child, timeout_s), max_in_flight)
+    if owner in ports and any(row.id == child for row in ports[owner].registry()):
+        return TaskTarget(api, ports[owner], _subtask(ports[owner], child, timeout_s), max_in_flight)
     if to in system.supervisors:
-        return TaskTarget(api, api.desk(to), None, max_in_flight)
+        return TaskTarget(api, api.port(to), None, max_in_flight)
     if to in system.boxes:
         return MessageTarget(system, to, timeout_s, max_in_flight)
-    for desk in desks.values():
-        if any(_can(row, to) for row in desk.registry()):
-            return TaskTarget(api, desk, _subtask(desk, to, timeout_s), max_in_flight)
-    words = {word for desk in desks.values() for row in desk.registry() for word in (row.id, *row.capabilities)}
+    for port in ports.values():
+        if any(_can(row, to) for row in port.registry()):
+            return TaskTarget(api, port, _subtask(port, to, timeout_s), max_in_flight)
+    words = {word for port in ports.values() for row in port.registry() for word in (row.id, *row.capabilities)}
     raise UnknownPathError(to, (*get_close_matches(to, words), *system.near(to)))
 
 
-def _subtask(desk: OrchestratorPort, to: str, timeout_s: float | None) -> Subtask:
+def _subtask(port: OrchestratorPort, to: str, timeout_s: float | None) -> Subtask:
     """Make the one subtask of an item: for a worker by its id, else for whoever has the capability."""
-    able = [row for row in desk.registry() if _can(row, to)]
+    able = [row for row in port.registry() if _can(row, to)]
     is_worker = any(row.id == to for row in able)
     if timeout_s is None:
-        entries = [desk.staff.get(row.id) for row in able]
+        entries = [port.workers.get(row.id) for row in able]
         declared = all(entry is not None and entry.executable.timeout_s is not None for entry in entries)
         timeout_s = None if declared else TASK_S
     limit = None if timeout_s == math.inf else timeout_s
@@ -230,15 +230,15 @@ class _MessageTime:
         self._reply.abandon()  # what has not begun is not to begin any more
         self._reply.expire(None if self._limit_s == math.inf else self._limit_s)
         if request is not None:  # a worker that still handles it hangs: the others must not wait for it
-            life: Any = request.life
-            life.owner.post(ReplaceChild(life, MAX_HUNG, self._reply))
+            incarnation: Any = request.incarnation
+            incarnation.owner.post(ReplaceChild(incarnation, MAX_HUNG, self._reply))
         return math.inf
 
     def _left_of(self, request: CurrentMessage) -> float:
         """Seconds that are left of an item that has begun."""
-        life: Any = request.life
-        current = life.current  # first: what is read after it is never the time of an older message
-        since = life.since
+        incarnation: Any = request.incarnation
+        current = incarnation.current  # first: what is read after it is never the time of an older message
+        since = incarnation.since
         is_at_work = current is not None and current[1] is self._reply
         return since + self._limit_s - self._system.now() if is_at_work else 0.0
 
@@ -247,8 +247,10 @@ class _MessageTime:
         looked, self._looked = self._looked, self._system.now()
         box = self._system.boxes.get(self._path)
         boxes = box.members if isinstance(box, PoolAddress) else (box,) if isinstance(box, Mailbox) else ()
-        lives: list[Any] = [life for box in boxes if (life := box.life) is not None]
-        has_got_on = any(life.since > looked or life.since == 0.0 for life in lives)  # 0.0: it has just come up
+        lives: list[Any] = [incarnation for box in boxes if (incarnation := box.attached) is not None]
+        has_got_on = any(
+            incarnation.since > looked or incarnation.since == 0.0 for incarnation in lives
+        )  # 0.0: it has just come up
         return self._limit_s if has_got_on else 0.0
 
 
@@ -256,14 +258,14 @@ class TaskTarget(_InTree):
     """An orchestrator, and the one subtask of each task; without one its planner makes the plans."""
 
     def __init__(
-        self, api: TaskApi, desk: OrchestratorPort, subtask: Subtask | None, max_in_flight: int | None
+        self, api: TaskApi, port: OrchestratorPort, subtask: Subtask | None, max_in_flight: int | None
     ) -> None:
-        self.path = desk.path
+        self.path = port.path
         self._api = api
-        self._desk = desk
-        self._system = desk.system
+        self._port = port
+        self._system = port.system
         self._plan = None if subtask is None else Plan([subtask])
-        self.limit = AHEAD * desk.settings.max_parallel if max_in_flight is None else max_in_flight
+        self.limit = AHEAD * port.settings.max_parallel if max_in_flight is None else max_in_flight
 
     def prepared(self, item: Any) -> Task:
         """Make a task of an item, with an id: so it may be submitted again, and starts nothing twice.
@@ -293,17 +295,17 @@ class TaskTarget(_InTree):
 
     def _given(self, item: Any, task: Task) -> GivenItem:
         id_ = str(task.id)
-        reply = self._desk.waiting(id_)
+        reply = self._port.waiting(id_)
 
         def result() -> Any:
             report = reply.outcome()
             if report.error is not None:
-                raise self._desk.noted(report.error.with_traceback(None))
+                raise self._port.noted(report.error.with_traceback(None))
             return report.output if task.plan is not self._plan or self._plan is None else report.results[ITEM]
 
         def leave() -> None:
             if not reply.done:
-                self._desk.tell(Cancel(id_, "its batch was given up"))
+                self._port.tell(Cancel(id_, "its batch was given up"))
 
         return GivenItem(item, reply, result, leave)
 

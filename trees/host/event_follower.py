@@ -38,9 +38,9 @@ class TaskEvents:
     """The events of one task: what is in the journal, and then what comes. May be read several times."""
 
     def __init__(
-        self, desk: OrchestratorPort, id_: str, *, new: bool = False, deep: bool = True, after: int = 0
+        self, port: OrchestratorPort, id_: str, *, new: bool = False, deep: bool = True, after: int = 0
     ) -> None:
-        self._desk = desk
+        self._port = port
         self._id = id_
         self._new = new
         self._deep = deep
@@ -54,7 +54,7 @@ class TaskEvents:
                     kept = follower.fetched(event)
                     yield event if kept is None else whole_of(event, kept.get())
                 if not follower.over:
-                    require_thread(self._desk.path, "async for event in handle.events()")
+                    require_thread(self._port.path, "async for event in handle.events()")
                     follower.signal.wait(None)
         finally:
             follower.stop()
@@ -63,10 +63,10 @@ class TaskEvents:
         return AsyncTaskEvents(self._follower())
 
     def _follower(self) -> JournalFollower:
-        numbers = self._desk.ground.numbers
+        numbers = self._port.runtime.numbers
         earlier = numbers.before(numbers.whole(self._id)) if self._new else 0
         recall: Recall = "never" if self._after else "ongoing"  # who has read before has read of it before
-        return JournalFollower(self._desk, self._id, deep=self._deep, after=max(self._after, earlier), recall=recall)
+        return JournalFollower(self._port, self._id, deep=self._deep, after=max(self._after, earlier), recall=recall)
 
 
 class AsyncTaskEvents(AsyncIterator[TaskEvent]):
@@ -152,11 +152,11 @@ class JournalFollower:
     at the beginning while the task goes on has what was streamed before, too, as far as it is recalled.
     """
 
-    def __init__(self, desk: OrchestratorPort, id_: str, *, deep: bool, after: int, recall: Recall = "ongoing") -> None:
-        self._desk = desk
+    def __init__(self, port: OrchestratorPort, id_: str, *, deep: bool, after: int, recall: Recall = "ongoing") -> None:
+        self._port = port
         self._id = id_
         self._deep = deep
-        self._numbers = desk.ground.numbers
+        self._numbers = port.runtime.numbers
         self._whole = self._numbers.whole(id_)
         self._after = after
         """Yield what has a larger number."""
@@ -178,11 +178,11 @@ class JournalFollower:
         self._missed = 0
         self._caught_up = -1
         """How often something may have happened that nobody told of, and how often it was looked for."""
-        self.scope = f"{desk.path}/"
+        self.scope = f"{port.path}/"
         self.over = False
         self.signal = Reply()
-        self._done = desk.waiting(id_)
-        self.stop = desk.ground.feed.follow(id_, self, self._done)
+        self._done = port.waiting(id_)
+        self.stop = port.runtime.feed.follow(id_, self, self._done)
         """Hear nothing more."""
 
     def hear(self, event: TaskEvent) -> None:
@@ -211,7 +211,7 @@ class JournalFollower:
         It ends with a tree that somebody has stopped. Raises ``TreeDownError`` where nobody had asked for its end.
         """
         self.signal = Reply()
-        down = self._desk.system.is_down or (self._done.done and not self._done.succeeded)
+        down = self._port.system.is_down or (self._done.done and not self._done.succeeded)
         ended = self._done.succeeded  # before the journals are read: then all of them are there
         recalled = self._recall(ended=ended)  # before the journals as well: their records stand before it
         missed, until = self._missed, float(self._until)
@@ -235,7 +235,7 @@ class JournalFollower:
             self.over = True  # all is read, and the end was not in it
         if down and not self.over:
             self.over = True
-            if self._desk.system.cause is not None or not self._desk.system.is_down:
+            if self._port.system.cause is not None or not self._port.system.is_down:
                 self._done.get()  # raises: the tree has failed, or nobody goes on with the task
 
     def _recall(self, *, ended: bool) -> list[TaskEvent]:
@@ -243,7 +243,7 @@ class JournalFollower:
         if self._to_recall == "never" or (ended and self._to_recall == "ongoing"):
             return []
         self._to_recall = "never"
-        recalled, self._recalled = self._desk.ground.streams.recall(self._id)
+        recalled, self._recalled = self._port.runtime.streams.recall(self._id)
         return [event for event in recalled if self._is_mine(event)]
 
     def _heard(self) -> list[TaskEvent]:
@@ -285,11 +285,11 @@ class JournalFollower:
         return itertools.takewhile(lambda each: each.seq <= until, self._read(journal.id, journal.read))
 
     def _read(self, id_: str, start: int = 0) -> Sequence[TaskEvent]:
-        return cast(Sequence[TaskEvent], self._desk.ground.outline(id_, start))
+        return cast(Sequence[TaskEvent], self._port.runtime.outline(id_, start))
 
     def fetched(self, event: TaskEvent) -> Reply | None:
         """The record of an event that lacks a large value, from the store; None: it is whole."""
-        at, durable = dropped_of(event), self._desk.ground.durable
+        at, durable = dropped_of(event), self._port.runtime.durable
         return durable.fetch(at.stream, (at.number,)) if at is not None and durable is not None else None
 
 

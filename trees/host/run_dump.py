@@ -20,48 +20,48 @@ from actors.tasks.scheduling.selection import lane_of, put_off
 from trees.views.run_view import RunView, view_of
 
 
-def view_run(desk: OrchestratorPort, run: Report | TaskState, *, deep: bool) -> RunView:
+def view_run(port: OrchestratorPort, run: Report | TaskState, *, deep: bool) -> RunView:
     """View a run as it stands now; ``deep``: with what its teams have of it, and theirs."""
-    now = desk.time()
+    now = port.time()
     if isinstance(run, Report):
         view = view_of(run, now, {}, {}, reviews=False)
     else:
         nodes = list(run.nodes.values())
-        live = {node.id: desk.ground.attempt_at(run, node) for node in nodes}
+        live = {node.id: port.runtime.attempt_at(run, node) for node in nodes}
         progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
-        lanes = {node.id: lane_of(run, node, desk.path) for node in nodes if node.status is SubtaskStatus.QUEUED}
-        why = {lane: put_off(desk.staff, lane, now) for lane in set(lanes.values())}
+        lanes = {node.id: lane_of(run, node, port.path) for node in nodes if node.status is SubtaskStatus.QUEUED}
+        why = {lane: put_off(port.workers, lane, now) for lane in set(lanes.values())}
         waits = {id_: why[lane] for id_, lane in lanes.items()}
-        reviews = desk.settings.reviewer is not None
-        view = view_of(run, now, progress, waits, reviews=reviews, part_of=desk.ground.part_of)
+        reviews = port.settings.reviewer is not None
+        view = view_of(run, now, progress, waits, reviews=reviews, part_of=port.runtime.part_of)
     if not deep:
         return view
-    parts = {id_: view_run(its, part, deep=True) for id_, (its, part) in _parts_of(desk, view).items()}
+    parts = {id_: view_run(its, part, deep=True) for id_, (its, part) in _parts_of(port, view).items()}
     return dataclasses.replace(view, parts=parts)
 
 
-def _parts_of(desk: OrchestratorPort, view: RunView) -> dict[str, tuple[OrchestratorPort, Report | TaskState]]:
+def _parts_of(port: OrchestratorPort, view: RunView) -> dict[str, tuple[OrchestratorPort, Report | TaskState]]:
     """Runs of the parts that teams have of a run, the last one of each subtask."""
     try:
-        records = desk.ground.outline(view.id)
+        records = port.runtime.outline(view.id)
     except StoreError:
         return {}
     parts = {each.subtask: each.part for each in records if isinstance(each, SubtaskStarted) and each.part}
     found = {}
     for subtask, part in parts.items():
-        standing = desk.ground.store.standing(part)
+        standing = port.runtime.store.standing(part)
         if standing is not None and standing.owner:
-            its = desk.ground.desk_at(standing.owner)
+            its = port.runtime.port_at(standing.owner)
             run = _run_of(its, part)
             if run is not None:
                 found[subtask] = (its, run)
     return found
 
 
-def _run_of(desk: OrchestratorPort, id_: str) -> Report | TaskState | None:
+def _run_of(port: OrchestratorPort, id_: str) -> Report | TaskState | None:
     try:
-        run = desk.states.get(id_) or desk.report(id_)
-        if run is None and (records := desk.ground.outline(id_)):
+        run = port.states.get(id_) or port.report(id_)
+        if run is None and (records := port.runtime.outline(id_)):
             run = fold(id_, records)
     except StoreError:
         return None

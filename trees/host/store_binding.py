@@ -72,9 +72,9 @@ class TreeStoreListener:
         if last is None or isinstance(last, TaskFinished):
             self._forget(order)
             return
-        desk = task_runtime_of(self._system).desks.get(last.path)
-        if desk is not None:
-            desk.tell(RunOnLoop(lambda: self._do(desk, order)))
+        port = task_runtime_of(self._system).ports.get(last.path)
+        if port is not None:
+            port.tell(RunOnLoop(lambda: self._do(port, order)))
 
     def _remove(self, order: RemoteCommand) -> None:
         """No matter of an orchestrator: it has nothing to do with what has ended, or is damaged."""
@@ -84,28 +84,28 @@ class TreeStoreListener:
             self._system.reports.request_failed(self._system.root_path, error, asked=False)
         self._forget(order)
 
-    def _do(self, desk: OrchestratorPort, order: RemoteCommand) -> None:
+    def _do(self, port: OrchestratorPort, order: RemoteCommand) -> None:
         """On the loop, where the orchestrator knows its tasks: tell it, and then that it is to be forgotten."""
         try:
-            _tell(desk, order)
+            _tell(port, order)
         except (EscalationError, ConfigError, KeyError, TypeError, ValueError) as error:
             # It comes too late, or from another version: whoever sent it finds in the journal that nothing followed.
-            self._system.reports.request_failed(desk.path, error, asked=False)
-        desk.tell(RunWhenDurable(order.task, lambda: self._forget(order)))
+            self._system.reports.request_failed(port.path, error, asked=False)
+        port.tell(RunWhenDurable(order.task, lambda: self._forget(order)))
 
     def _forget(self, order: RemoteCommand) -> None:
         self._store.order_done(order)
 
 
-def _tell(desk: OrchestratorPort, order: RemoteCommand) -> None:
+def _tell(port: OrchestratorPort, order: RemoteCommand) -> None:
     body = order.body
     if order.kind == CANCEL:
-        desk.tell(Cancel(order.task, str(body["reason"])))
+        port.tell(Cancel(order.task, str(body["reason"])))
     elif order.kind == PRIORITY:
-        desk.tell(SetPriority(order.task, int(body["priority"])))
+        port.tell(SetPriority(order.task, int(body["priority"])))
     elif order.kind == RESPOND:
-        given = None if desk.system.clock.manual else order.at  # that clock is nobody's outside
-        respond(desk, body["escalation"], ANSWERS[body["answer"]](body["value"]), given)
+        given = None if port.system.clock.manual else order.at  # that clock is nobody's outside
+        respond(port, body["escalation"], ANSWERS[body["answer"]](body["value"]), given)
     else:
         raise KeyError(order.kind)
 
@@ -122,13 +122,13 @@ def bind(
         close: the store is ours: it is closed when the tree has ended.
         lost: called when the store is lost; None: the tree ends then.
     """
-    ground = task_runtime_of(system)
-    if ground.durable is not None:
-        heard = ground.durable.listener = TreeStoreListener(system, ground.durable, lost)
+    runtime = task_runtime_of(system)
+    if runtime.durable is not None:
+        heard = runtime.durable.listener = TreeStoreListener(system, runtime.durable, lost)
         _hear_of_loss(heard, store)
         if not system.clock.manual:
-            ground.set_time(ground.durable.time())
-    ground.before = {
+            runtime.set_time(runtime.durable.time())
+    runtime.before = {
         stream: len(records)
         for path in task_paths(spec)
         for stream in store.streams(path)

@@ -36,9 +36,9 @@ _AT_ONCE: Final = 256
 class Submission:
     """Tasks on their way into the journal: all of them are kept, or none."""
 
-    def __init__(self, desk: OrchestratorPort, events: Sequence[TaskSubmitted]) -> None:
-        self._desk = desk
-        self._store = desk.ground.store
+    def __init__(self, port: OrchestratorPort, events: Sequence[TaskSubmitted]) -> None:
+        self._port = port
+        self._store = port.runtime.store
         self._events = {event.task: event for event in events}
         self._variables = caller_variables(CURRENT)
         self._mine = Reply()
@@ -56,7 +56,7 @@ class Submission:
             reply = next(steps)
             while True:
                 if reply is not None:
-                    require_thread(self._desk.path, "await tree.asubmit(...)")
+                    require_thread(self._port.path, "await tree.asubmit(...)")
                 reply = steps.send(reply is None or reply.wait(self._left()))
         except StopIteration as end:
             return set(end.value)
@@ -93,7 +93,7 @@ class Submission:
             wanted = [id_ for id_ in self._events if id_ in set(mine)] if len(mine) > 1 else mine
             new = self._create(wanted)
         except BaseException:
-            self._settle(mine, StoreError(self._desk.ground.store_name, f"{self._named(mine)} not taken"))
+            self._settle(mine, StoreError(self._port.runtime.store_name, f"{self._named(mine)} not taken"))
             raise
         self._settle([id_ for id_ in mine if id_ not in new] if len(new) < len(mine) else [])
         try:
@@ -112,7 +112,7 @@ class Submission:
 
     def _take(self, id_: str) -> Generator[Reply, bool, bool]:
         """Be the one who submits an id; False where somebody else has."""
-        submitting = self._desk.ground.submitting
+        submitting = self._port.runtime.submitting
         # One step of C: of those who come at once with one id, one writes, and the others wait for it.
         while (other := submitting.setdefault(id_, self._mine)) is not self._mine:
             if not (yield other):
@@ -123,15 +123,15 @@ class Submission:
         return True
 
     def _create(self, ids: list[str]) -> list[str]:
-        path = self._desk.path
+        path = self._port.path
         new = self._store.create_all([(id_, path, self._events[id_]) for id_ in ids])
-        for desk in self._desk.ground.all_desks():
+        for port in self._port.runtime.all_ports():
             for id_ in new:
-                desk.reports.forget(id_)  # of a task of this id that the store has forgotten: this one is a new one
+                port.reports.forget(id_)  # of a task of this id that the store has forgotten: this one is a new one
         return new
 
     def _flush(self, ids: list[str]) -> Reply | None:
-        return self._desk.ground.flush(*ids) if ids else None
+        return self._port.runtime.flush(*ids) if ids else None
 
     def _begin_in_turn(self, ids: list[str]) -> Generator[None, bool, None]:
         """Begin all of them, whatever becomes of the caller meanwhile."""
@@ -145,14 +145,14 @@ class Submission:
 
     def _begin(self, ids: Sequence[str]) -> None:
         """Note that tasks are kept: from now on they are the orchestrator's."""
-        ground = self._desk.ground
+        runtime = self._port.runtime
         for id_ in ids:
-            ground.numbers.begun(id_)
-            ground.carry(id_, self._desk.path, self._variables, self._events[id_].trace)
+            runtime.numbers.begun(id_)
+            runtime.carry(id_, self._port.path, self._variables, self._events[id_].trace)
         self._settle(ids)
         for id_ in ids:
-            self._desk.system.publish(self._events[id_])
-        self._desk.tell(*[TaskArrived(id_) for id_ in ids])
+            self._port.system.publish(self._events[id_])
+        self._port.tell(*[TaskArrived(id_) for id_ in ids])
 
     def _take_back(self, ids: list[str]) -> bool:
         """Forget tasks that no one waits for any more; where they are being written, begin them when that is done."""
@@ -171,7 +171,7 @@ class Submission:
 
     def _settle(self, ids: Sequence[str], error: StoreError | None = None) -> None:
         """Note that these are not under way any more; those who wait for them look again."""
-        submitting = self._desk.ground.submitting
+        submitting = self._port.runtime.submitting
         for id_ in ids:
             if submitting.get(id_) is self._mine:
                 del submitting[id_]
@@ -198,7 +198,7 @@ class Submission:
             else f"{'It was' if one else 'They were'} not taken and will not run: submit {'it' if one else 'them'} "
             "again when the store can be written"
         )
-        error = StoreError(self._desk.ground.store_name, f"{self._named(ids)} {what}. {then}")
+        error = StoreError(self._port.runtime.store_name, f"{self._named(ids)} {what}. {then}")
         error.may_be_taken = maybe
         return error
 

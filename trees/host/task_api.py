@@ -74,13 +74,13 @@ class TaskApi:
 
     def task(self, id: str) -> TaskHandle:
         """Return the handle of a task that was submitted before."""
-        ground = task_runtime_of(self._system)
-        standing = ground.store.standing(id)
-        if standing is None or id in ground.submitting:  # that may yet be refused
+        runtime = task_runtime_of(self._system)
+        standing = runtime.store.standing(id)
+        if standing is None or id in runtime.submitting:  # that may yet be refused
             raise UnknownTaskError(id)
         if standing.is_ == "damaged":
-            ground.store.read(id)  # says what is wrong, which is at hand
-        return TaskHandle(ground.desk_at(standing.owner), id, found=standing.is_ == "finished")
+            runtime.store.read(id)  # says what is wrong, which is at hand
+        return TaskHandle(runtime.port_at(standing.owner), id, found=standing.is_ == "finished")
 
     def remove(self, id: str) -> None:
         """Delete a task that has ended, or whose journal is damaged; returns when the store has forgotten it."""
@@ -99,51 +99,51 @@ class TaskApi:
             raise ValueError(f"tasks: metadata: expected a dict, got {type_phrase(metadata)}. Write {{'customer': 7}}")
         labels = None if metadata is None else wanted_metadata(metadata)
         found: list[TaskHandle] = []
-        for desk in task_runtime_of(self._system).all_desks():
-            store = desk.ground.store
-            known = [*dict.fromkeys([*store.finished(desk.path), *store.streams(desk.path), *list(desk.states)])]
+        for port in task_runtime_of(self._system).all_ports():
+            store = port.runtime.store
+            known = [*dict.fromkeys([*store.finished(port.path), *store.streams(port.path), *list(port.states)])]
             if labels is not None:
                 known = [id_ for id_, first in store.firsts(known).items() if has_metadata(first, labels)]
-            found += [TaskHandle(desk, id_, found=True) for id_ in known]
+            found += [TaskHandle(port, id_, found=True) for id_ in known]
         return found if wanted is None else [handle for handle in found if _stands_at(handle, wanted)]
 
     def resumed(self) -> list[TaskHandle]:
         """List the tasks that earlier processes had left unfinished and that go on in this one."""
-        ground = task_runtime_of(self._system)
+        runtime = task_runtime_of(self._system)
         handles = []
-        for id_ in list(ground.before):
-            first = next(iter(ground.outline(id_)), None)
-            desk = ground.desks.get(first.path) if isinstance(first, TaskSubmitted) and first.parent is None else None
-            if desk is not None:
-                handles.append(TaskHandle(desk, id_))
+        for id_ in list(runtime.before):
+            first = next(iter(runtime.outline(id_)), None)
+            port = runtime.ports.get(first.path) if isinstance(first, TaskSubmitted) and first.parent is None else None
+            if port is not None:
+                handles.append(TaskHandle(port, id_))
         return handles
 
     def registry(self, path: str | None) -> list[ExecutableInfo]:
         """List the workers that a supervisor can give work to, as they stand now."""
-        return self.desk(path).registry()
+        return self.port(path).registry()
 
     def escalations(self) -> list[Escalation]:
         """List all open questions to people, the oldest first."""
-        found = [each for desk in list(task_runtime_of(self._system).desks.values()) for each in desk.escalations()]
+        found = [each for port in list(task_runtime_of(self._system).ports.values()) for each in port.escalations()]
         return sorted(found, key=lambda each: each.raised_at)
 
     def respond(self, id: str, answer: Answer) -> None:
         """Answer a question."""
-        for desk in list(task_runtime_of(self._system).desks.values()):
-            if desk.question(id) is not None:
-                respond(desk, id, answer)
+        for port in list(task_runtime_of(self._system).ports.values()):
+            if port.question(id) is not None:
+                respond(port, id, answer)
                 return
         raise EscalationError(id, "no such question is open. It was answered, its time is up, or its task has ended")
 
     # -- what a batch asks as well -------------------------------------------------------------------------
 
-    def desk(self, path: str | None) -> OrchestratorPort:
+    def port(self, path: str | None) -> OrchestratorPort:
         """Find the orchestrator of the supervisor at ``path``; None: the root."""
         system = self._system
         at = system.root_path if path is None else path
-        desk = task_runtime_of(system).desks.get(at)
-        if desk is not None:
-            return desk
+        port = task_runtime_of(system).ports.get(at)
+        if port is not None:
+            return port
         if at not in system.supervisors:
             raise system.no_supervisor(at)
         raise NoOrchestratorError(at)
@@ -157,16 +157,16 @@ class TaskApi:
         return self._submission_of([task], path, joined=joined), task.id or ""
 
     def _submission_of(self, tasks: Sequence[Task], path: str | None, *, joined: bool = False) -> Submission:
-        desk, system = self.desk(path), self._system
+        port, system = self.port(path), self._system
         if system.is_down:
-            raise system.down_error(desk.path)
-        chain, lineage = waiting_chain(desk) if joined else ((), ())
-        now, origin = desk.time(), (chain, lineage, None, system.hops_of_here(), NEW_IDS)
-        return Submission(desk, [_first_record(system, desk.path, now, task, origin) for task in tasks])
+            raise system.down_error(port.path)
+        chain, lineage = waiting_chain(port) if joined else ((), ())
+        now, origin = port.time(), (chain, lineage, None, system.hops_of_here(), NEW_IDS)
+        return Submission(port, [_first_record(system, port.path, now, task, origin) for task in tasks])
 
     def _handle(self, id_: str, path: str | None, new: Collection[str]) -> TaskHandle:
         """The handle of a task that was submitted; one that was known may be of another supervisor."""
-        return TaskHandle(self.desk(path), id_) if id_ in new else self.task(id_)
+        return TaskHandle(self.port(path), id_) if id_ in new else self.task(id_)
 
     # -- within --------------------------------------------------------------------------------------------
 

@@ -47,12 +47,12 @@ _REPORTED: Final = ("results", "output", "failed", "skipped", "error", "usage", 
 class TaskHandle:
     """One task of a tree."""
 
-    def __init__(self, desk: OrchestratorPort, id_: str, *, found: bool = False) -> None:
+    def __init__(self, port: OrchestratorPort, id_: str, *, found: bool = False) -> None:
         self.id = id_
-        self._desk = desk
+        self._port = port
         # One that was found in the store reads nothing before somebody asks: it may be on a loop, or one of ten
         # thousand in a list. Any other one hears of the end in any case.
-        self._waits = None if found else desk.waiting(id_)
+        self._waits = None if found else port.waiting(id_)
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.id} {self.status}>"
@@ -65,24 +65,24 @@ class TaskHandle:
     @property
     def _done(self) -> Reply:
         if self._waits is None:
-            self._waits = self._desk.waiting(self.id)
+            self._waits = self._port.waiting(self.id)
         return self._waits
 
     @property
     def status(self) -> TaskStatus:
         """Where it stands now."""
-        desk = self._desk
-        report = desk.reports.get(self.id)
+        port = self._port
+        report = port.reports.get(self.id)
         if report is not None:
             return report.status
-        if self.id not in desk.states:
-            last = desk.ground.store.last(self.id)
+        if self.id not in port.states:
+            last = port.runtime.store.last(self.id)
             if isinstance(last, TaskFinished):
                 return last.status
         if self._waits is not None and self._waits.succeeded:
             ended: Report = self._waits.get()  # the store may have forgotten it by now
             return ended.status
-        status = status_of(self._state(), desk.ground.part_of)
+        status = status_of(self._state(), port.runtime.part_of)
         return TaskStatus.RUNNING if status.is_final else status  # it has ended: that is yet to be kept
 
     @property
@@ -91,10 +91,10 @@ class TaskHandle:
 
         Where it ended long ago it is read from the store: on an event loop, ``await`` the handle first.
         """
-        report: Report | None = self._desk.reports.get(self.id)
+        report: Report | None = self._port.reports.get(self.id)
         if report is None and self._waits is not None and self._waits.succeeded:
             report = self._waits.get()
-        return report if report is not None else self._desk.report(self.id)
+        return report if report is not None else self._port.report(self.id)
 
     @property
     def kept(self) -> list[str]:
@@ -103,9 +103,9 @@ class TaskHandle:
         Those of a team's part as ``team/subtask``, where the team was not done. Empty for a task of this process. A
         reviewer may still send them back.
         """
-        ground = self._desk.ground
+        runtime = self._port.runtime
         mine = done_of(self._before())
-        states = [_before(ground, id_) for id_ in ground.before if id_.startswith(self.id) and id_ != self.id]
+        states = [_before(runtime, id_) for id_ in runtime.before if id_.startswith(self.id) and id_ != self.id]
         parts = [state for state in states if is_part_of(state.id, state.parent, self.id)]
         of = {state.id: part_of(state) for state in parts}
         open_parts = [state for state in parts if of[state.id] not in mine]
@@ -113,12 +113,12 @@ class TaskHandle:
 
     def _before(self) -> TaskState:
         """Where it stood when this process began."""
-        return _before(self._desk.ground, self.id)
+        return _before(self._port.runtime, self.id)
 
     @property
     def task(self) -> Task:
         """Task that was submitted. Large inputs of it may have to be read from the store, which waits for that."""
-        task, durable = self._state().task, self._desk.ground.durable
+        task, durable = self._state().task, self._port.runtime.durable
         lacks = next(iter(lacking(task.inputs)), None)
         if lacks is None or durable is None:
             return task
@@ -127,9 +127,9 @@ class TaskHandle:
         return cast("TaskSubmitted", submitted).spec
 
     def _state(self) -> TaskState:
-        state = self._desk.states.get(self.id)
+        state = self._port.states.get(self.id)
         if state is None:
-            records = self._desk.ground.outline(self.id)
+            records = self._port.runtime.outline(self.id)
             state = fold(self.id, records) if records else TaskState(self.id)
             if len(records) == 1:
                 state.phase = "new"  # its orchestrator has not looked at it yet
@@ -154,16 +154,16 @@ class TaskHandle:
         """
         require_seconds(f"task {self.id}: result", timeout)
         if not self._done.done:
-            require_thread(self._desk.path, "await handle")
+            require_thread(self._port.path, "await handle")
             self._join()
             if not self._done.wait(timeout):
-                raise self._desk.noted(TaskTimeoutError(self.id, timeout or 0.0))
+                raise self._port.noted(TaskTimeoutError(self.id, timeout or 0.0))
         return self._outcome()
 
     def __await__(self) -> Generator[Any, None, Report]:
         """Wait for its end on an event loop; raises as ``result`` does."""
         if self._waits is None:
-            self._waits = self._desk.fetched(self.id)
+            self._waits = self._port.fetched(self.id)
         if not self._waits.done:
             self._join()
         yield from self._waits.__await__()
@@ -172,14 +172,14 @@ class TaskHandle:
     def _outcome(self) -> Report:
         report: Report = self._done.get()
         if report.error is not None:
-            raise self._desk.noted(report.error.with_traceback(None))
+            raise self._port.noted(report.error.with_traceback(None))
         return report
 
     def _join(self) -> None:
         """A worker that waits for a task stands in the task's ancestry from now on."""
-        chain, lineage = waiting_chain(self._desk)
+        chain, lineage = waiting_chain(self._port)
         if chain:
-            self._desk.tell(WaiterJoined(self.id, chain, lineage))
+            self._port.tell(WaiterJoined(self.id, chain, lineage))
 
     # -- changing ------------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class TaskHandle:
         Where its orchestrator is down that happens as soon as it is up again.
         """
         if self.report is None:
-            self._desk.tell(Cancel(self.id, reason))
+            self._port.tell(Cancel(self.id, reason))
 
     def set_priority(self, priority: int) -> None:
         """Give it another priority; smaller is sooner. A task that has ended keeps the one that it had.
@@ -203,20 +203,20 @@ class TaskHandle:
         """
         checked = Task(goal=self.id, priority=priority).priority
         if self.report is None:
-            self._desk.tell(SetPriority(self.id, checked))
+            self._port.tell(SetPriority(self.id, checked))
 
     @property
     def escalations(self) -> list[Escalation]:
         """Open questions to people, those of its teams too, the oldest first."""
-        found = [each for desk in self._desks() for each in desk.escalations() if self._is_mine(desk, each.task)]
+        found = [each for port in self._desks() for each in port.escalations() if self._is_mine(port, each.task)]
         return sorted(found, key=lambda each: each.raised_at)
 
     def _desks(self) -> list[OrchestratorPort]:
-        return list(self._desk.ground.desks.values())
+        return list(self._port.runtime.ports.values())
 
-    def _is_mine(self, desk: OrchestratorPort, task: str) -> bool:
+    def _is_mine(self, port: OrchestratorPort, task: str) -> bool:
         """True if a task is this one, or a team's part of it."""
-        state = desk.states.get(task)
+        state = port.states.get(task)
         return task == self.id or is_part_of(task, state.parent if state is not None else None, self.id)
 
     def respond(self, id: str, answer: Answer) -> None:
@@ -225,11 +225,11 @@ class TaskHandle:
         Raises:
             EscalationError: it has no such open question, it was answered already, or this is no answer.
         """
-        asked = ((desk, question) for desk in self._desks() if (question := desk.question(id)) is not None)
-        desk, question = next(asked, (self._desk, None))
-        if question is None or not self._is_mine(desk, question.task):
+        asked = ((port, question) for port in self._desks() if (question := port.question(id)) is not None)
+        port, question = next(asked, (self._port, None))
+        if question is None or not self._is_mine(port, question.task):
             raise EscalationError(id, f"task {self.id} has no such open question. Look at handle.escalations")
-        respond(desk, id, answer)
+        respond(port, id, answer)
 
     # -- looking -------------------------------------------------------------------------------------------
 
@@ -254,7 +254,7 @@ class TaskHandle:
         if after is not None and (type(after) is not int or after < 0):
             what = f"events: after={value_phrase(after)} is no number of an event"
             raise ValueError(f"{what}. Give the seq of the last one that was seen, or 0")
-        return TaskEvents(self._desk, self.id, new=new, deep=deep, after=after or 0)
+        return TaskEvents(self._port, self.id, new=new, deep=deep, after=after or 0)
 
     def stream(self, subtask: str | None = None) -> TextStream:
         """Text as its agents stream it (``context.stream``), and nothing else; ``for`` and ``async for``.
@@ -270,7 +270,7 @@ class TaskHandle:
         Raises:
             TreeDownError: while it is read: the tree has ended, and nobody had asked for that.
         """
-        return TextStream(self._desk, self.id, subtask)
+        return TextStream(self._port, self.id, subtask)
 
     def dump(self, format: Literal["text", "mermaid", "json"] = "text", *, deep: bool = True) -> str:
         """The run as it stands now: a line for each subtask, the graph, or all there is to know.
@@ -286,16 +286,16 @@ class TaskHandle:
         """
         report = self.report
         run = report if report is not None else self._state()
-        return draw(view_run(self._desk, run, deep=deep), format)
+        return draw(view_run(self._port, run, deep=deep), format)
 
 
-def _before(ground: TaskRuntime, id_: str) -> TaskState:
+def _before(runtime: TaskRuntime, id_: str) -> TaskState:
     """Where a task stood when its store was opened."""
-    records = ground.outline(id_)[: ground.before.get(id_, 0)]
+    records = runtime.outline(id_)[: runtime.before.get(id_, 0)]
     return fold(id_, records) if records else TaskState(id_)
 
 
-def respond(desk: OrchestratorPort, id_: str, answer: Answer, given: float | None = None) -> None:
+def respond(port: OrchestratorPort, id_: str, answer: Answer, given: float | None = None) -> None:
     """Answer an open question of an orchestrator; ``given`` is when, by the store's clock, where that was not just now.
 
     Raises:
@@ -305,23 +305,23 @@ def respond(desk: OrchestratorPort, id_: str, answer: Answer, given: float | Non
     if kind is None:
         what = f"a {type(answer).__name__} is no answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
         raise EscalationError(id_, what)
-    found = desk.question(id_)
-    if found is None or desk.answered.setdefault(id_, answer) is not answer:
+    found = port.question(id_)
+    if found is None or port.answered.setdefault(id_, answer) is not answer:
         raise EscalationError(id_, "no such question is open. It was answered, its time is up, or its task has ended")
     word, field = kind
     value = getattr(answer, field) if field is not None else None
     try:
         value = json_form(value)
     except Exception:  # noqa: BLE001 - a serializer of the user's, or an iterator within it, may raise anything
-        desk.answered.pop(id_, None)
+        port.answered.pop(id_, None)
         what = f"a {type(value).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
         raise EscalationError(id_, what) from None
     if word == "edit" and found.step == "review":
-        problem = problem_of_verdict(desk.states.get(found.task), found, value)
+        problem = problem_of_verdict(port.states.get(found.task), found, value)
         if problem:
-            desk.answered.pop(id_, None)
+            port.answered.pop(id_, None)
             raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}")
-    desk.tell(EscalationResponse(found.task, id_, word, value, given))
+    port.tell(EscalationResponse(found.task, id_, word, value, given))
 
 
 def problem_of_verdict(state: TaskState | None, question: Escalation, value: object) -> str:
@@ -333,17 +333,17 @@ def problem_of_verdict(state: TaskState | None, question: Escalation, value: obj
         return str(error)
 
 
-def waiting_chain(desk: OrchestratorPort) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def waiting_chain(port: OrchestratorPort) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return who waits if the present code waits for a task of this orchestrator; nothing where it is no worker's code.
 
     Raises:
         RecursionDetectedError: the orchestrator's own supervisor waits for it.
     """
     current = CURRENT.get()
-    if current is None or current.life.system is not desk.system:
+    if current is None or current.incarnation.system is not port.system:
         return (), ()
     chain = tuple(address.path for address in current.waiting())
-    if desk.path in chain:
-        desk.system.recursion_refused(desk.path, desk.addresses(chain))
-        raise desk.noted(RecursionDetectedError((*chain, desk.path)))
+    if port.path in chain:
+        port.system.recursion_refused(port.path, port.addresses(chain))
+        raise port.noted(RecursionDetectedError((*chain, port.path)))
     return chain, current.lineage

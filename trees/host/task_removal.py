@@ -26,27 +26,27 @@ class NotRemovableError(TaskError):
         return f"task {self.task} cannot be removed: {self.why}"
 
 
-def remove(ground: TaskRuntime, id_: str) -> Reply | None:
+def remove(runtime: TaskRuntime, id_: str) -> Reply | None:
     """Have a task forgotten. None: it is; else it is being written.
 
     Raises:
         UnknownTaskError: the store has no task of this id.
         NotRemovableError: it goes on, or is a part of another one.
     """
-    store = ground.store
+    store = runtime.store
     standing = store.standing(id_)
-    if standing is None or id_ in ground.submitting:
+    if standing is None or id_ in runtime.submitting:
         raise UnknownTaskError(id_)
     whole = whole_of(id_)
     if whole is not None and store.standing(whole) is not None:
         raise NotRemovableError(id_, f"it is a part of task {whole}. Remove that one")
-    desks = ground.all_desks()
-    aside = any(id_ in desk.guard.aside for desk in desks)
-    if not aside and (standing.is_ == "unfinished" or any(id_ in desk.states for desk in desks)):
+    ports = runtime.all_ports()
+    aside = any(id_ in port.guard.aside for port in ports)
+    if not aside and (standing.is_ == "unfinished" or any(id_ in port.states for port in ports)):
         raise NotRemovableError(id_, "it has not ended. Cancel it first")
     store.remove(id_)
-    ground.streams.forget(id_)
-    for desk in desks:
-        desk.guard.aside.discard(id_)
-        desk.reports.forget(id_)
-    return ground.flush(id_)
+    runtime.streams.forget(id_)
+    for port in ports:
+        port.guard.aside.discard(id_)
+        port.reports.forget(id_)
+    return runtime.flush(id_)

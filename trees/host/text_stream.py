@@ -32,9 +32,9 @@ _ENDS = (SubtaskSucceeded, SubtaskFailed, SubtaskSkipped, SubtaskCancelled)
 class TextStream(Iterator[str], AsyncIterator[str]):
     """One reading of the text of a task: ``for`` or ``async for``. Begins when it is made."""
 
-    def __init__(self, desk: OrchestratorPort, id_: str, subtask: str | None) -> None:
-        self._desk = desk
-        self._follower = _TextFollower(desk, id_, subtask)
+    def __init__(self, port: OrchestratorPort, id_: str, subtask: str | None) -> None:
+        self._port = port
+        self._follower = _TextFollower(port, id_, subtask)
         self._events = AsyncTaskEvents(self._follower)
         self._texts = self._read()
 
@@ -55,7 +55,7 @@ class TextStream(Iterator[str], AsyncIterator[str]):
             while not follower.over:
                 yield from map(_text_of, follower.news())
                 if not follower.over:
-                    require_thread(self._desk.path, "async for text in handle.stream()")
+                    require_thread(self._port.path, "async for text in handle.stream()")
                     follower.signal.wait(None)
         finally:
             follower.stop()
@@ -83,8 +83,8 @@ def _text_of(event: TaskEvent) -> str:
 class _TextFollower(JournalFollower):
     """Follows a task, and tells only of text that was streamed: by all, or by one subtask and its team."""
 
-    def __init__(self, desk: OrchestratorPort, id_: str, subtask: str | None) -> None:
-        super().__init__(desk, id_, deep=True, after=0, recall="always")
+    def __init__(self, port: OrchestratorPort, id_: str, subtask: str | None) -> None:
+        super().__init__(port, id_, deep=True, after=0, recall="always")
         self._subtask = subtask
         self._parts: set[str] = set()
         """Parts of the task that teams have had of the subtask."""

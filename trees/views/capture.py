@@ -64,7 +64,7 @@ def capture(
     Raises:
         UnknownPathError: nothing of this path is listed now. Whatever state the tree is in raises nothing.
     """
-    look = _Capture(system, system.now(), stacks, fold, streams, task_runtime_of(system).desks)
+    look = _Capture(system, system.now(), stacks, fold, streams, task_runtime_of(system).ports)
     path = system.root_path if path is None else path
     return TreeSnapshot(
         top=look.at(path),
@@ -91,7 +91,7 @@ class _Capture:
     stacks: bool
     fold: bool
     streams: bool
-    desks: Mapping[str, OrchestratorPort]
+    ports: Mapping[str, OrchestratorPort]
 
     def at(self, path: str) -> WorkerSnapshot | PoolSnapshot | SupervisorSnapshot:
         """Return what stands at a path."""
@@ -115,7 +115,7 @@ class _Capture:
     def worker(self, child: Child, recipe: WorkerRecipe) -> WorkerSnapshot:
         """A worker."""
         # Positional reads into locals: this runs a hundred thousand times for a tree of that size.
-        box, life, spec, state = child.mailbox, child.life, child.spec, child.state
+        box, incarnation, spec, state = child.mailbox, child.incarnation, child.spec, child.state
         retry_in_s = self.retry_in_s(child) if state == "restarting" else None
         return WorkerSnapshot(
             path=box.path,
@@ -134,8 +134,8 @@ class _Capture:
             retry_in_s=retry_in_s,
             own_limit=self.own_limit(child) if spec.park else None,
             mailbox=None if recipe.is_body or recipe.never_waits else box.depth,
-            current=self.current(life) if life is not None else None,
-            stack=stack_of_life(life) if self.stacks and life is not None else None,
+            current=self.current(incarnation) if incarnation is not None else None,
+            stack=stack_of_life(incarnation) if self.stacks and incarnation is not None else None,
             abandoned_stacks=self.abandoned_stacks(box.path) if self.stacks else None,
         )
 
@@ -170,7 +170,7 @@ class _Capture:
                 period_s=recipe.limit.period_s,
             ),
             children=tuple(self.nodes(child)),
-            **capture_tasks(self.desks.get(child.path), fold=self.fold, streams=self.streams),
+            **capture_tasks(self.ports.get(child.path), fold=self.fold, streams=self.streams),
         )
 
     def nodes(self, child: Child) -> Iterator[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot]:
@@ -198,7 +198,7 @@ class _Capture:
         words = [_doing(child, state, self.retry_in_s(child)) for child, state in states]
         exits = [(last.reason.clean, last, child) for child in members if (last := child.last_exit) is not None]
         bodies = isinstance(recipe, WorkerRecipe) and recipe.is_body
-        lives = [life for child in members if (life := child.life) is not None]
+        lives = [incarnation for child in members if (incarnation := child.incarnation) is not None]
         return PoolSnapshot(
             path=path,
             id=spec.id,
@@ -213,7 +213,7 @@ class _Capture:
             states=Counter(state for _, state in states),
             doing=Counter(word for word in words if word is not None),
             mailbox=None if bodies else self.waiting(path) + sum(child.mailbox.depth for child in members),
-            busy=sum(life.current is not None for life in lives),
+            busy=sum(incarnation.current is not None for incarnation in lives),
             members=None
             if fold
             else tuple(self.worker(child, recipe) for child in members if isinstance(recipe, WorkerRecipe)),
@@ -233,13 +233,13 @@ class _Capture:
             return None
         return ExitSnapshot(reason=last.reason.value, detail=_plain(last.detail), age_s=max(0.0, self.now - last.at))
 
-    def current(self, life: Incarnation) -> MessageSnapshot | None:
+    def current(self, incarnation: Incarnation) -> MessageSnapshot | None:
         """Return what it handles. The reads have an order: an incarnation writes ``since`` before ``current``."""
-        current = life.current
+        current = incarnation.current
         if current is None:
             return None
         name = type(current[0]).__name__
-        return MessageSnapshot(type=_plain(name), age_s=max(0.0, self.now - life.since))
+        return MessageSnapshot(type=_plain(name), age_s=max(0.0, self.now - incarnation.since))
 
     def up_s(self, child: Child) -> float | None:
         """How long it has been up."""
@@ -267,18 +267,18 @@ class _Capture:
     def breaker(self, path: str) -> BreakerSnapshot | None:
         """The breaker of a worker, a pool or a team."""
         above, _, id_ = path.rpartition("/")
-        desk = self.desks.get(above)
-        entry = desk.staff.get(id_) if desk is not None else None
-        if desk is None or entry is None or entry.breaker is None:
+        port = self.ports.get(above)
+        entry = port.workers.get(id_) if port is not None else None
+        if port is None or entry is None or entry.breaker is None:
             return None
-        now, breaker = desk.time(), entry.breaker
+        now, breaker = port.time(), entry.breaker
         state = "half_open" if breaker.state == "open" and breaker.admits(now) else breaker.state
         return BreakerSnapshot(state=state, probe_in_s=breaker.retry_in_s(now) if state == "open" else None)
 
     def abandoned_stacks(self, path: str) -> tuple[str, ...]:
         """Stacks of the abandoned incarnations."""
-        lives = [life for life in list(self.system.strays.lives) if life.mailbox.path == path]
-        return tuple(stack for life in lives if (stack := stack_of_life(life)) is not None)
+        lives = [incarnation for incarnation in list(self.system.strays.lives) if incarnation.mailbox.path == path]
+        return tuple(stack for incarnation in lives if (stack := stack_of_life(incarnation)) is not None)
 
     def worst_of(self, child: Child) -> int | None:
         """See ``TreeSnapshot.crashes_to_give_up``."""
@@ -300,9 +300,9 @@ def _count(window: RestartWindow | None, now: float) -> int:
 
 def _doing(child: Child, state: State, retry_in_s: float | None) -> Doing | None:
     """Return the activity of a child that was in this state a moment ago, so that the two never contradict."""
-    standing, life = child.standing, child.life
+    standing, incarnation = child.standing, child.incarnation
     if state == "running":
-        ends = life is not None and (life.must_stop or life.phase is IncarnationPhase.ENDING)
+        ends = incarnation is not None and (incarnation.must_stop or incarnation.phase is IncarnationPhase.ENDING)
         return "stopping" if ends or standing is ChildState.STOPPING else None
     if state == "restarting":
         if standing is ChildState.STARTING:

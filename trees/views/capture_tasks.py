@@ -1,8 +1,8 @@
 """Looking at the tasks of a supervisor.
 
-Comes in: its desk. Goes out: what a snapshot says of its tasks. It is read in the caller's thread from single reads, as
+Comes in: its port. Goes out: what a snapshot says of its tasks. It is read in the caller's thread from single reads, as
 in ``trees.views.capture``: its orchestrator is not asked, so it may be busy, restarting or down. Tasks that no
-orchestrator has looked at yet are not among them; the order to do so waits on the desk.
+orchestrator has looked at yet are not among them; the order to do so waits at the port.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ MAX_CHARS = 200
 """Length of what an attempt says that it is doing."""
 
 
-def capture_tasks(desk: OrchestratorPort | None, *, fold: bool, streams: bool = False) -> dict[str, Any]:
+def capture_tasks(port: OrchestratorPort | None, *, fold: bool, streams: bool = False) -> dict[str, Any]:
     """Fields of a ``SupervisorSnapshot`` on tasks; ``streams``: with the last line that each attempt has streamed."""
-    if desk is None:
+    if port is None:
         return {}
     # Copied in one step each: its orchestrator changes them meanwhile.
-    unfinished = [state for state in list(desk.states.values()) if state.final is None]
-    now, reviews = desk.time(), desk.settings.reviewer is not None
+    unfinished = [state for state in list(port.states.values()) if state.final is None]
+    now, reviews = port.time(), port.settings.reviewer is not None
     shown = unfinished[:SHOWN_TASKS] if fold else unfinished
     queue: _Reasons = {}
     return {
-        "tasks": tuple(_task(state, now, desk, queue, fold=fold, reviews=reviews, streams=streams) for state in shown),
+        "tasks": tuple(_task(state, now, port, queue, fold=fold, reviews=reviews, streams=streams) for state in shown),
         "tasks_unfinished": len(unfinished),
-        "tasks_finished": desk.finished,
+        "tasks_finished": port.finished,
     }
 
 
@@ -64,34 +64,34 @@ def _step_of(state: TaskState, *, reviews: bool) -> TaskPhase | None:
 
 
 def _reason(
-    state: TaskState, node: SubtaskState, now: float, desk: OrchestratorPort, queue: _Reasons
+    state: TaskState, node: SubtaskState, now: float, port: OrchestratorPort, queue: _Reasons
 ) -> tuple[str, float | None]:
     """Why a queued subtask waits: the same for all of its lane."""
-    key = lane_of(state, node, desk.path)
+    key = lane_of(state, node, port.path)
     if key not in queue:
-        queue[key] = put_off_by(desk.staff, key, now)
+        queue[key] = put_off_by(port.workers, key, now)
     return queue[key]
 
 
 def _task(
-    state: TaskState, now: float, desk: OrchestratorPort, queue: _Reasons, *, fold: bool, reviews: bool, streams: bool
+    state: TaskState, now: float, port: OrchestratorPort, queue: _Reasons, *, fold: bool, reviews: bool, streams: bool
 ) -> TaskSnapshot:
     # Each status is read once, so that the counts and the lines never contradict.
     nodes = [(node, node.status) for node in list(state.nodes.values())]
     reasons = {
-        node.id: _reason(state, node, now, desk, queue) for node, status in nodes if status is SubtaskStatus.QUEUED
+        node.id: _reason(state, node, now, port, queue) for node, status in nodes if status is SubtaskStatus.QUEUED
     }
     put_off = {id_ for id_, (why, _) in reasons.items() if why}
     return TaskSnapshot(
         id=state.id,
-        status=status_of(state, desk.ground.part_of),
+        status=status_of(state, port.runtime.part_of),
         phase=phase_of(state, reviews=reviews),
         escalations=tuple(each.id for each in list(state.escalations.values()) if each.step),
         best_effort=state.best_effort,
         age_s=max(0.0, now - state.submitted_at),
         counts=Counter(status for _, status in nodes),
         subtasks=tuple(
-            _subtask(desk, state, node, status, now, *reasons.get(node.id, ("", None)), streams=streams)
+            _subtask(port, state, node, status, now, *reasons.get(node.id, ("", None)), streams=streams)
             for node, status in nodes
             if not fold or status in NOTABLE or node.id in put_off
         ),
@@ -99,7 +99,7 @@ def _task(
 
 
 def _subtask(
-    desk: OrchestratorPort,
+    port: OrchestratorPort,
     state: TaskState,
     node: SubtaskState,
     status: SubtaskStatus,
@@ -110,7 +110,7 @@ def _subtask(
     streams: bool,
 ) -> SubtaskSnapshot:
     runs = status is SubtaskStatus.RUNNING
-    escalation, live = node.escalation, desk.ground.attempt_at(state, node) if runs else None
+    escalation, live = node.escalation, port.runtime.attempt_at(state, node) if runs else None
     fraction, words = (live.progress if live is not None else None) or (None, "")
     return SubtaskSnapshot(
         id=node.id,

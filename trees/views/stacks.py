@@ -17,9 +17,9 @@ from actors.execution.incarnation import Incarnation
 _DEEPEST = 200
 
 
-def stack_of_life(life: Incarnation) -> str | None:
+def stack_of_life(incarnation: Incarnation) -> str | None:
     """Stack of an incarnation's code, the innermost call last; None while it runs none."""
-    ident, task = life.running_on, life.task
+    ident, task = incarnation.running_on, incarnation.task
     if ident is None:
         return None
     if task is not None:
@@ -29,7 +29,7 @@ def stack_of_life(life: Incarnation) -> str | None:
             return "".join(traceback.StackSummary.extract((frame, frame.f_lineno) for frame in frames).format())
     stack = stack_of(ident)
     # A thread that has gone on to other work meanwhile would show a stranger's stack.
-    return stack if stack and life.running_on == ident else None
+    return stack if stack and incarnation.running_on == ident else None
 
 
 def _frames(awaited: Any) -> Iterator[FrameType]:

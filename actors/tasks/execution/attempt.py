@@ -56,7 +56,7 @@ class Attempt(Reply, SystemMessage):
     """Outcome, as far as the worker's code has come. Written by ``note``."""
     ended_by: str | None = None
     """Why it was ended from outside: timeout, idle, cancel, preempt, stop. Written by ``end_for`` and ``withdraw``."""
-    life: Incarnation | None = None
+    incarnation: Incarnation | None = None
     """The life that runs it, once it has begun."""
     box: Mailbox | None = None
     """Mailbox that it goes to; None: that of a team, or of nobody."""
@@ -174,12 +174,12 @@ class Attempt(Reply, SystemMessage):
             given, self.was_given = self.was_given, True
         return not given
 
-    def begin(self, life: Incarnation, now: float) -> bool:
+    def begin(self, incarnation: Incarnation, now: float) -> bool:
         """The worker takes it up; False where it was withdrawn."""
         with self._lock:
             if self.done or self.ended_by is not None:
                 return False
-            self.life = life
+            self.incarnation = incarnation
             if self.started is None:
                 self.started = now
         self.last_sign = now

@@ -26,7 +26,7 @@ One step, from its call to its return::
 has not ended. A process that was frozen and is followed by another one is refused by the store's fencing token, so what
 it returns is never acknowledged. Code on the tree's own loop has the record made at once: the orchestrator runs there,
 and is never in the middle of something meanwhile. From elsewhere, or where that is down or behind, a step waits on its
-desk, as every order does, until it is carried out; whoever finds it recorded already acknowledges it and no more.
+port, as every order does, until it is carried out; whoever finds it recorded already acknowledges it and no more.
 
 **What is the same attempt.** An attempt has a worker, an act and a number (``SubtaskStarted``). After a crash of its
 process the subtask is queued and started once more with the same number and the same idempotency key, and the worker

@@ -43,7 +43,7 @@ class DetachedCall:
         self._attempt = attempt
         self._begun = False
         code = call if is_async else _off_loop(call)
-        self.life = detached_incarnation(
+        self.incarnation = detached_incarnation(
             host.system, attempt.spec.path, attempt.spec.role, self._run, code, DispatcherKind.LOOP, self
         )
         attempt.runs_as(self)
@@ -64,21 +64,21 @@ class DetachedCall:
             self.kill()
         elif self._host.may_start() and attempt.give_once():
             self._begun = True
-            self.life.start()
+            self.incarnation.start()
         return self._begun and not attempt.done
 
     def kill(self) -> None:
         """End it: what is async is cancelled, a thread is left to itself."""
-        self.life.kill()
+        self.incarnation.kill()
         system = self._host.system
-        if not self.life.is_over:
+        if not self.incarnation.is_over:
             system.timers.call_at(system.now() + GRACE_S, self._give_up)
         else:
             self._over()
 
     def _give_up(self) -> None:
         """Abandon it: it was cancelled and did not end."""
-        if self.life.abandon() is not None:
+        if self.incarnation.abandon() is not None:
             self._over()  # whoever ends a life at once is not told of it
 
     def is_of(self, owner: AttemptOwner) -> bool:
@@ -99,7 +99,7 @@ class DetachedCall:
 
     def _enter(self) -> CurrentMessage:
         """Set its ancestry, those who wait for it, until it ends."""
-        current = CurrentMessage(self.life, self._attempt.origin(MessageContext))
+        current = CurrentMessage(self.incarnation, self._attempt.origin(MessageContext))
         CURRENT.set(current)
         current.borrow()
         return current
@@ -110,7 +110,7 @@ class DetachedCall:
             result = run_attempt(call, self._attempt)
             result = await result if hasattr(type(result), "__await__") else result
         except BaseException as error:
-            if not self.life.was_killed:
+            if not self.incarnation.was_killed:
                 self._attempt.fail(for_asker(self._attempt.spec.path, error))
             raise
         finally:

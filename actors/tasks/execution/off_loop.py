@@ -31,7 +31,7 @@ async def off_loop(code: Callable[[], ResultT]) -> ResultT:
         WorkerCrashedError: it has raised something that is no ``Exception``.
     """
     call = _OffLoopCall(code)
-    call.life.start()
+    call.incarnation.start()
     try:
         result: ResultT = await call.reply
     except BaseException:
@@ -47,19 +47,19 @@ class _OffLoopCall:
         current = CURRENT.get()
         assert current is not None  # noqa: S101 - whoever calls this runs in a life
         self._caller = current
-        path = current.life.mailbox.path
+        path = current.incarnation.mailbox.path
         self.reply = Reply()
-        system = cast("WorkerIncarnation", current.life).system
-        self.life = detached_incarnation(system, path, "aside", self._run, code, DispatcherKind.POOL, self)
+        system = cast("WorkerIncarnation", current.incarnation).system
+        self.incarnation = detached_incarnation(system, path, "aside", self._run, code, DispatcherKind.POOL, self)
 
     def _run(self, code: Callable[[], Any]) -> None:
-        current = CurrentMessage(self.life, self._caller.origin)
+        current = CurrentMessage(self.incarnation, self._caller.origin)
         CURRENT.set(current)
         current.borrow()
         try:
             result = code()
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-            self.reply.fail(for_asker(self.life.mailbox.path, error))
+            self.reply.fail(for_asker(self.incarnation.mailbox.path, error))
         else:
             self.reply.complete(result)
         finally:
@@ -68,10 +68,10 @@ class _OffLoopCall:
     def end(self) -> None:
         """End it: nothing waits for it any more. A thread that has it is abandoned."""
         if not self.reply.done:
-            self.life.kill()
+            self.incarnation.kill()
 
     def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
         """Receive a report of its incarnation."""
         if isinstance(message, Exited):
-            self.reply.fail(ActorStoppedError(self.life.mailbox.path, "was ended"))
+            self.reply.fail(ActorStoppedError(self.incarnation.mailbox.path, "was ended"))
         return True

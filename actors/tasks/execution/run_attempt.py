@@ -47,27 +47,27 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
     """Run an attempt; what is returned is its ``Done``, or a coroutine of that."""
     current = CURRENT.get()
     assert current is not None  # noqa: S101 - an attempt comes with an origin, so the boundary has set it
-    life: Any = current.life
-    now = life.system.now()
+    incarnation: Any = current.incarnation
+    now = incarnation.system.now()
     if not attempt.owner.may_start():
         attempt.fail(AttemptEnded(STOP))  # nobody's failure: whoever leads now runs it
         return None
-    if not attempt.begin(life, now):
+    if not attempt.begin(incarnation, now):
         return None
     if attempt.spec.timeout_s is not None:
         _limit(attempt, current, now)
     context = Context(attempt, attempt.spec.values)
-    if life.recipe.where is DispatcherKind.LOOP and not attempt.spec.values.is_light:
-        return _awaited(attempt, life, _unpacked(call, attempt, context))
+    if incarnation.recipe.where is DispatcherKind.LOOP and not attempt.spec.values.is_light:
+        return _awaited(attempt, incarnation, _unpacked(call, attempt, context))
     try:
         result = call(attempt.subtask, context)
         if hasattr(type(result), "__await__"):
-            if life.recipe.where is not DispatcherKind.LOOP:
-                _refuse_off_loop(attempt, life, result)
-            return _awaited(attempt, life, result)
+            if incarnation.recipe.where is not DispatcherKind.LOOP:
+                _refuse_off_loop(attempt, incarnation, result)
+            return _awaited(attempt, incarnation, result)
         return to_outcome(attempt, result)
     except BaseException as error:
-        stand_in = record_error(attempt, error, life.is_failure)
+        stand_in = record_error(attempt, error, incarnation.is_failure)
         if stand_in is None:
             raise
     raise stand_in
@@ -97,11 +97,11 @@ def _limit(attempt: Attempt, current: CurrentMessage, now: float) -> None:
         current.origin = MessageContext(origin.sender, origin.chain, due, origin.hops, origin.lineage, origin.variables)
 
 
-def _refuse_off_loop(attempt: Attempt, life: WorkerIncarnation, awaitable: Any) -> NoReturn:
+def _refuse_off_loop(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: Any) -> NoReturn:
     """Refuse an awaitable on a thread: there is no loop to await it on."""
     getattr(awaitable, "close", lambda: None)()
     raise TypeError(
-        f"{attempt.spec.path}: its code returned an awaitable but runs on the {life.recipe.where}. "
+        f"{attempt.spec.path}: its code returned an awaitable but runs on the {incarnation.recipe.where}. "
         "Declare it with dispatch='loop', or make it 'async def'"
     )
 
@@ -121,7 +121,7 @@ def _is_quick(attempt: Attempt, result: Any) -> bool:
     return type(value) in _PLAIN or is_small(value, of_json=False)
 
 
-async def _awaited(attempt: Attempt, life: WorkerIncarnation, awaitable: Awaitable[Any]) -> Any:
+async def _awaited(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: Awaitable[Any]) -> Any:
     try:
         result = await awaitable
         return (
@@ -130,18 +130,18 @@ async def _awaited(attempt: Attempt, life: WorkerIncarnation, awaitable: Awaitab
             else await off_loop(partial(to_outcome, attempt, result))
         )
     except asyncio.CancelledError as error:
-        if attempt.ended_by is None or life.was_killed:
-            record_error(attempt, error, lambda _: life.was_killed)
+        if attempt.ended_by is None or incarnation.was_killed:
+            record_error(attempt, error, lambda _: incarnation.was_killed)
             raise
         raise AttemptEnded(attempt.ended_by) from None
     except BaseException as error:
-        stand_in = record_error(attempt, error, life.is_failure)
+        stand_in = record_error(attempt, error, incarnation.is_failure)
         if stand_in is None:
             raise
     finally:
-        if attempt.ended_by is not None and life.task is not None:
-            while life.task.cancelling():
-                life.task.uncancel()  # the attempt was cancelled, the worker is not
+        if attempt.ended_by is not None and incarnation.task is not None:
+            while incarnation.task.cancelling():
+                incarnation.task.uncancel()  # the attempt was cancelled, the worker is not
     raise stand_in
 
 

@@ -57,11 +57,11 @@ class AttemptDispatcher:
         if state.paused or self._to.delegation.idle(node):
             return
         key = lane_of(state, node, self._to.path)
-        team = self._to.staff.get(node.worker) if node.acts and node.acts[-1].open else None
+        team = self._to.workers.get(node.worker) if node.acts and node.acts[-1].open else None
         if team is not None and team.is_team and not team.is_gone:
             key = LaneKey(team.id, None, key.without)  # it gave way there, and what is finished of it is there
         deadline = math.inf if state.deadline is None else state.deadline
-        age, since = self.queue.age_of(self._tickets.get(node)), node.waiting_since - self._to.ground.epoch
+        age, since = self.queue.age_of(self._tickets.get(node)), node.waiting_since - self._to.runtime.epoch
         self._priorities.add(state.task.priority)
         item = (state, node)
         ticket = self.queue.push(key, state.task.priority, deadline, item, age, born=state.born, since=since)
@@ -104,7 +104,7 @@ class AttemptDispatcher:
 
     def put_off(self, state: TaskState, node: SubtaskState) -> str:
         """Why one that is queued waits though nobody who could do it is busy; else nothing."""
-        return put_off(self._to.staff, lane_of(state, node, self._to.path), self._to.time())
+        return put_off(self._to.workers, lane_of(state, node, self._to.path), self._to.time())
 
     def changed(self, entry: RegistryEntry) -> None:
         """A worker has room again, or is gone: those who wait for it may be served otherwise."""
@@ -142,24 +142,24 @@ class AttemptDispatcher:
             if node.losses and suspects.must_wait(node.losses, node, partial(self.requeue, state, node)):
                 continue
             if is_failure:
-                self._to.deciding.failed(state, node, no_worker_failure(state, node, self._to.staff, self._to.path))
+                self._to.deciding.failed(state, node, no_worker_failure(state, node, self._to.workers, self._to.path))
             else:
                 self._launch(state, node, served)  # type: ignore[arg-type]
 
     def settle(self, state: TaskState) -> None:
         """A result is large: choose nobody for what follows from it before it is written."""
         to = self._to
-        if to.ground.durable is not None:
+        if to.runtime.durable is not None:
             self._unsettled.begin(state.id)
-            message = TimerFired(to.life, partial(self._settled, state), state.id)
-            to.act(state.id, to.desk.post, message)
+            message = TimerFired(to.incarnation, partial(self._settled, state), state.id)
+            to.act(state.id, to.port.post, message)
 
     def _settled(self, state: TaskState) -> None:
         for node in self._unsettled.end(state.id):
             self.requeue(state, node)
 
     def _serve(self, key: LaneKey) -> RegistryEntry | Failure | None:
-        return choose_worker(self._to.staff, key, self._to.time())
+        return choose_worker(self._to.workers, key, self._to.time())
 
     def _launch(self, state: TaskState, node: SubtaskState, entry: RegistryEntry) -> None:
         to, number = self._to, node.made + 1
@@ -181,7 +181,7 @@ class AttemptDispatcher:
     def hold(self, attempt: Attempt, node: SubtaskState, rank: int | None = None) -> RunningAttempt:
         """Take a slot for an attempt."""
         self._priorities.add(attempt.spec.priority)
-        self._to.ground.attempts[attempt.key] = attempt
+        self._to.runtime.attempts[attempt.key] = attempt
         return self._to.attempts.add(attempt, node, attempt.spec.priority if rank is None else rank)
 
     # -- ending --------------------------------------------------------------------------------------------
@@ -196,13 +196,13 @@ class AttemptDispatcher:
             attempt.errand.kill()  # also one that waits for a slot, or has one
         if is_withdrawn or attempt.errand is not None:
             return
-        entry = self._to.staff.get(attempt.spec.worker)
+        entry = self._to.workers.get(attempt.spec.worker)
         if entry is not None and entry.is_team:
             self._to.teams.end(attempt, why)
             return
-        life: Any = attempt.life
-        if attempt.ended_by is None and life is not None and getattr(life, "task", None) is not None:
-            life.cancel_current(why)
+        incarnation: Any = attempt.incarnation
+        if attempt.ended_by is None and incarnation is not None and getattr(incarnation, "task", None) is not None:
+            incarnation.cancel_current(why)
             at_once = False
         attempt.end_for(why)
         if at_once:
@@ -216,8 +216,8 @@ class AttemptDispatcher:
 
     def _replace(self, attempt: Attempt) -> None:
         """Replace the incarnation of an attempt that does not end. This counts in no restart window."""
-        if not attempt.done and attempt.life is not None:
-            message = ReplaceChild(attempt.life, self._to.settings.max_abandoned)
+        if not attempt.done and attempt.incarnation is not None:
+            message = ReplaceChild(attempt.incarnation, self._to.settings.max_abandoned)
             box: Any = self._to.system.boxes.get(self._to.path)
             if box is not None:
                 box.post(message)
@@ -255,10 +255,10 @@ class AttemptDispatcher:
     def ended(self, attempt: Attempt, state: TaskState | None) -> None:
         """An attempt has its outcome: make room, record what follows."""
         to = self._to
-        entry = to.staff.get(attempt.spec.worker)
+        entry = to.workers.get(attempt.spec.worker)
         row, is_current = to.attempts.remove(attempt)
         if row is None:
-            to.ground.forget(attempt)  # heard already
+            to.runtime.forget(attempt)  # heard already
             return
         node = row.node
         if state is not None and is_current and state.nodes.get(node.id) is node:
@@ -271,7 +271,7 @@ class AttemptDispatcher:
         else:
             to.breakers.left(row, entry)
         to.recording.count(attempt)  # what no record of its end has
-        to.act(attempt.task, to.ground.forget, attempt)
+        to.act(attempt.task, to.runtime.forget, attempt)
         to.delegation.attempt_ended(attempt)
         if entry is not None:
             entry.release(attempt.key, was_refused=attempt.was_refused)
@@ -313,7 +313,7 @@ class AttemptDispatcher:
 
     def _busy(self, key: LaneKey) -> list[RunningAttempt]:
         """Attempts of the workers whose room would be of use to a lane, but for workers that admit nothing."""
-        able, now = self._to.staff.primaries(key), self._to.time()
+        able, now = self._to.workers.primaries(key), self._to.time()
         keys = (each for entry in able if entry.admits(now) for each in entry.attempts)
         return [row for each in keys if (row := self._to.attempts.get(each)) is not None]
 

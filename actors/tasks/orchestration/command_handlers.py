@@ -146,7 +146,7 @@ class CommandHandlers:
 
     def _count_again(self, _: TaskState, node: SubtaskState) -> None:
         worker = node.counted[0] if node.counted is not None else None
-        self._to.breakers.count_again(node, self._to.staff.get(worker))
+        self._to.breakers.count_again(node, self._to.workers.get(worker))
 
     def undo_next(self, state: TaskState) -> None:
         """Undo what is to be undone next."""
@@ -198,14 +198,14 @@ class CommandHandlers:
 
     def with_report(self, state: TaskState, then: Callable[[Report], object]) -> None:
         """Call this with the report of a task that has ended, once that is kept and all its results are there."""
-        results, output = words_of(state, lambda: self._to.ground.outline(state.id))
+        results, output = words_of(state, lambda: self._to.runtime.outline(state.id))
         self._to.act(state.id, _reported, state, then, results, output)
 
     def _tell_waiters(self, state: TaskState, report: Report) -> None:
         to = self._to
         if state.final is None:
             return  # it goes on: the team above has it undone, so it has heard of this end
-        to.desk.keep(report, state)
+        to.port.keep(report, state)
         if state.parent is not None:
             to.teams.answer(state, report)
         to.store.finish(state.id)
@@ -213,14 +213,14 @@ class CommandHandlers:
     def drop_stale(self) -> None:
         """Let go, in a new incarnation, of attempts that nobody took up again, and end those that nobody wants."""
         to = self._to
-        for key, attempt in to.ground.attempts.copy().items():
+        for key, attempt in to.runtime.attempts.copy().items():
             row = to.attempts.get(key)
             runs = row is not None and row.attempt is attempt
             is_held = runs or to.compensation.holds(attempt) or to.stages.holds(attempt)
             is_step = attempt.spec.role in {"plan", "review", "combine"}
-            if attempt.owner is to.desk and not is_held and (attempt.done or is_step):
+            if attempt.owner is to.port and not is_held and (attempt.done or is_step):
                 to.recording.count(attempt)
-                to.ground.forget(attempt)
+                to.runtime.forget(attempt)
                 to.dispatcher.end(attempt, "cancel")
 
 

@@ -6,7 +6,7 @@ second death at the same point of a task ends the task; one that has come furthe
 is the death of an incarnation it is put aside for the rest of this process: nobody touches it, and who waits for it
 hears so.
 
-A ``CrashGuard`` belongs to a desk, and so outlives every incarnation. Pure.
+A ``CrashGuard`` belongs to a port, and so outlives every incarnation. Pure.
 """
 
 from __future__ import annotations

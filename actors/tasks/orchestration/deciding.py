@@ -28,7 +28,7 @@ class Deciding:
     def facts(self) -> retries.Facts:
         """Facts that a decision needs beside the state of the task."""
         to = self._to
-        return retries.Facts(to.staff, tuple(to.settings.on_failure), to.time(), to.system.random)
+        return retries.Facts(to.workers, tuple(to.settings.on_failure), to.time(), to.system.random)
 
     def ended(self, state: TaskState, node: SubtaskState, attempt: Attempt, outcome: Outcome, *, counted: bool) -> None:
         """An attempt has ended; ``counted`` says whether its worker's breaker has counted that as a failure."""

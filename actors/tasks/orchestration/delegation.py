@@ -48,7 +48,7 @@ class Delegation:
         """A subtask that was asked for."""
         if node.ask is None:
             return
-        open_ask = self._to.ground.asks.get(node.ask)
+        open_ask = self._to.runtime.asks.get(node.ask)
         if open_ask is not None or not node.is_done:
             self._nodes[node.ask] = (state, node)
         if node.is_done:
@@ -56,11 +56,11 @@ class Delegation:
         if open_ask is None:
             self.unclaimed[node.ask] = (state, node)
         elif open_ask.due is not None:
-            self._to.at(self._to.ground.epoch + open_ask.due, lambda: self._too_late(state, node))
+            self._to.at(self._to.runtime.epoch + open_ask.due, lambda: self._too_late(state, node))
 
     def idle(self, node: SubtaskState) -> bool:
         """True if it was asked for and nobody waits for it now: it is not begun before somebody does again."""
-        return node.ask is not None and node.ask not in self._to.ground.asks
+        return node.ask is not None and node.ask not in self._to.runtime.asks
 
     def is_wanted(self, node: SubtaskState) -> bool:
         """True if somebody waits for it, or may again: it is in the plan, asked for, or was by a run that is lost."""
@@ -81,14 +81,14 @@ class Delegation:
     def delegate(self, message: Delegate) -> None:
         """An attempt asks for something more."""
         to, ask = self._to, message.ask
-        if message.attempt.owner is to.desk and ask in to.ground.asks:
+        if message.attempt.owner is to.port and ask in to.runtime.asks:
             if message.attempt.done:
                 self.answer(ask, None, _too_late_for(message.attempt))
                 return
             to.attempts.waits_for(message.attempt, ask)
         if to.closing and not message.only_waits:
             self.close()
-        elif not message.only_waits and ask in to.ground.asks and ask not in self._nodes:
+        elif not message.only_waits and ask in to.runtime.asks and ask not in self._nodes:
             self._delegate(message)  # else whoever asked is gone, or it is known already
 
     def _delegate(self, message: Delegate) -> None:
@@ -150,12 +150,12 @@ class Delegation:
         for state, node in list(self._nodes.values()):
             if not self.idle(node) and not node.is_done:
                 self._refused(state, node)
-        asks = self._to.ground.asks
+        asks = self._to.runtime.asks
         for key, ask in asks.copy().items():
-            if ask.attempt.done and ask.attempt.owner is self._to.desk:
+            if ask.attempt.done and ask.attempt.owner is self._to.port:
                 self.answer(key, None, _too_late_for(ask.attempt))
-        for key in list(self._to.ground.answers):
-            if key in asks and asks[key].attempt.owner is self._to.desk:
+        for key in list(self._to.runtime.answers):
+            if key in asks and asks[key].attempt.owner is self._to.port:
                 self.answered(DelegationAnswered(key))
 
     def _refused(self, state: TaskState, node: SubtaskState) -> bool:
@@ -172,8 +172,8 @@ class Delegation:
 
     def withdraw(self, message: DelegationCancelled) -> None:
         """An ask has its answer, or whoever asked waits no longer."""
-        attempt = self._to.ground.attempts.get(asker_of(message.ask))
-        if attempt is not None and attempt.owner is self._to.desk:
+        attempt = self._to.runtime.attempts.get(asker_of(message.ask))
+        if attempt is not None and attempt.owner is self._to.port:
             self._to.attempts.waits_no_longer(attempt, message.ask)
         self.unclaimed.pop(message.ask, None)
         state, node = self._nodes.pop(message.ask, (None, None))
@@ -182,27 +182,27 @@ class Delegation:
 
     def close(self) -> None:
         """All is being stopped: nobody will do what is asked for, so nobody is held up by waiting for it."""
-        desk = self._to.desk
-        for open_ask in list(self._to.ground.asks.values()):
-            if desk in {open_ask.desk, open_ask.attempt.owner}:
+        port = self._to.port
+        for open_ask in list(self._to.runtime.asks.values()):
+            if port in {open_ask.port, open_ask.attempt.owner}:
                 open_ask.attempt.end_for(STOP)
-                open_ask.reply.fail(desk.down())
+                open_ask.reply.fail(port.down())
 
     def attempt_ended(self, attempt: Attempt) -> None:
         """End the asks of an attempt that has ended."""
-        for key, ask in self._to.ground.asks.copy().items() if self._to.attempts.is_waiting(attempt) else ():
+        for key, ask in self._to.runtime.asks.copy().items() if self._to.attempts.is_waiting(attempt) else ():
             if ask.attempt is attempt:
                 self.answer(key, None, _too_late_for(attempt))
 
     def answer(self, ask: str, value: Any, error: BaseException | None = None) -> None:
         """Tell whoever asked."""
-        ground = self._to.ground
-        open_ask = ground.asks.get(ask)
+        runtime = self._to.runtime
+        open_ask = runtime.asks.get(ask)
         if open_ask is None:
             return
-        if open_ask.attempt.owner is not self._to.desk:
-            ground.answers[ask] = (value, error)
-            ground.desk_at(open_ask.attempt.owner.path).tell(DelegationAnswered(ask))
+        if open_ask.attempt.owner is not self._to.port:
+            runtime.answers[ask] = (value, error)
+            runtime.port_at(open_ask.attempt.owner.path).tell(DelegationAnswered(ask))
         elif error is None:
             open_ask.reply.complete(value)
         else:
@@ -216,15 +216,15 @@ class Delegation:
     def let_return(self) -> None:
         """Let the first of those go on that have their answer from elsewhere, if it waits still."""
         to, ask = self._to, self.returning.popleft()
-        open_ask, answer = to.ground.asks.get(ask), to.ground.answers.pop(ask, None)
+        open_ask, answer = to.runtime.asks.get(ask), to.runtime.answers.pop(ask, None)
         if open_ask is not None and answer is not None:
             to.attempts.waits_no_longer(open_ask.attempt, ask)
             to.act(open_ask.attempt.task, self.answer, ask, *answer)
 
     def wait_is_over(self, ask: str) -> None:
         """An ask is about to be answered: whoever waits in it needs its slot before others get one."""
-        open_ask = self._to.ground.asks.get(ask)
-        if open_ask is not None and open_ask.attempt.owner is self._to.desk:
+        open_ask = self._to.runtime.asks.get(ask)
+        if open_ask is not None and open_ask.attempt.owner is self._to.port:
             self._to.attempts.waits_no_longer(open_ask.attempt, ask)
 
     # -- waiting for each other ----------------------------------------------------------------------------
@@ -239,14 +239,14 @@ class Delegation:
         if node.status is SubtaskStatus.RUNNING:
             attempt = self._to.attempts.of(node)
             return [attempt] if attempt is not None else None
-        able = self._to.staff.primaries(lane_of(state, node, self._to.path))
+        able = self._to.workers.primaries(lane_of(state, node, self._to.path))
         if not able or any(entry.has_room() or len(entry.attempts) < len(entry.members) for entry in able):
             return None
         rows = [self._to.attempts.get(key) for entry in able for key in entry.attempts]
         return [row.attempt for row in rows if row is not None]
 
     def _waits_for(self, attempt: Attempt) -> list[tuple[TaskState, SubtaskState]] | None:
-        asks = [key for key, ask in self._to.ground.asks.copy().items() if ask.attempt is attempt]
+        asks = [key for key, ask in self._to.runtime.asks.copy().items() if ask.attempt is attempt]
         if not asks:
             return None
         found = [self._nodes[key] for key in asks if key in self._nodes]

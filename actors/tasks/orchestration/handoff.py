@@ -55,9 +55,9 @@ class AttemptHandoff:
     def make(self, state: TaskState, node: SubtaskState, entry: RegistryEntry, losses: int = 0) -> AttemptSpec:
         """Specify the attempt that was recorded last."""
         to, spec, executable, task = self._to, node.spec, entry.executable, state.task
-        ask = to.ground.asks.get(node.ask) if node.ask is not None else None
+        ask = to.runtime.asks.get(node.ask) if node.ask is not None else None
         variables = ask.variables if ask is not None else None  # else those of its task
-        team = to.ground.attempt_of(state) if state.parent is not None else None
+        team = to.runtime.attempt_of(state) if state.parent is not None else None
         around = team.spec.values if team is not None else None
         values = ContextValues(
             task.goal,
@@ -70,13 +70,13 @@ class AttemptHandoff:
         )
         return AttemptSpec(
             attempt_key(state, node, node.attempt),
-            to.desk,
+            to.port,
             state.id,
             instructed(spec, task.goal),
             entry.id,
             entry.path,
             values,
-            to.desk.waiting_for(state, node),
+            to.port.waiting_for(state, node),
             (*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
             self._deadline(state, ask),
             spec.timeout_s if spec.timeout_s is not None else executable.timeout_s,
@@ -88,7 +88,7 @@ class AttemptHandoff:
             part=part_of(state.id, node, node.acts[-1], state.ids) if entry.is_team and node.acts else "",
             done_before=_done_before(state, node) if entry.is_team else "",
             adapter=entry.adapter,
-            variables=variables if variables is not None else to.ground.variables_of(state),
+            variables=variables if variables is not None else to.runtime.variables_of(state),
             steps=NO_STEPS if node.steps is None else to.results.steps(state, node.steps),
             losses=losses,
         )
@@ -114,7 +114,7 @@ class AttemptHandoff:
         done = self._earlier.get(part)
         if done is None:
             try:
-                done = kept_results(self._to.ground.outline(part))
+                done = kept_results(self._to.runtime.outline(part))
             except StoreError:
                 done = {}  # its journal is damaged, or gone: its members begin without
             self._earlier = {part: done}  # those of one revision ask one after the other
@@ -124,7 +124,7 @@ class AttemptHandoff:
         """When its time is up, on the tree's clock: its task's time, or that of whoever asked for it."""
         if state.deadline is None and ask is None:
             return None
-        ends = [state.deadline and state.deadline - self._to.ground.epoch, ask and ask.due]
+        ends = [state.deadline and state.deadline - self._to.runtime.epoch, ask and ask.due]
         return min((end for end in ends if end is not None), default=None)
 
     # -- giving it -----------------------------------------------------------------------------------------
@@ -134,12 +134,12 @@ class AttemptHandoff:
         if entry.is_team and not entry.is_up and not entry.is_gone:
             self._kept_back.append((attempt, entry))
             return
-        if attempt.done or not self._to.ground.may_start() or not attempt.give_once():
+        if attempt.done or not self._to.runtime.may_start() or not attempt.give_once():
             return
         box: Any = attempt.box
         if entry.is_team:
             if not self._to.teams.give(attempt, entry):
-                attempt.refuse(self._to.desk.down())
+                attempt.refuse(self._to.port.down())
         elif (refusal := box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))) is not None:
             attempt.refuse(self._to.system.stopped_error(box.path, refusal))
 
@@ -155,10 +155,10 @@ class AttemptHandoff:
     def adopt(self, state: TaskState, node: SubtaskState) -> None:
         """A subtask whose attempt was under way when the last incarnation ended: wait for it, or run it again."""
         to = self._to
-        attempt = to.ground.attempts.get(attempt_key(state, node, node.attempt))
+        attempt = to.runtime.attempts.get(attempt_key(state, node, node.attempt))
         if attempt is not None and attempt.spec.start_number != node.run:
             attempt = None  # one from before, of which all is recorded
-        entry = to.staff.get(node.worker if attempt is None else attempt.spec.worker)
+        entry = to.workers.get(node.worker if attempt is None else attempt.spec.worker)
         if attempt is not None and (entry is not None or attempt.was_given):
             self._wait_for(node, attempt, entry)
         elif entry is not None and entry.is_team and not entry.is_gone and not to.delegation.idle(node):
@@ -200,7 +200,7 @@ class AttemptHandoff:
             if not attempt.was_given:
                 to.act(to.suspects.waits_for(node.losses, attempt.task), self.give, attempt, entry)
         if attempt.done:
-            to.desk.post(attempt)  # its outcome may have come while there was no mailbox for it
+            to.port.post(attempt)  # its outcome may have come while there was no mailbox for it
         elif attempt.ended_by is not None:
             to.dispatcher.replace_after_grace(attempt)
 

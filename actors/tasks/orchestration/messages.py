@@ -134,7 +134,7 @@ class DelegationAnswered(SystemMessage):
 class TimerFired(SystemMessage):
     """To one incarnation, from itself: a time has come."""
 
-    life: Incarnation
+    incarnation: Incarnation
     then: Callable[[], None]
     task: str | None = None
     """The task that it is about, where that is known."""
@@ -173,11 +173,11 @@ class RunWhenDurable(SystemMessage):
 class Begin(SystemMessage):
     """To one incarnation, from itself: the whole tree is up, so work may begin."""
 
-    life: Incarnation
+    incarnation: Incarnation
 
 
 @dataclass(frozen=True, slots=True)
 class ShuttingDown(SystemMessage):
     """From the supervisor, to one incarnation: all is being stopped, nothing new is to begin."""
 
-    life: Incarnation
+    incarnation: Incarnation

@@ -97,14 +97,14 @@ class Orchestrator(ManagedActor):
     watch: Callable[[], None] | None = None
     """Called after every message, with all that follows from it done: tests look there whether it all adds up."""
 
-    def __init__(self, life: Incarnation, settings: Tasks) -> None:
-        self._regrow_life = self.life = life
-        self.ground = task_runtime_of(cast("System", life.system))
-        self.system, self.store, self.settings = self.ground.system, self.ground.store, settings
-        self.path = life.mailbox.path.rpartition("/")[0]  # of the supervisor: the team
-        self.desk = self.ground.desk(self.path, settings)
+    def __init__(self, incarnation: Incarnation, settings: Tasks) -> None:
+        self._regrow_incarnation = self.incarnation = incarnation
+        self.runtime = task_runtime_of(cast("System", incarnation.system))
+        self.system, self.store, self.settings = self.runtime.system, self.runtime.store, settings
+        self.path = incarnation.mailbox.path.rpartition("/")[0]  # of the supervisor: the team
+        self.port = self.runtime.port(self.path, settings)
         self.states: dict[str, TaskState] = {}
-        self.staff, self.attempts = WorkerRegistry(), AttemptTable()
+        self.workers, self.attempts = WorkerRegistry(), AttemptTable()
         self.recording = Recording(self)
         self.emit = self.recording.emit
         self.suspects: Suspects[Attempt] = Suspects(settings.max_losses, self.attempts.is_busy)
@@ -112,9 +112,9 @@ class Orchestrator(ManagedActor):
         emit = self.recording.emit_breaker
         self.breakers = BreakerRecords(emit, self.store.read, self.time, self.at, self.dispatcher.changed)
         self.handoff, self.compensation = AttemptHandoff(self), UndoDispatch(self)
-        self.results = TaskResults(self.desk, self.dispatcher.settle)
+        self.results = TaskResults(self.port, self.dispatcher.settle)
         self.handlers = CommandHandlers(self)
-        self.stages = TaskStages(self.desk, self.recording, self.turns, self.results, self.handlers)
+        self.stages = TaskStages(self.port, self.recording, self.turns, self.results, self.handlers)
         self.lifecycle: TaskLifecycle = TaskLifecycle(self.handlers, self.recording, self.results, self.stages)
         self.deciding, self.escalations = Deciding(self), Escalations(self)
         self.delegation: Delegation = Delegation(self)
@@ -131,26 +131,26 @@ class Orchestrator(ManagedActor):
     def on_start(self) -> None:
         """Fold every journal that is not finished."""
         for id_ in self.store.streams(self.path):
-            if id_ in self.ground.submitting or id_ in self.desk.guard.aside:
+            if id_ in self.runtime.submitting or id_ in self.port.guard.aside:
                 continue  # it may yet be withdrawn: a Look says that it is kept; or nobody is to touch it
             try:
-                self.states[id_] = fold(id_, self.ground.outline(id_))
+                self.states[id_] = fold(id_, self.runtime.outline(id_))
             except StoreError as error:  # one journal that makes no sense must not stop all the others
                 self.system.publish(JournalDamaged(self.path, id_, error))
-                self.desk.put_aside(id_)
+                self.port.put_aside(id_)
             except Exception as error:  # noqa: BLE001 - nor a bug of ours that only one of them meets
                 self.system.reports.internal_error(error)
-                self.desk.put_aside(id_)
-        self.desk.states = self.states
+                self.port.put_aside(id_)
+        self.port.states = self.states
 
     def on_stop(self) -> None:
         """Record what has succeeded and was not heard of yet: the order to stop overtakes it."""
-        self.desk.at_work, self.closing = None, self.closing or self.desk.closing is self.life
-        for attempt in list(self.ground.attempts.values()) if self.begun else ():
+        self.port.at_work, self.closing = None, self.closing or self.port.closing is self.incarnation
+        for attempt in list(self.runtime.attempts.values()) if self.begun else ():
             # Where all is being stopped, what was stopped says so in the journal: its process did not die with it.
-            if attempt.owner is self.desk and (attempt.succeeded or (attempt.done and self.closing)):
+            if attempt.owner is self.port and (attempt.succeeded or (attempt.done and self.closing)):
                 self._on_outcome(attempt)
-            elif attempt.owner is self.desk:
+            elif attempt.owner is self.port:
                 self.recording.count(attempt)
         for state in self.states.values() if self.begun and self.closing else ():
             if not self.teams.is_held(state):  # of such a part an earlier process has begun a step, and this one none
@@ -159,41 +159,41 @@ class Orchestrator(ManagedActor):
 
     def _on_registry_snapshot(self, staffed: RegistrySnapshot) -> None:
         """Take the workers over from the supervisor."""
-        if staffed.life is not self.life:
+        if staffed.incarnation is not self.incarnation:
             return
         for change in staffed.workers:
-            self.breakers.restore(self.staff.hear(change))
-        self.desk.staff = self.staff
+            self.breakers.restore(self.workers.hear(change))
+        self.port.workers = self.workers
         self.staffed = True
-        started, begin = self.system.started, Begin(self.life)
+        started, begin = self.system.started, Begin(self.incarnation)
         if started.done:
             self._on_begin(begin)
         else:
-            started.when_done(lambda: self.desk.post(begin))
+            started.when_done(lambda: self.port.post(begin))
 
     @collector.paused()
     def _on_begin(self, begin: Begin) -> None:
         """The whole tree is up: now work can begin, or go on."""
-        if begin.life is not self.life:
+        if begin.incarnation is not self.incarnation:
             return
-        self.begun, self.desk.at_work = True, self
-        self.attempts.recall_asks(self.ground.asks.copy(), self.desk)
+        self.begun, self.port.at_work = True, self
+        self.attempts.recall_asks(self.runtime.asks.copy(), self.port)
         for state in list(self.states.values()):
             self._resume(state)
         self.task = None
         self.handlers.drop_stale()
         self.teams.take_over()
         self.delegation.recheck_deadlocks()
-        self.act(None, self.desk.resumed.complete)
-        self.desk.post(_COMMANDS)  # behind what is heard of workers by now: no order overtakes who is there to do it
+        self.act(None, self.port.resumed.complete)
+        self.port.post(_COMMANDS)  # behind what is heard of workers by now: no order overtakes who is there to do it
 
     def _resume(self, state: TaskState) -> None:
         """A task goes on; but not one over which incarnation after incarnation dies."""
         self.task = state.id
-        verdict = self.desk.guard.look(state.id, state.events)
+        verdict = self.port.guard.look(state.id, state.events)
         if verdict == "aside":
             del self.states[state.id]
-            self.desk.put_aside(state.id)
+            self.port.put_aside(state.id)
             self.teams.put_aside(state)
             return
         if verdict == "end":
@@ -202,18 +202,18 @@ class Orchestrator(ManagedActor):
 
     def _died(self, error: Exception) -> None:
         """Note over which task, where that is known, and of which order; one that has come further begins anew."""
-        task, desk, self.desk.at_work = self.task, self.desk, None
+        task, port, self.port.at_work = self.task, self.port, None
         state = self.states.get(task) if task is not None else None
         at = task, state.events if state is not None else 0
-        if desk.taken is not None:
-            (attempt, usage), desk.taken = desk.taken, None
+        if port.taken is not None:
+            (attempt, usage), port.taken = port.taken, None
             event = self.recording.last
             if getattr(event, "usage", None) is not usage or not is_same(self.store.last(attempt.task), event):
                 attempt.take_back(usage)
         if self._order is not None:
-            desk.tries, desk.died_at = desk.tries + 1 if at == desk.died_at else 1, at
+            port.tries, port.died_at = port.tries + 1 if at == port.died_at else 1, at
         if task is not None:
-            desk.guard.died(task, at[1])
+            port.guard.died(task, at[1])
             self.system.reports.internal_error(error)
 
     # -- hearing -------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class Orchestrator(ManagedActor):
         if kind is Attempt:
             if not self.begun:
                 pass  # found when the journals are taken up again
-            elif message.owner is self.desk:
+            elif message.owner is self.port:
                 self.task = message.task
                 self._on_outcome(message)
             else:
@@ -243,7 +243,7 @@ class Orchestrator(ManagedActor):
         else:
             hears = self._HANDLERS.get(kind)
             if hears is None:
-                self.system.letters.dead_letter(self.life.mailbox, message, Refusal.UNHANDLED, None)
+                self.system.letters.dead_letter(self.incarnation.mailbox, message, Refusal.UNHANDLED, None)
             else:
                 hears(self, message)
         if self.begun and not self.closing:
@@ -254,39 +254,39 @@ class Orchestrator(ManagedActor):
             self.watch()
 
     def _on_outcome(self, attempt: Attempt) -> None:
-        if self.ground.attempts.get(attempt.key) is not attempt:
+        if self.runtime.attempts.get(attempt.key) is not attempt:
             return  # heard already
         state = self.states.get(attempt.task)
         if attempt.spec.role == "work":
             self.dispatcher.ended(attempt, state)
             return
-        self.act(attempt.task, self.ground.forget, attempt)
+        self.act(attempt.task, self.runtime.forget, attempt)
         if state is not None and attempt.spec.role == "undo":
             self.compensation.ended(attempt, state)
         elif state is not None:
             self.stages.ended(attempt, state)
 
     def _on_commands_waiting(self, _: CommandsWaiting) -> None:
-        """Do what lies on the desk. An order is taken from it when it is done; one that we die of is not for ever."""
-        desk, left = self.desk, MAX_COMMANDS
-        while self.begun and desk.orders:
+        """Do what lies at the port. An order is taken from it when it is done; one that we die of is not for ever."""
+        port, left = self.port, MAX_COMMANDS
+        while self.begun and port.orders:
             if not left:
-                desk.post(_COMMANDS)  # the rest after what has ended meanwhile, and after what can be started now
+                port.post(_COMMANDS)  # the rest after what has ended meanwhile, and after what can be started now
                 return
             left -= 1
-            order = desk.orders[0]
+            order = port.orders[0]
             self.task, self._order = getattr(order, "task", None), order
-            if desk.tries < COMMAND_TRIES:
+            if port.tries < COMMAND_TRIES:
                 self._HANDLERS[type(order)](self, order)
             else:
-                self.system.letters.dead_letter(self.life.mailbox, order, Refusal.UNHANDLED, None)
-            desk.orders.popleft()
-            desk.tries, self._order = 0, None
+                self.system.letters.dead_letter(self.incarnation.mailbox, order, Refusal.UNHANDLED, None)
+            port.orders.popleft()
+            port.tries, self._order = 0, None
 
     def _on_task_arrived(self, look: TaskArrived) -> None:
-        if look.task in self.states or look.task in self.ground.submitting or look.task in self.desk.guard.aside:
+        if look.task in self.states or look.task in self.runtime.submitting or look.task in self.port.guard.aside:
             return
-        records = self.ground.outline(look.task)
+        records = self.runtime.outline(look.task)
         if not records:
             return
         state = self.states[look.task] = fold(look.task, records)
@@ -313,7 +313,7 @@ class Orchestrator(ManagedActor):
             self.dispatcher.requeue_all(state)
 
     def _on_escalation_response(self, responded: EscalationResponse) -> None:
-        self.desk.answered.pop(responded.escalation, None)
+        self.port.answered.pop(responded.escalation, None)
         state = self.states.get(responded.task)
         if state is not None:
             self.escalations.responded(state, responded)
@@ -321,8 +321,8 @@ class Orchestrator(ManagedActor):
     def _on_worker_changed(self, change: WorkerChanged) -> None:
         if self.closing or not self.staffed:
             return  # a team that stops because all does is not gone; and once we are up we are told of all workers
-        known = self.staff.get(change.spec.id)
-        was, entry = known and known.executable, self.staff.hear(change)
+        known = self.workers.get(change.spec.id)
+        was, entry = known and known.executable, self.workers.hear(change)
         if entry is not None:
             if entry is not known:
                 self.breakers.restore(entry)
@@ -334,14 +334,14 @@ class Orchestrator(ManagedActor):
             self.dispatcher.changed(entry)
 
     def _on_shutting_down(self, closing: ShuttingDown) -> None:
-        if closing.life is self.life:
+        if closing.incarnation is self.incarnation:
             self.closing = True
             self.delegation.close()
-            for errand in [each for each in list(self.ground.errands) if each.is_of(self.desk)]:
+            for errand in [each for each in list(self.runtime.errands) if each.is_of(self.port)]:
                 errand.kill()
 
     def _on_timer_fired(self, due: TimerFired) -> None:
-        if due.life is self.life:
+        if due.incarnation is self.incarnation:
             self.task = due.task
             due.then()
 
@@ -349,7 +349,7 @@ class Orchestrator(ManagedActor):
 
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""
-        return self.ground.epoch + self.system.now()
+        return self.runtime.epoch + self.system.now()
 
     def act(self, task: str | None, function: Callable[..., object], *args: Any) -> None:
         """Do something that others see, once everything is kept that is recorded by the end of this message.
@@ -364,14 +364,14 @@ class Orchestrator(ManagedActor):
 
     def at(self, due: float, then: Callable[[], None]) -> Timer:
         """Have something done at a time, in seconds since 1970, unless this incarnation is over by then."""
-        message = TimerFired(self.life, then, self.task)
-        return self.system.timers.call_at(due - self.ground.epoch, lambda: self.desk.post(message))
+        message = TimerFired(self.incarnation, then, self.task)
+        return self.system.timers.call_at(due - self.runtime.epoch, lambda: self.port.post(message))
 
     def flush(self) -> None:
         """Have done what follows from the records that were made, once they are kept."""
         effects, self._effects = self._effects, {}
         for task, its in effects.items():
-            self.desk.effects.after(self.ground.flush(task), its, task)
+            self.port.effects.after(self.runtime.flush(task), its, task)
 
     _HANDLERS: ClassVar[dict[type[Any], Callable[[Orchestrator, Any], None]]] = {
         CommandsWaiting: _on_commands_waiting,

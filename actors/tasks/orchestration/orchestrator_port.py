@@ -1,4 +1,4 @@
-"""A desk: what one orchestrator shows to others, and how it is reached; the same for all its incarnations.
+"""Port of an orchestrator: what one shows to others, and how it is reached; the same for all its incarnations.
 
 Its address, its states and reports, the orders that wait for it, and what ``context.ask`` does, for those who must not
 wait for the orchestrator itself. Locking: as in ``actors.tasks.orchestration.task_runtime``, which has all of them.
@@ -68,7 +68,7 @@ class OpenDelegation(NamedTuple):
     reply: Reply
     attempt: Attempt
     """The attempt that waits."""
-    desk: OrchestratorPort
+    port: OrchestratorPort
     """Port of the orchestrator that has it done."""
     due: float | None
     """Until when, on the tree's clock."""
@@ -79,8 +79,8 @@ class OpenDelegation(NamedTuple):
 class OrchestratorPort:
     """Public side of one orchestrator: how it is reached, and its states as others see them."""
 
-    def __init__(self, ground: TaskRuntime, path: str, settings: Tasks) -> None:
-        self.ground, self.system, self.streams = ground, ground.system, ground.streams
+    def __init__(self, runtime: TaskRuntime, path: str, settings: Tasks) -> None:
+        self.runtime, self.system, self.streams = runtime, runtime.system, runtime.streams
         self.path = path  # of the supervisor
         self._orchestrator = f"{path}/{ORCHESTRATOR}"
         self.settings = settings
@@ -94,7 +94,7 @@ class OrchestratorPort:
         """Reports of finished tasks, the newest ones; others are made again from their journals."""
         self.done: dict[str, Reply] = {}
         """Replies to the waiters of a task, by its id, as long as it has not ended."""
-        self.staff = WorkerRegistry()
+        self.workers = WorkerRegistry()
         """The registry; replaced as a whole when a new incarnation has its own."""
         self.answered: dict[str, object] = {}
         """Escalations that somebody has answered, and the orchestrator has yet to hear of."""
@@ -111,8 +111,8 @@ class OrchestratorPort:
         """Usage of an attempt that is about to be recorded: perhaps the orchestrator dies of that."""
         self.slots = Slots(settings.max_steps)
         """Slots of its planners, reviewers, synthesizers and undos."""
-        durable = ground.durable
-        self.effects = Outbox(ground.system, self._broke, Fetching(durable.fetch) if durable is not None else None)
+        durable = runtime.durable
+        self.effects = Outbox(runtime.system, self._broke, Fetching(durable.fetch) if durable is not None else None)
         self.resumed = Reply()
         """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""
         self.closing: Incarnation | None = None
@@ -125,19 +125,19 @@ class OrchestratorPort:
 
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""
-        return self.ground.epoch + self.system.now()
+        return self.runtime.epoch + self.system.now()
 
     def may_start(self) -> bool:
         """True if something may be started now."""
-        return self.ground.may_start()
+        return self.runtime.may_start()
 
     def token(self) -> int:
         """Fencing token that effects outside should carry."""
-        return self.ground.token
+        return self.runtime.token
 
     def latest_number(self, task: str) -> int:
         """Number of the last event of a task."""
-        return self.ground.numbers.latest_of(task)
+        return self.runtime.numbers.latest_of(task)
 
     def tell_usage(self, attempt: Attempt) -> None:
         """An attempt has used up something."""
@@ -173,7 +173,7 @@ class OrchestratorPort:
             if state is None or state.final is None:
                 done.fail(down)
                 continue
-            kept = self.ground.flush(task)  # it ended before the tree did, and that was yet to be kept
+            kept = self.runtime.flush(task)  # it ended before the tree did, and that was yet to be kept
             if kept is None:
                 self._ended(state)
             else:
@@ -185,7 +185,7 @@ class OrchestratorPort:
 
     def _ended(self, state: TaskState) -> None:
         try:
-            report = report_of(state, lambda: self.ground.store.read(state.id))
+            report = report_of(state, lambda: self.runtime.store.read(state.id))
         except StoreError as error:  # a large result is in the store only, and that cannot be read any more
             done = self.done.pop(state.id, None)
             if done is not None:
@@ -233,14 +233,14 @@ class OrchestratorPort:
         """Report of a task that has ended: at hand, or made again from its journal."""
         report = self.reports.get(task)
         if report is None and task not in self.states and not self._goes_on(task):
-            records = self.ground.store.read(task)
+            records = self.runtime.store.read(task)
             state = fold(task, records) if records and isinstance(records[-1], TaskFinished) else None
             report = report_of(state, lambda: records) if state is not None else None
         return report
 
     def _goes_on(self, task: str) -> bool:
         """True if there is no end of it in its journal, which is known without reading that."""
-        store = self.ground.store
+        store = self.runtime.store
         is_unfinished = (standing := store.standing(task)) is not None and standing.is_ == "unfinished"
         return is_unfinished and not isinstance(store.last(task), TaskFinished)
 
@@ -262,7 +262,7 @@ class OrchestratorPort:
         """A task has ended, and that is kept: whoever waits hears it. A second time it changes nothing."""
         self.finished += self.reports.add(report)
         self.guard.forget(report.task_id)
-        self.ground.has_ended(report)
+        self.runtime.has_ended(report)
         if self.states.get(report.task_id) is state:
             self.states.pop(report.task_id, None)
         done = self.done.pop(report.task_id, None)
@@ -285,7 +285,7 @@ class OrchestratorPort:
 
     def rows(self) -> list[ExecutableInfo]:
         """The registry, as others may see it."""
-        now, entries = self.time(), list(self.staff.entries.values())
+        now, entries = self.time(), list(self.workers.entries.values())
         return [entry.info(now, is_only=len(entries) == 1) for entry in entries]
 
     def registry(self) -> list[ExecutableInfo]:
@@ -297,7 +297,7 @@ class OrchestratorPort:
         for child in list(supervisor.table.children.values()):
             listed.hear(WorkerChanged(child.spec, child.path, child.state, child.mailbox, child.registration))
         for entry in listed:
-            known = self.staff.get(entry.id)
+            known = self.workers.get(entry.id)
             if known is not None and known.spec is entry.spec:
                 entry.attempts, entry.breaker = known.attempts, known.breaker
         return [entry.info(now) for entry in listed]
@@ -312,7 +312,7 @@ class OrchestratorPort:
             NoCapableWorkerError: nobody can do it.
         """
         to = asked.to
-        desk, host, found = self._who(to, attempt)
+        port, host, found = self._who(to, attempt)
         chain = (*(address.path for address in attempt.spec.chain), attempt.spec.path)
         words = asked.words
         target = next((each.path for each in found if each.path not in chain), None)
@@ -322,43 +322,43 @@ class OrchestratorPort:
         key = f"{attempt.key}>{attempt.spec.start_number}.{next(self._numbers)}"
         reply = Reply(self.system.boxes.get(target), attempt.spec.path, None if limit is None else limit + BACKSTOP_S)
         due = None if limit is None else self.system.now() + limit
-        self.ground.asks[key] = OpenDelegation(reply, attempt, desk, due, caller_variables(CURRENT))
-        reply.when_done(lambda: self._answered(key, desk))
+        self.runtime.asks[key] = OpenDelegation(reply, attempt, port, due, caller_variables(CURRENT))
+        reply.when_done(lambda: self._answered(key, port))
         spec = asked.subtask(host.subtask.id, is_worker=found[0].id == to)  # this id until it gets its own
         message = Delegate(attempt, host, key, spec, chain, (*attempt.spec.lineage, words), limit)
-        desk.tell(message)
-        if desk is not self:
+        port.tell(message)
+        if port is not self:
             self.tell(message.waits_here())
         if self.system.is_down:
-            reply.fail(self.system.down_error(desk.path))  # nobody else will
+            reply.fail(self.system.down_error(port.path))  # nobody else will
         return reply
 
     def _who(self, to: str, attempt: Attempt) -> tuple[OrchestratorPort, Attempt, list[RegistryEntry]]:
         """Find the workers that could do it: here, or with the orchestrator above that has this one's team at work."""
-        desk, host = self, attempt
+        port, host = self, attempt
         while True:
-            entries = list(desk.staff)
+            entries = list(port.workers)
             found = [each for each in entries if each.id == to] or [
                 each for each in entries if to in each.executable.capabilities
             ]
-            state = desk.states.get(host.task)
-            above = self.ground.attempt_of(state) if state is not None else None
+            state = port.states.get(host.task)
+            above = self.runtime.attempt_of(state) if state is not None else None
             if found:
-                return desk, host, found
+                return port, host, found
             if above is None:
-                known = [name for each in self.staff for name in (each.id, *sorted(each.executable.capabilities))]
+                known = [name for each in self.workers for name in (each.id, *sorted(each.executable.capabilities))]
                 raise self.noted(NoCapableWorkerError(attempt.task, (to,), tuple(known)))
-            desk, host = self.ground.desk_at(above.owner.path), above
+            port, host = self.runtime.port_at(above.owner.path), above
 
     def tools(self, attempt: Attempt, of: str) -> tuple[ToolInfo, ...]:
         """Carry out ``context.tools``."""
         _, _, found = self._who(of, attempt)
         return found[0].executable.tools or ()
 
-    def _answered(self, key: str, desk: OrchestratorPort) -> None:
-        self.ground.asks.pop(key, None)
-        self.ground.answers.pop(key, None)
-        for concerned in {desk, self}:
+    def _answered(self, key: str, port: OrchestratorPort) -> None:
+        self.runtime.asks.pop(key, None)
+        self.runtime.answers.pop(key, None)
+        for concerned in {port, self}:
             concerned.tell(DelegationCancelled(key))
 
     def noted(self, error: Any) -> Any:

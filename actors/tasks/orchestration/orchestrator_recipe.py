@@ -11,7 +11,7 @@ from actors.tasks.planning.task_settings import Tasks
 def orchestrator_spec(settings: Tasks) -> ChildSpec:
     """The first child of a supervisor with ``tasks=``."""
     recipe = WorkerRecipe(
-        make=lambda life: Orchestrator(life, settings),
+        make=lambda incarnation: Orchestrator(incarnation, settings),
         where=DispatcherKind.LOOP,
         never_waits=True,
         fails_plain=True,

@@ -74,13 +74,13 @@ class Recording:
         """
         to = self._to
         event = made(to.path, state.id, to.time(), *fields, **more)
-        to.ground.numbers.give(event, state.parent)
+        to.runtime.numbers.give(event, state.parent)
         if state.has_metadata:
             give_metadata(event, state.metadata_of(getattr(event, "subtask", "")))
         to.task, self.last = state.id, event
         state.apply(write_checks.checked(event))  # first: whoever reads of a question in the journal can answer it
         to.store.append(state.id, event)
-        to.desk.taken = None
+        to.port.taken = None
         to.system.publish(event)
         to.handlers.follow(state, event)
         return event

@@ -29,9 +29,9 @@ class RegistryFeed:
         """A child has come up."""
         if child.id != ORCHESTRATOR:
             self.changed(child)
-        elif child.life is not None:
+        elif child.incarnation is not None:
             everybody = tuple(_change(each) for each in self._supervisor.table if each.spec.registration is not None)
-            self._tell(RegistrySnapshot(child.life, everybody))
+            self._tell(RegistrySnapshot(child.incarnation, everybody))
 
     def changed(self, child: Child) -> None:
         """A child stands somewhere else now."""
@@ -46,11 +46,11 @@ class RegistryFeed:
     def closing(self) -> None:
         """All is about to be stopped."""
         orchestrator = self._supervisor.table.children.get(ORCHESTRATOR)
-        if orchestrator is not None and orchestrator.life is not None:
-            desk = task_runtime_of(cast("System", self._supervisor.system)).desks.get(self._supervisor.path)
-            if desk is not None:
-                desk.closing = orchestrator.life
-            self._tell(ShuttingDown(orchestrator.life))
+        if orchestrator is not None and orchestrator.incarnation is not None:
+            port = task_runtime_of(cast("System", self._supervisor.system)).ports.get(self._supervisor.path)
+            if port is not None:
+                port.closing = orchestrator.incarnation
+            self._tell(ShuttingDown(orchestrator.incarnation))
 
     def _tell(self, message: Any) -> None:
         box = self._supervisor.system.boxes.get(f"{self._supervisor.path}/{ORCHESTRATOR}")

@@ -66,18 +66,18 @@ class TaskStages:
     """Runs the steps of the tasks of one orchestrator."""
 
     def __init__(
-        self, desk: OrchestratorPort, recording: Recording, turns: Turns, results: TaskResults, acts: StageActs
+        self, port: OrchestratorPort, recording: Recording, turns: Turns, results: TaskResults, acts: StageActs
     ) -> None:
         """Make them for one incarnation.
 
         Args:
-            desk: port of the orchestrator.
+            port: of the orchestrator.
             recording: where the ends of steps are recorded.
             turns: says when a step begins.
             results: what a reviewer and a synthesizer get.
             acts: what others do for a step.
         """
-        self._desk, self._recording, self._turns = desk, recording, turns
+        self._port, self._recording, self._turns = port, recording, turns
         self._results, self._acts = results, acts
         self._running: dict[str, Attempt] = {}
         """By task: it has one at a time."""
@@ -98,9 +98,9 @@ class TaskStages:
     # -- planning ------------------------------------------------------------------------------------------
 
     def _plan(self, state: TaskState) -> None:
-        desk, own = self._desk, state.task.plan
-        planner = desk.settings.planner if own is None else StaticPlan(own.subtasks)
-        catalogue = desk.catalogue()
+        port, own = self._port, state.task.plan
+        planner = port.settings.planner if own is None else StaticPlan(own.subtasks)
+        catalogue = port.catalogue()
         task = state.task
         args = (task, catalogue, self._plan_feedback(state))
         check = partial(self._checked, state)
@@ -117,21 +117,21 @@ class TaskStages:
             self._run(state, "plan", code, args, made)
             return
         try:
-            with desk.ground.traced(state, "plan"):
+            with port.runtime.traced(state, "plan"):
                 plan = planner.plan(*args)
         except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
             failure = self._with_known(state, Failure(FailureKind.FAILED, error, told=text_of(error)))
             facts = self._results.facts(state)
             self._record(state, stage_ends.failed(state, "plan", failure, NO_USAGE, facts, is_pure=True))
             return
-        if is_quick(plan, tuple(desk.rows())):
+        if is_quick(plan, tuple(port.rows())):
             self._record(state, stage_ends.planned(state, check(plan), NO_USAGE, self._results.facts(state)))
         else:
             self._run(state, "plan", StageCode(lambda: plan), (), lambda said: check(_plain_plan(said)))
 
     def _plan_feedback(self, state: TaskState) -> str:
         refused = stage_ends.plan_feedback(state)
-        team = self._desk.ground.attempt_of(state)
+        team = self._port.runtime.attempt_of(state)
         said = team.spec.values.revision.feedback if team is not None else ""
         if said:
             refused = f"The last result of this team was sent back: {said}\n{refused}".rstrip()
@@ -144,7 +144,7 @@ class TaskStages:
 
     def _checked(self, state: TaskState, plan: Plan) -> Checked:
         """Compare a plan with the tree. Estimates and modules of users may run: not on the loop, unless it is quick."""
-        settings, rows = self._desk.settings, tuple(self._desk.rows())
+        settings, rows = self._port.settings, tuple(self._port.rows())
         is_again, nodes, budget = state.phase == "replanning", state.nodes, state.task.budget
         done = {id_: nodes[id_].spec for id_ in planned_results(state)} if is_again else {}
         new = new_of(plan, done) if done else plan
@@ -173,7 +173,7 @@ class TaskStages:
     def _review(self, state: TaskState) -> None:
         """Have results looked at: all, or those that are new where each is reviewed by itself."""
         ids = tuple(state.review.waiting) if state.review.each else planned_results(state)
-        code = code_of(self._desk.settings.reviewer, "review", state.stage.feedback, ids)
+        code = code_of(self._port.settings.reviewer, "review", state.stage.feedback, ids)
         args = (state.task, state.plan or Plan(subtasks=[]), self._results.of(state, ids))
 
         def verdict_of(said: object) -> object:
@@ -188,10 +188,10 @@ class TaskStages:
 
     def _combine(self, state: TaskState) -> None:
         """Have the results made into one."""
-        synthesizer = self._desk.settings.synthesizer
+        synthesizer = self._port.settings.synthesizer
         args = (state.task, self._results.all(state))
         if is_inline_synthesis(synthesizer) and not any(lacking(args[1])):  # of results, which are JSON already
-            with self._desk.ground.traced(state, "combine"):
+            with self._port.runtime.traced(state, "combine"):
                 combined = synthesizer.combine(*args)
             self._record(state, stage_ends.combined(combined, NO_USAGE))
         else:
@@ -209,9 +209,9 @@ class TaskStages:
         form: Callable[[Any], Any],
         subtasks: tuple[str, ...] = (),
     ) -> None:
-        ground, number = self._desk.ground, state.stage.calls + 1
+        runtime, number = self._port.runtime, state.stage.calls + 1
         key = f"{state.id}/{role}#{number}"
-        attempt = ground.attempts.get(key)
+        attempt = runtime.attempts.get(key)
         if attempt is None and state.step:
             lost = self._turns.lost(state, "step", role)  # only a process that is gone leaves one behind
             if lost is not None:
@@ -220,8 +220,8 @@ class TaskStages:
                 return
         if attempt is None:
             args, needed = _needed(args)
-            attempt = ground.attempts[key] = Attempt(self._spec(state, role, number, key, subtasks, form, needed))
-            DetachedCall(ground, attempt, code.with_args(args), is_async=True)
+            attempt = runtime.attempts[key] = Attempt(self._spec(state, role, number, key, subtasks, form, needed))
+            DetachedCall(runtime, attempt, code.with_args(args), is_async=True)
         self._running[state.id] = attempt
         started = partial(self._recording.emit, state, task_events.StepStarted, role, number)
         self._turns.want(state, attempt, started)
@@ -236,21 +236,21 @@ class TaskStages:
         form: Callable[[Any], Any],
         needed: tuple[dict[str, Any], ...],
     ) -> AttemptSpec:
-        desk = self._desk
+        port = self._port
         return AttemptSpec(
             key,
-            desk,
+            port,
             state.id,
             Subtask(id=role, instruction=state.task.goal, depends_on=list(subtasks)),
             role,
-            f"{desk.path}/{role}",
+            f"{port.path}/{role}",
             ContextValues(state.task.goal, number, key, {}, {}, state.task.metadata),
-            desk.addresses((*state.chain, desk.path)),
+            port.addresses((*state.chain, port.path)),
             state.lineage,
-            None if state.deadline is None else state.deadline - desk.ground.epoch,
+            None if state.deadline is None else state.deadline - port.runtime.epoch,
             role=role,
             form=form,
-            variables=desk.ground.variables_of(state),
+            variables=port.runtime.variables_of(state),
             arguments=needed,
         )
 
@@ -258,7 +258,7 @@ class TaskStages:
         """End the step of a task that does not want it any more."""
         attempt = self._running.pop(state.id, None)
         if attempt is not None:
-            self._desk.ground.attempts.pop(attempt.key, None)
+            self._port.runtime.attempts.pop(attempt.key, None)
             self._recording.count(attempt)
             self._acts.end_attempt(attempt, "cancel")
 
@@ -295,7 +295,7 @@ class TaskStages:
         error = failure.error
         if type(error) is not NoCapableWorkerError:
             return failure
-        known = error.known or known_of(self._desk.catalogue())
+        known = error.known or known_of(self._port.catalogue())
         return replace(failure, error=NoCapableWorkerError(error.needed, known, task=state.id, hint=error.hint))
 
     def _outcome(self, state: TaskState, attempt: Attempt, said: Any, usage: Usage) -> Draft:
@@ -310,7 +310,7 @@ class TaskStages:
         """How a step has failed; None: it was ended for reasons of others."""
         if attempt.ended_by == "timeout":
             number = attempt.spec.values.number
-            limit_s = self._desk.settings.step_timeout_s or 0.0
+            limit_s = self._port.settings.step_timeout_s or 0.0
             return Failure(FailureKind.TIMEOUT, AttemptTimeoutError(attempt.spec.role, number, "step", limit_s))
         error, said = attempt.error, attempt.code_outcome.said
         if error is None or not attempt.is_own_error:
@@ -324,7 +324,7 @@ class TaskStages:
         """One was ended for reasons of others."""
         self._recording.count(attempt)
         self._turns.put_back(state)
-        self._desk.ground.forget(attempt)
+        self._port.runtime.forget(attempt)
         if not self._turns.is_closing:
             self._acts.advance(state)
 

@@ -1,9 +1,9 @@
 """Records of the steps of attempts: made by the orchestrator, and acknowledged once the store has them.
 
 The state machine of a step, and who may record when, is told in ``actors.tasks.execution.attempt_steps``. Threads: a
-record is made on the tree's loop only, by ``_record``: for an order that lies on the desk, or at once for code that
+record is made on the tree's loop only, by ``_record``: for an order that lies at the port, or at once for code that
 runs on that loop, where nothing lies there that came before. An orchestrator that fails at that begins anew, and the
-step goes by the desk.
+step goes by the port.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ if TYPE_CHECKING:
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 
 
-def keep_step(desk: OrchestratorPort, attempt: Attempt, step: Step, value: Any) -> Reply | None:
+def keep_step(port: OrchestratorPort, attempt: Attempt, step: Step, value: Any) -> Reply | None:
     """Have a step recorded. None: it is kept; else what is returned is completed when it is. From any thread.
 
     Raises:
         AttemptEnded: the attempt is over.
     """
-    to = desk.at_work
-    if to is None or desk.orders or to.closing or to.life.is_over or not desk.system.loop.is_here:
-        return _by_desk(desk, attempt, step, value)
-    kept = None if desk.ground.durable is None else Reply()
+    to = port.at_work
+    if to is None or port.orders or to.closing or to.incarnation.is_over or not port.system.loop.is_here:
+        return _by_port(port, attempt, step, value)
+    kept = None if port.runtime.durable is None else Reply()
     try:
         _record(to, attempt, step, value)
         if kept is not None:
-            desk.ground.expect(kept)
+            port.runtime.expect(kept)
             to.act(attempt.task, kept.complete)
             to.flush()
     except AttemptEnded:
         raise
     except Exception as error:  # noqa: BLE001 - a bug of ours, and the orchestrator dies of it, not the worker
-        desk.at_work = None
-        desk.post(EffectFailed(error, attempt.task))
-        return _by_desk(desk, attempt, step, value)
+        port.at_work = None
+        port.post(EffectFailed(error, attempt.task))
+        return _by_port(port, attempt, step, value)
     return kept
 
 
-def _by_desk(desk: OrchestratorPort, attempt: Attempt, step: Step, value: Any) -> Reply:
+def _by_port(port: OrchestratorPort, attempt: Attempt, step: Step, value: Any) -> Reply:
     kept = Reply()
-    desk.ground.expect(kept)
-    desk.tell(StepMade(attempt.task, attempt, step, value, kept))
+    port.runtime.expect(kept)
+    port.tell(StepMade(attempt.task, attempt, step, value, kept))
     return kept
 
 
 def record_made(to: Orchestrator, made: StepMade) -> None:
-    """Record a step that lay on the desk; acknowledge it when that is kept."""
+    """Record a step that lay at the port; acknowledge it when that is kept."""
     try:
         _record(to, made.attempt, made.step, made.value)
     except AttemptEnded as ended:
@@ -69,7 +69,7 @@ def _record(to: Orchestrator, attempt: Attempt, step: Step, value: Any) -> None:
     """Record a step of an attempt that goes on, where it is not recorded yet."""
     state = to.states.get(attempt.task)
     node = state.nodes.get(attempt.subtask.id) if state is not None else None
-    is_current = to.ground.attempts.get(attempt.key) is attempt and not attempt.done
+    is_current = to.runtime.attempts.get(attempt.key) is attempt and not attempt.done
     if state is None or node is None or not is_current or node.run != attempt.spec.start_number:
         raise AttemptEnded(f"the attempt is over: step {step.name!r} is not recorded")
     is_known = node.steps is not None and step.key in node.steps.by_key

@@ -60,7 +60,7 @@ class Turns:
         """
         to = self._to
         if attempt.done:
-            to.desk.post(attempt)  # its outcome may have come while there was no mailbox for it
+            to.port.post(attempt)  # its outcome may have come while there was no mailbox for it
         elif to.closing:
             return  # nothing new begins
         elif state.step:
@@ -83,8 +83,8 @@ class Turns:
             if errand is not None:
                 errand.leave_slot()
             return True
-        due: Any = TimerFired(to.life, again, state.id)
-        if errand is not None and not errand.has_slot(lambda: to.desk.post(due)):
+        due: Any = TimerFired(to.incarnation, again, state.id)
+        if errand is not None and not errand.has_slot(lambda: to.port.post(due)):
             return True
         to.suspects.passes(state.step_losses, attempt)
         return False

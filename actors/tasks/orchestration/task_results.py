@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class TaskResults:
     """Results of the tasks of one orchestrator."""
 
-    def __init__(self, desk: OrchestratorPort, settle: Callable[[TaskState], object]) -> None:
+    def __init__(self, port: OrchestratorPort, settle: Callable[[TaskState], object]) -> None:
         """Make them for one incarnation; ``settle`` is called where a result takes a store longer than a moment."""
-        self._desk = desk
-        self.cache = ResultCache(desk.settings.context_tokens, desk.ground.outline, settle)
+        self._port = port
+        self.cache = ResultCache(port.settings.context_tokens, port.runtime.outline, settle)
 
     def one(self, state: TaskState, node: SubtaskState) -> dict[str, Any]:
         """Return the result of a subtask that has succeeded, under its id."""
@@ -43,14 +43,14 @@ class TaskResults:
 
     def asked_with(self, state: TaskState, record: int | None) -> Any:
         """Return the state that a worker has asked a person with, from the record that has it; None: there is none."""
-        return None if record is None else self._desk.ground.outline(state.id, record)[0].state  # type: ignore[attr-defined]
+        return None if record is None else self._port.runtime.outline(state.id, record)[0].state  # type: ignore[attr-defined]
 
     def steps(self, state: TaskState, kept: KeptSteps) -> KnownSteps:
         """Return the steps that the present attempt of a subtask has done, from their records."""
         if not kept.by_key:
             return NO_STEPS
         first = min(step.record for step in kept.by_key.values())
-        records: Any = self._desk.ground.outline(state.id, first)
+        records: Any = self._port.runtime.outline(state.id, first)
         found = {key: records[step.record - first].value for key, step in kept.by_key.items()}
         return KnownSteps({key: step.fingerprint for key, step in kept.by_key.items()}, found)
 
@@ -60,5 +60,5 @@ class TaskResults:
 
     def facts(self, state: TaskState, *, is_busy: bool = False) -> StageFacts:
         """Return the facts that decide what is next for a task."""
-        desk = self._desk
-        return StageFacts(desk.settings, desk.time(), desk.system.random, partial(self.all, state), is_busy)
+        port = self._port
+        return StageFacts(port.settings, port.time(), port.system.random, partial(self.all, state), is_busy)

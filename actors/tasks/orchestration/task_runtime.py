@@ -3,7 +3,7 @@
 A ``OrchestratorPort`` (``actors.tasks.orchestration.orchestrator_port``) is one orchestrator's part of it.
 
 Locking: there is none of its own. ``attempts`` and ``asks`` are dicts whose single operations are steps of C: workers
-and callers put in and take out, each its own keys. The states on a desk are written by its orchestrator only, and read
+and callers put in and take out, each its own keys. The states at a port are written by its orchestrator only, and read
 by everybody, each attribute by itself (as in ``actors.supervision.child``).
 """
 
@@ -68,7 +68,7 @@ class TaskRuntime:
         self.records: set[Reply] = set()
         """Records that a worker's code waits for: those of its steps."""
         self.errands: set[DetachedCall] = set()
-        self.desks: dict[str, OrchestratorPort] = {}
+        self.ports: dict[str, OrchestratorPort] = {}
         """By the path of the supervisor."""
         self.feed = Feed(system.bus)
         """Tells those who follow a task of its events."""
@@ -128,13 +128,13 @@ class TaskRuntime:
             return self.lease.read()
         return self.durable.token if self.durable is not None else 0
 
-    def desk(self, path: str, settings: Tasks) -> OrchestratorPort:
-        """The desk of a supervisor; the same for every incarnation of its orchestrator."""
-        desk = self.desks.get(path)
-        if desk is None:
-            desk = self.desks[path] = OrchestratorPort(self, path, settings)
+    def port(self, path: str, settings: Tasks) -> OrchestratorPort:
+        """Port of a supervisor; the same for every incarnation of its orchestrator."""
+        port = self.ports.get(path)
+        if port is None:
+            port = self.ports[path] = OrchestratorPort(self, path, settings)
             self.stranded.pop(path, None)
-        return desk
+        return port
 
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""
@@ -150,13 +150,13 @@ class TaskRuntime:
 
     def resumed(self) -> Reply:
         """Completed when every orchestrator has taken up all that was unfinished; ask once the tree is up."""
-        whole, desks = Reply(), list(self.desks.values())
+        whole, ports = Reply(), list(self.ports.values())
 
         def look() -> None:
-            waits = next((desk.resumed for desk in desks if not desk.resumed.done), None)
+            waits = next((port.resumed for port in ports if not port.resumed.done), None)
             if waits is not None:
                 waits.when_done(look)
-            elif all(desk.resumed.succeeded for desk in desks):
+            elif all(port.resumed.succeeded for port in ports):
                 whole.complete()
             else:
                 whole.fail(self.system.down_error(self.system.root_path))
@@ -164,14 +164,14 @@ class TaskRuntime:
         look()
         return whole
 
-    def all_desks(self) -> list[OrchestratorPort]:
+    def all_ports(self) -> list[OrchestratorPort]:
         """All of them, also those of supervisors that are in the store and not in the tree."""
-        return [*list(self.desks.values()), *list(self.stranded.values())]
+        return [*list(self.ports.values()), *list(self.stranded.values())]
 
-    def desk_at(self, path: str) -> OrchestratorPort:
-        """The desk of a supervisor that tasks were given to, whether it is in the tree or not."""
-        desk = self.desks.get(path) or self.stranded.get(path)
-        return desk if desk is not None else self.stranded.setdefault(path, OrchestratorPort(self, path, Tasks()))
+    def port_at(self, path: str) -> OrchestratorPort:
+        """Port of a supervisor that tasks were given to, whether it is in the tree or not."""
+        port = self.ports.get(path) or self.stranded.get(path)
+        return port if port is not None else self.stranded.setdefault(path, OrchestratorPort(self, path, Tasks()))
 
     def is_up(self) -> None:
         """The tree is up: say which unfinished tasks nobody goes on with."""
@@ -180,19 +180,19 @@ class TaskRuntime:
         except StoreError:
             return  # it says so itself
         for task, owner in unfinished.items():
-            if owner not in self.desks:
+            if owner not in self.ports:
                 self.stranded.setdefault(owner, OrchestratorPort(self, owner, Tasks()))
                 self.system.publish(TaskStranded(owner, task))
 
     def end(self) -> None:
         """The store is closed: whatever has not come from it by now never will."""
-        for desk in self.all_desks():
-            for done in list(desk.done.values()):
-                done.fail(self.system.down_error(desk.path))
+        for port in self.all_ports():
+            for done in list(port.done.values()):
+                done.fail(self.system.down_error(port.path))
 
     def is_moving(self) -> bool:
         """True if user code runs that belongs to no worker, or something waits for the store."""
-        return bool(self.errands) or any(len(desk.effects) for desk in list(self.desks.values()))
+        return bool(self.errands) or any(len(port.effects) for port in list(self.ports.values()))
 
     def busy(self) -> Iterator[tuple[str, Reply]]:
         """Attempts of planners, reviewers and undos: no child's mailbox knows of them."""
@@ -228,8 +228,8 @@ class TaskRuntime:
 
     def trace_unfinished(self) -> None:
         """Trace all tasks that go on from here on; what they have under way already is not."""
-        for desk in list(self.desks.values()):
-            for state in list(desk.states.values()):
+        for port in list(self.ports.values()):
+            for state in list(port.states.values()):
                 if state.final is None:
                     self.variables_of(state)
 
@@ -258,9 +258,9 @@ class TaskRuntime:
 
     def part_of(self, state: TaskState, node: SubtaskState) -> TaskState | None:
         """Part that a team has of a running subtask, as it stands; None: no team has it, or it is not there yet."""
-        desk = self.desks.get(f"{state.path}/{node.worker}")
-        act = node.acts[-1] if desk is not None and node.acts else None
-        return desk.states.get(part_id_of(state.id, node, act, state.ids)) if desk is not None and act else None
+        port = self.ports.get(f"{state.path}/{node.worker}")
+        act = node.acts[-1] if port is not None and node.acts else None
+        return port.states.get(part_id_of(state.id, node, act, state.ids)) if port is not None and act else None
 
     def expect(self, kept: Reply) -> None:
         """See to it that whoever waits for a record hears of it in every case, at the latest when the tree is down."""
@@ -278,8 +278,8 @@ class TaskRuntime:
         """The tree is down: nothing goes on, and who waits hears it."""
         for errand in list(self.errands):
             errand.kill()
-        for desk in self.all_desks():
-            desk.close()
+        for port in self.all_ports():
+            port.close()
         for record in list(self.records):
             record.fail(self.system.down_error(self.system.root_path))
         for ask in list(self.asks.values()):
@@ -288,8 +288,8 @@ class TaskRuntime:
 
 def attach(system: System, store: Store | None) -> TaskRuntime:
     """Let a tree that is yet to start have tasks, whose journals are in this store."""
-    ground = system.services[SERVICE] = TaskRuntime(system, store)
-    return ground
+    runtime = system.services[SERVICE] = TaskRuntime(system, store)
+    return runtime
 
 
 def task_runtime_of(system: System) -> TaskRuntime:

@@ -60,24 +60,24 @@ class Teams:
         if attempt.ended_by is not None and why == "preempt":
             return
         attempt.end_for(why, overrules=True)
-        desk, part = self._to.ground.desks.get(attempt.spec.path), attempt.spec.part
-        if desk is not None:
-            desk.tell(Pause(part) if why == "preempt" else Cancel(part, why))
+        port, part = self._to.runtime.ports.get(attempt.spec.path), attempt.spec.part
+        if port is not None:
+            port.tell(Pause(part) if why == "preempt" else Cancel(part, why))
 
     def prioritize(self, attempt: Attempt, priority: int) -> None:
         """The priority of a task has changed: that of a team's part of it follows."""
-        desk = self._to.ground.desks.get(attempt.spec.path) if attempt.spec.part else None
-        if desk is not None:
-            desk.tell(SetPriority(attempt.spec.part, priority))
+        port = self._to.runtime.ports.get(attempt.spec.path) if attempt.spec.part else None
+        if port is not None:
+            port.tell(SetPriority(attempt.spec.part, priority))
 
     def detach_team(self, state: TaskState, node: SubtaskState, taker: RegistryEntry | None = None) -> None:
         """A subtask goes on, or ends, without the team that it had been given to: what that has of it ends."""
         act = node.acts[-1] if node.acts else None
         if act is None or not act.open or (taker is not None and taker.id == act.worker):
             return
-        desk = self._to.ground.desks.get(f"{self._to.path}/{act.worker}")
-        if desk is not None:
-            desk.tell(Cancel(part_of(state.id, node, act, state.ids), "withdrawn"))
+        port = self._to.runtime.ports.get(f"{self._to.path}/{act.worker}")
+        if port is not None:
+            port.tell(Cancel(part_of(state.id, node, act, state.ids), "withdrawn"))
 
     def parted(self, state: TaskState, node: SubtaskState) -> None:
         """A subtask has ended, or waits for a person, however it came to that: no team has a part of it any longer."""
@@ -89,7 +89,7 @@ class Teams:
         """A team is down for good: nobody there will answer for what it had."""
         to = self._to
         undos = [
-            each for each in list(to.ground.attempts.values()) if each.spec.role == "undo" and each.owner is to.desk
+            each for each in list(to.runtime.attempts.values()) if each.spec.role == "undo" and each.owner is to.port
         ]
         given = [each for each in undos if each.errand is None and each.spec.path == entry.path]
         rows = [row for key in entry.attempts if (row := to.attempts.get(key)) is not None]
@@ -104,21 +104,21 @@ class Teams:
             self._undo(attempt)
             return
         to, id_ = self._to, attempt.spec.part
-        to.ground.carry(id_, to.path, attempt.spec.variables)
-        if id_ in to.desk.guard.aside:
+        to.runtime.carry(id_, to.path, attempt.spec.variables)
+        if id_ in to.port.guard.aside:
             _break_off(attempt)
             return
         state = to.states.get(id_)
         if state is not None:
-            attempt.begin(to.life, to.system.now())
+            attempt.begin(to.incarnation, to.system.now())
             _ended_for(attempt, state)
             self._resume(state, attempt)
             return
-        if not attempt.begin(to.life, to.system.now()):
+        if not attempt.begin(to.incarnation, to.system.now()):
             attempt.fail(AttemptEnded(attempt.ended_by or "cancel"))
             return
         try:
-            state = fold(id_, kept) if (kept := to.ground.outline(id_)) else None
+            state = fold(id_, kept) if (kept := to.runtime.outline(id_)) else None
             event = self._first_record(id_, attempt) if state is None else None
         except Exception as error:  # noqa: BLE001 - a journal that makes no sense, an id that is too long: its failure
             attempt.fail_with(error)
@@ -137,13 +137,13 @@ class Teams:
     def put_aside(self, state: TaskState) -> None:
         """Leave a part alone: the orchestrator above goes on without it."""
         self._held.discard(state.id)
-        attempt = self._to.ground.attempt_of(state)
+        attempt = self._to.runtime.attempt_of(state)
         if attempt is not None and not attempt.done:
             _break_off(attempt)
 
     def take_over(self) -> None:
         """Accept, in a new incarnation, attempts that were given to this team and did not become a task of it."""
-        for attempt in list(self._to.ground.attempts.values()):
+        for attempt in list(self._to.runtime.attempts.values()):
             if attempt.spec.path == self._to.path and attempt.was_given and not attempt.done:
                 self.accept(attempt)
 
@@ -157,7 +157,7 @@ class Teams:
     def _reopen(self, state: TaskState, attempt: Attempt) -> None:
         """The ladder above tries it again: what was done stays done."""
         to = self._to
-        to.desk.reports.forget(state.id)
+        to.port.reports.forget(state.id)
         to.states[state.id] = state
         to.emit(state, task_events.TaskReopened, *self._part(state.id, attempt))
         to.lifecycle.resume(state)
@@ -165,7 +165,7 @@ class Teams:
     def _first_record(self, id_: str, attempt: Attempt) -> task_events.TaskSubmitted:
         part = self._part(id_, attempt)
         event = task_events.TaskSubmitted(self._to.path, id_, self._to.time(), *part, metadata=part[0].metadata)
-        self._to.ground.numbers.give(event, event.parent)
+        self._to.runtime.numbers.give(event, event.parent)
         return event
 
     def _part(
@@ -196,7 +196,7 @@ class Teams:
         timeout_s, started = attempt.spec.timeout_s, attempt.started
         runs = None if timeout_s is None or started is None else started + timeout_s
         ends = [end for end in (attempt.spec.deadline, runs) if end is not None]
-        return self._to.ground.epoch + min(ends) if ends else None
+        return self._to.runtime.epoch + min(ends) if ends else None
 
     def _resume(self, state: TaskState, attempt: Attempt) -> None:
         """Resume a part that is wanted. Its time passes again; while it was paused, or its process down, it did not."""
@@ -220,7 +220,7 @@ class Teams:
 
     def hold_until_wanted(self, state: TaskState) -> bool:
         """True if a part from the journal is to wait. One that is ending is wanted in any case, and does not."""
-        attempt = self._to.ground.attempt_of(state)
+        attempt = self._to.runtime.attempt_of(state)
         is_taken = attempt is not None and not attempt.is_redelivery and not attempt.done
         if state.parent is None or state.ending is not None or is_taken:
             return False
@@ -230,8 +230,8 @@ class Teams:
             if above is None:
                 self._look_above(state)
             else:
-                look = TimerFired(self._to.life, lambda: self._look_above(state))
-                above.resumed.when_done(lambda: self._to.desk.post(look))
+                look = TimerFired(self._to.incarnation, lambda: self._look_above(state))
+                above.resumed.when_done(lambda: self._to.port.post(look))
         return True
 
     def is_held(self, state: TaskState) -> bool:
@@ -245,11 +245,11 @@ class Teams:
             self._to.lifecycle.resume(state)
 
     def _above(self) -> OrchestratorPort | None:
-        return self._to.ground.desks.get(self._to.path.rpartition("/")[0])
+        return self._to.runtime.ports.get(self._to.path.rpartition("/")[0])
 
     def _look_above(self, state: TaskState) -> None:
         """The orchestrator above knows by now what it still wants."""
-        attempt = self._to.ground.attempt_of(state)
+        attempt = self._to.runtime.attempt_of(state)
         will_come = attempt is not None and not attempt.done
         if state.id not in self._held or will_come or self._is_wanted(state):
             return
@@ -271,7 +271,7 @@ class Teams:
 
     def answer(self, state: TaskState, report: Report) -> None:
         """A task that this team had for another orchestrator has ended."""
-        attempt = self._to.ground.attempt_of(state)
+        attempt = self._to.runtime.attempt_of(state)
         if attempt is None or attempt.done:
             return
         _ended_for(attempt, state)
@@ -310,7 +310,7 @@ class Teams:
         runs = any(node.status is SubtaskStatus.RUNNING for node in state.nodes.values())
         if runs or not state.paused or state.ending is not None:
             return
-        attempt = self._to.ground.attempt_of(state)
+        attempt = self._to.runtime.attempt_of(state)
         if attempt is not None:
             self._to.act(state.id, attempt.fail, AttemptEnded("preempt"))
 
@@ -320,9 +320,9 @@ class Teams:
         """Undo what its members had done for a task that had succeeded, or given way, here and not above."""
         to, id_ = self._to, attempt.spec.part
         state = to.states.get(id_)
-        if not attempt.begin(to.life, to.system.now()) or (state is not None and state.parent == attempt.key):
+        if not attempt.begin(to.incarnation, to.system.now()) or (state is not None and state.parent == attempt.key):
             return
-        kept = to.ground.outline(id_)
+        kept = to.runtime.outline(id_)
         if not kept:
             attempt.note(AttemptOutcome(undone=()))
             attempt.complete(Done(None))

@@ -87,7 +87,7 @@ class UndoDispatch:
         self, state: TaskState, node: SubtaskState, act: EffectRecord
     ) -> Callable[..., Any] | RegistryEntry | str | None:
         """Find what undoes an act: code, a worker, the team that did it; a text where that is gone; None: nothing."""
-        entry = self._to.staff.get_including_removed(act.worker)
+        entry = self._to.workers.get_including_removed(act.worker)
         declared = node.spec.undo
         if declared is None and entry is not None:
             declared = entry.executable.undo
@@ -102,7 +102,7 @@ class UndoDispatch:
             code = declared
             return code
         if ":" not in declared:
-            by = self._to.staff.get(declared)
+            by = self._to.workers.get(declared)
             return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
         return partial(_imported, declared)
 
@@ -114,7 +114,7 @@ class UndoDispatch:
             return team
         part = part_of(state.id, node, act, state.ids)
         try:
-            kept = self._to.ground.outline(part)
+            kept = self._to.runtime.outline(part)
             nodes = fold(part, kept).nodes.values() if kept else ()
             is_needed = any(
                 each.needs_compensation and (each.undoable or of.spec.undo) for of in nodes for each in of.acts or ()
@@ -160,7 +160,7 @@ class UndoDispatch:
             to.emit(state, task_events.Compensating, node.id, act.worker, act.number, number)
 
         key = f"{state.id}/{node.id}#{act.number}.{act.worker}~undo.{number}"
-        attempt = to.ground.attempts.get(key)
+        attempt = to.runtime.attempts.get(key)
         if attempt is None:
             failure = self._hindered(state, node, how)
             if failure is not None:
@@ -171,10 +171,10 @@ class UndoDispatch:
                 )
                 return
             doer = how.id if isinstance(how, RegistryEntry) else act.worker
-            attempt = to.ground.attempts[key] = Attempt(self._spec(state, node, act, number, key, doer))
+            attempt = to.runtime.attempts[key] = Attempt(self._spec(state, node, act, number, key, doer))
             if not isinstance(how, RegistryEntry):
                 code: Any = how
-                DetachedCall(to.ground, attempt, partial(_undo, code, node.id), is_async=is_async(code))
+                DetachedCall(to.runtime, attempt, partial(_undo, code, node.id), is_async=is_async(code))
         self._live[state.id] = attempt
         if attempt.done or attempt.errand is not None:
             to.turns.want(state, attempt, start)
@@ -214,16 +214,16 @@ class UndoDispatch:
         )
         return AttemptSpec(
             key,
-            to.desk,
+            to.port,
             state.id,
             node.spec,
             doer,
             f"{to.path}/{doer}",
             values,
-            to.desk.waiting_for(state, node),
+            to.port.waiting_for(state, node),
             role="undo",
             part=part_of(state.id, node, act, state.ids),
-            variables=to.ground.variables_of(state),
+            variables=to.runtime.variables_of(state),
         )
 
     def _give(self, attempt: Attempt, entry: RegistryEntry) -> None:
@@ -231,7 +231,7 @@ class UndoDispatch:
         if entry.is_team:
             self._to.handoff.give(attempt, entry)
             return
-        if not self._to.ground.may_start() or not attempt.give_once():
+        if not self._to.runtime.may_start() or not attempt.give_once():
             return
         running = (box for path, box in entry.boxes.items() if entry.members.get(path) == "running")
         box = next(iter(entry.free), None) or next(running, None) or next(iter(entry.boxes.values()))
@@ -255,7 +255,7 @@ class UndoDispatch:
         outcome = classify(attempt)
         if isinstance(outcome, Neutral):
             self._to.turns.put_back(state, STOPPED if self._to.closing else ENDED)
-            self._to.ground.forget(attempt)
+            self._to.runtime.forget(attempt)
             self._to.at(self._to.time() + NEUTRAL_S, lambda: self.advance(state))
             return
         if isinstance(outcome, Failure) and outcome.kind is FailureKind.TIMEOUT:

@@ -116,6 +116,6 @@ def _stands(node: SubtaskState, act: EffectRecord, why: str) -> Draft:
 
 
 def _rungs(act: EffectRecord, facts: Facts) -> Ladder:
-    entry = facts.staff.get(act.worker)
+    entry = facts.workers.get(act.worker)
     own = entry.executable.on_failure if entry is not None else None
     return tuple(own if own is not None else facts.ladder)

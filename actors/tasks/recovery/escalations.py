@@ -49,12 +49,12 @@ class Escalations:
 
     def _hear_answers(self, then: Callable[[], None]) -> None:
         """An answer that was given in time counts, also where it is heard later: it may lie in the store."""
-        ground, message = self._to.ground, TimerFired(self._to.life, then)
-        heard = ground.heard_orders()
+        runtime, message = self._to.runtime, TimerFired(self._to.incarnation, then)
+        heard = runtime.heard_orders()
         if heard is None:
             then()
             return
-        post, started = self._to.desk.post, ground.system.started
+        post, started = self._to.port.post, runtime.system.started
         # Orders are passed on once the tree is up, in the order in which they were heard: this comes after them.
         heard.when_done(lambda: started.when_done(lambda: post(message)) if heard.succeeded else None)
 

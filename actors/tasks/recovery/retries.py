@@ -41,7 +41,7 @@ class AttemptEnd(NamedTuple):
 class Facts(NamedTuple):
     """Facts beside the state of the task."""
 
-    staff: WorkerRegistry
+    workers: WorkerRegistry
     ladder: Ladder
     """The supervisor's, for workers without one."""
     now: float
@@ -145,7 +145,7 @@ def climbed(
     lane = LaneKey(node.spec.worker, None if node.spec.worker is not None else node.spec.capability)
 
     def successor(tried: tuple[str, ...]) -> str | None:
-        return facts.staff.successor(lane, tried, standing.rejected, facts.now)
+        return facts.workers.successor(lane, tried, standing.rejected, facts.now)
 
     worker = node.worker if failure.kind is FailureKind.UNANSWERED else _worker_of(node, end)
     rungs = _ladder_of(state, node, worker, facts)
@@ -197,9 +197,9 @@ def _ladder_of(state: TaskState, node: SubtaskState, worker: str | None, facts: 
     given = (*standing.tried, *(act.worker for act in node.acts or () if act.worker not in standing.rejected))
     first = given[0] if given else worker
     if first is None:
-        able = facts.staff.primaries(LaneKey(spec.worker, spec.capability))
+        able = facts.workers.primaries(LaneKey(spec.worker, spec.capability))
         first = next((entry.id for entry in able), None)
-    entry = facts.staff.get(first)
+    entry = facts.workers.get(first)
     own = entry.executable.on_failure if entry is not None else None
     return tuple(own if own is not None else facts.ladder)
 

@@ -31,5 +31,5 @@ class WorkerChanged(SystemMessage):
 class RegistrySnapshot(SystemMessage):
     """From the supervisor, to an orchestrator that has come up: these are the workers."""
 
-    life: Incarnation
+    incarnation: Incarnation
     workers: tuple[WorkerChanged, ...]

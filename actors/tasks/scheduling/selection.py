@@ -57,16 +57,16 @@ def chain_of(state: TaskState, node: SubtaskState) -> tuple[str, ...]:
     return node.chain or state.chain
 
 
-def choose_worker(staff: WorkerRegistry, key: LaneKey, now: float) -> RegistryEntry | Failure | None:
+def choose_worker(workers: WorkerRegistry, key: LaneKey, now: float) -> RegistryEntry | Failure | None:
     """Return the worker for the next of a lane; None: those who could are busy or put it off, and the lane waits."""
-    primaries = staff.primaries(key)
+    primaries = workers.primaries(key)
     found = _among(primaries, now)  # first, and alone: one who can do it has room most of the time
     if isinstance(found, RegistryEntry):
         return found
     asked = primaries
     if found is not _Wait.BUSY:
         asked, is_put_off = [*primaries], found is _Wait.BREAKER
-        for entries in _further(staff, key, primaries):
+        for entries in _further(workers, key, primaries):
             asked += entries
             found = _among(entries, now)
             if isinstance(found, RegistryEntry):
@@ -82,21 +82,21 @@ def choose_worker(staff: WorkerRegistry, key: LaneKey, now: float) -> RegistryEn
     return None
 
 
-def _in_turn(staff: WorkerRegistry, key: LaneKey) -> Iterator[list[RegistryEntry]]:
+def _in_turn(workers: WorkerRegistry, key: LaneKey) -> Iterator[list[RegistryEntry]]:
     """Yield the workers that are asked, group by group: the next one only where nobody of those before admits."""
-    primaries = staff.primaries(key)
+    primaries = workers.primaries(key)
     yield primaries
-    yield from _further(staff, key, primaries)
+    yield from _further(workers, key, primaries)
 
 
-def _further(staff: WorkerRegistry, key: LaneKey, primaries: list[RegistryEntry]) -> Iterator[list[RegistryEntry]]:
+def _further(workers: WorkerRegistry, key: LaneKey, primaries: list[RegistryEntry]) -> Iterator[list[RegistryEntry]]:
     """Yield the groups after the first."""
-    yield staff.backups(primaries, key.without)
+    yield workers.backups(primaries, key.without)
     if key.worker is not None and key.capability is not None:
         without = tuple(sorted({*key.without, key.worker}))
-        others = staff.primaries(LaneKey(None, key.capability, without))
+        others = workers.primaries(LaneKey(None, key.capability, without))
         yield others
-        yield staff.backups(others, without)
+        yield workers.backups(others, without)
 
 
 class _Wait(Enum):
@@ -124,15 +124,15 @@ def _among(entries: list[RegistryEntry], now: float) -> RegistryEntry | _Wait:
     return _Wait.BUSY if waits else _Wait.BREAKER if refused else _Wait.NOBODY
 
 
-def put_off(staff: WorkerRegistry, key: LaneKey, now: float) -> str:
+def put_off(workers: WorkerRegistry, key: LaneKey, now: float) -> str:
     """Why a lane waits where nobody who could serve it admits: ``breaker of x open, probe in 12 s``; else nothing."""
-    why, probe_in_s = put_off_by(staff, key, now)
+    why, probe_in_s = put_off_by(workers, key, now)
     return why if probe_in_s is None else f"{why}, probe in {math.ceil(probe_in_s)} s"
 
 
-def put_off_by(staff: WorkerRegistry, key: LaneKey, now: float) -> tuple[str, float | None]:
+def put_off_by(workers: WorkerRegistry, key: LaneKey, now: float) -> tuple[str, float | None]:
     """Why a lane waits where nobody who could serve it admits, and how many seconds at least; else nothing."""
-    asked = [entry for entries in _in_turn(staff, key) for entry in entries if not entry.is_gone]
+    asked = [entry for entries in _in_turn(workers, key) for entry in entries if not entry.is_gone]
     waits = [(entry.breaker.retry_in_s(now), entry.id) for entry in asked if entry.breaker and not entry.admits(now)]
     if not waits or len(waits) < len(asked):
         return "", None
@@ -140,11 +140,11 @@ def put_off_by(staff: WorkerRegistry, key: LaneKey, now: float) -> tuple[str, fl
     return f"breaker of {names} open", min(waits)[0]
 
 
-def no_worker_failure(state: TaskState, node: SubtaskState, staff: WorkerRegistry, path: str) -> Failure:
+def no_worker_failure(state: TaskState, node: SubtaskState, workers: WorkerRegistry, path: str) -> Failure:
     """Why there is nobody for a subtask of a supervisor's task; ``path`` is the supervisor's."""
     spec = node.spec
     wanted = spec.worker or spec.capability or spec.id
-    able = staff.primaries(LaneKey(spec.worker, spec.capability))
+    able = workers.primaries(LaneKey(spec.worker, spec.capability))
     waiting = waiting_for(state, node, path)
     if waiting and any(entry.id in waiting for entry in able):
         target = next(entry.path for entry in able if entry.id in waiting)
@@ -154,8 +154,8 @@ def no_worker_failure(state: TaskState, node: SubtaskState, staff: WorkerRegistr
         said, last = ", ".join(node.standing.rejected), node.error.removeprefix("Rejected: ")
         text = f"{said} said that it is not theirs, and there is nobody else. Last: {last}"
         return Failure(FailureKind.REJECTED, Rejected(text))
-    known = tuple(name for entry in staff for name in (entry.id, *sorted(entry.executable.capabilities)))
-    asked = [entry for entries in _in_turn(staff, LaneKey(spec.worker, spec.capability)) for entry in entries]
+    known = tuple(name for entry in workers for name in (entry.id, *sorted(entry.executable.capabilities)))
+    asked = [entry for entries in _in_turn(workers, LaneKey(spec.worker, spec.capability)) for entry in entries]
     nobody = NoCapableWorkerError((wanted,), known, task=state.id, hint=_hint(asked))
     return Failure(FailureKind.NOBODY, nobody, retryable=False)
 

@@ -66,7 +66,7 @@ def test_a_kill_and_a_crash_at_the_same_moment_make_one_exit(
     with tree_of(worker("w", kind, shutdown="brutal_kill", restart="temporary")) as tree:
         seen, on = Witness(tree), threading.get_ident()
 
-        def when(life: Any, exit_: Any) -> bool:
+        def when(incarnation: Any, exit_: Any) -> bool:
             return exit_.reason is Reason.CRASHED and threading.get_ident() != on
 
         with stop_at(WorkerIncarnation, "_end", when, after=thread_first, patch=monkeypatch) as gate:
@@ -94,7 +94,11 @@ def test_one_that_is_killed_before_the_first_line_of_its_start_runs_nothing(
         settle(tree)
 
         with stop_at(
-            WorkerIncarnation, "next_work", lambda life: "w" in life.mailbox.path, after=claimed, patch=monkeypatch
+            WorkerIncarnation,
+            "next_work",
+            lambda incarnation: "w" in incarnation.mailbox.path,
+            after=claimed,
+            patch=monkeypatch,
         ) as gate:
             spec = worker("w", kind, dispatch=dispatch, shutdown="brutal_kill")
             started = in_thread(lambda: tree.start_child("t", spec))
@@ -118,16 +122,16 @@ def test_a_stop_finds_a_worker_that_goes_idle_or_the_worker_finds_the_stop(
     with tree_of(worker("w", kind)) as tree:
         seen = Witness(tree)
         settle(tree)
-        life = life_of(tree, "t/w")
+        incarnation = life_of(tree, "t/w")
 
         def when(box: Box, taker: Any) -> bool:
-            return taker is life and not box.depth
+            return taker is incarnation and not box.depth
 
         with stop_at(Box, "take", when, after=idle_first, patch=monkeypatch) as gate:
             tree.ref("t/w").tell("m")
             gate.wait_reached()
             stopped = in_thread(lambda: tree.terminate_child("t/w"))
-            eventually(lambda: life.must_stop)
+            eventually(lambda: incarnation.must_stop)
         stopped()
         settle(tree)
 
@@ -143,7 +147,7 @@ def test_what_an_abandoned_thread_had_just_taken_is_handled_by_its_successor_or_
         seen = Witness(tree)
         ref.tell(gate)
         gate.wait_reached()
-        thread = system.children["t/w"].life.running_on
+        thread = system.children["t/w"].incarnation.running_on
         first = ref.ask(lambda: order.append(1), timeout=None, block=False)
         second = ref.ask(lambda: order.append(2), timeout=None, block=False)
         clock = system.now
@@ -244,10 +248,10 @@ def test_news_of_a_limit_that_was_lifted_meanwhile_hurts_nobody() -> None:
 def test_news_of_the_limit_of_a_start_does_not_shorten_the_limit_of_the_stop_that_followed() -> None:
     gate, clock = Gate(), ManualClock()
     with start(root(worker("w", kind_with(Ours, on_stop=lambda self: gate()), shutdown=5.0)), clock=clock) as tree:
-        seen, life = Witness(tree), life_of(tree, "t/w")
+        seen, incarnation = Witness(tree), life_of(tree, "t/w")
         stopped = in_thread(lambda: tree.terminate_child("t/w"))
         gate.wait_reached()
-        tree._system.boxes["t"].post(TimedOut(life))
+        tree._system.boxes["t"].post(TimedOut(incarnation))
         settle_supervisor(tree)
         early = seen.of(ChildAbandoned)
         gate.open.set()

@@ -45,13 +45,13 @@ class _EndsWhenLookedAt(CurrentMessage):
 
 
 def a_request(path: str, kind: type[CurrentMessage] = CurrentMessage, reply: Reply | None = None) -> CurrentMessage:
-    life: Any = _Life(path)
-    return kind(life, MessageContext(None, (), None, 3), reply)
+    incarnation: Any = _Life(path)
+    return kind(incarnation, MessageContext(None, (), None, 3), reply)
 
 
 def test_who_looks_for_a_circle_is_not_hurt_by_a_handler_that_ends_meanwhile() -> None:
     asker, handler = a_request("t/a"), a_request("t/b", _EndsWhenLookedAt)
-    reply, further = Reply(handler.life.mailbox), Reply(Mailbox("t/c"))
+    reply, further = Reply(handler.incarnation.mailbox), Reply(Mailbox("t/c"))
     reply.handled_by, handler.waits = handler, {further}
 
     assert wait_graph.find_circle(asker, reply) is None

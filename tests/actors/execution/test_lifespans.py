@@ -616,9 +616,9 @@ def test_workers_without_a_lifespan_or_a_hook_have_no_task_and_no_thread_of_thei
     with tree_of(worker("loop", here_async), worker("pool")) as tree:
         tree.ref("t/loop").ask(1)
         tree.ref("t/pool").ask(1)
-        lives = [tree._system.children[path].life for path in ("t/loop", "t/pool")]
-        assert [getattr(life, "residence", "?") for life in lives] == [None, None]
-        assert [getattr(life, "task", "?") for life in lives] == [None, None]
+        lives = [tree._system.children[path].incarnation for path in ("t/loop", "t/pool")]
+        assert [getattr(incarnation, "residence", "?") for incarnation in lives] == [None, None]
+        assert [getattr(incarnation, "task", "?") for incarnation in lives] == [None, None]
 
 
 @EVERYWHERE

@@ -95,7 +95,7 @@ def test_the_first_line_of_a_handler_is_in_its_own_task_and_context() -> None:
     class Sees(Worker):
         async def on_receive(self, message: str) -> tuple[str, str]:
             task = asyncio.current_task()
-            assert task is self._regrow_life.task  # type: ignore[union-attr]
+            assert task is self._regrow_incarnation.task  # type: ignore[union-attr]
             before = mine.get()
             mine.set(message)
             async with asyncio.timeout(LONG_S):  # needs the task

@@ -76,42 +76,42 @@ def careful() -> tuple[type[Careful], list[object]]:
 
 
 def test_a_sync_worker_whose_async_lifespan_fails_while_it_is_idle_has_crashed_of_that_and_gets_a_new_one() -> None:
-    life, (kind, told) = Breakable(), careful()
-    with tree_of(worker("w", kind, lifespan=life)) as tree:
+    incarnation, (kind, told) = Breakable(), careful()
+    with tree_of(worker("w", kind, lifespan=incarnation)) as tree:
         seen = Witness(tree)
         tree.ref("t/w").ask(1)
-        life.break_it()
+        incarnation.break_it()
         exited = seen.wait(ChildExited, path="t/w")
         assert exited.reason is Reason.CRASHED
         assert isinstance(exited.error, ExceptionGroup)
         assert told == [ExceptionGroup], "it is a crash: on_failure, and no on_stop"
-        life.books.wait("entered", 2)
+        incarnation.books.wait("entered", 2)
         assert tree.ref("t/w").ask(actors.resource) == "the resource"
         assert seen.of(InternalError) == []
 
 
 def test_a_sync_worker_whose_lifespan_fails_while_it_is_busy_ends_after_that_message() -> None:
-    life = Breakable()
+    incarnation = Breakable()
 
     def break_it() -> bool:
-        life.break_it()
+        incarnation.break_it()
         return actors.stopping(LONG_S)
 
-    with tree_of(worker("w", lifespan=life)) as tree:
+    with tree_of(worker("w", lifespan=incarnation)) as tree:
         seen = Witness(tree)
         busy = tree.ref("t/w").ask(break_it, block=False)
         waits = tree.ref("t/w").ask(actors.resource, block=False)
         assert busy.get(timeout=LONG_S) is True
         assert waits.get(timeout=LONG_S) == "the resource", "what waits is handled by its successor"
         assert seen.wait(ChildExited, path="t/w").reason is Reason.CRASHED
-        assert life.books.lines.count("entered") == 2
+        assert incarnation.books.lines.count("entered") == 2
 
 
 def test_a_lifespan_that_ends_by_itself_without_an_error_is_a_crash_of_its_worker_too() -> None:
-    life = Breakable(quietly=True)
-    with tree_of(worker("w", lifespan=life, restart="temporary")) as tree:
+    incarnation = Breakable(quietly=True)
+    with tree_of(worker("w", lifespan=incarnation, restart="temporary")) as tree:
         seen = Witness(tree)
-        life.break_it()
+        incarnation.break_it()
         exited = seen.wait(ChildExited, path="t/w")
         assert exited.reason is Reason.CRASHED
         assert "ended by itself" in str(exited.error)
@@ -119,15 +119,15 @@ def test_a_lifespan_that_ends_by_itself_without_an_error_is_a_crash_of_its_worke
 
 @pytest.mark.parametrize("quietly", [False, True])
 def test_a_body_on_a_thread_learns_that_it_has_lost_its_lifespan_and_has_crashed_of_that(*, quietly: bool) -> None:
-    life, ended, go = Breakable(quietly=quietly), threading.Event(), threading.Event()
+    incarnation, ended, go = Breakable(quietly=quietly), threading.Event(), threading.Event()
 
     def body() -> None:
         go.wait(LONG_S)
-        life.break_it()
+        incarnation.break_it()
         if actors.stopping(LONG_S):
             ended.set()
 
-    with tree_of(WorkerSpec(id="w", run=body, lifespan=life, restart="temporary")) as tree:
+    with tree_of(WorkerSpec(id="w", run=body, lifespan=incarnation, restart="temporary")) as tree:
         seen = Witness(tree)
         go.set()
         exited = seen.wait(ChildExited, path="t/w")
@@ -138,12 +138,12 @@ def test_a_body_on_a_thread_learns_that_it_has_lost_its_lifespan_and_has_crashed
 
 def test_a_stop_of_a_worker_that_has_just_lost_its_lifespan_ends_in_time() -> None:
     for _ in range(20):
-        life = Breakable()
-        with tree_of(worker("w", lifespan=life)) as tree:
-            life.break_it()
+        incarnation = Breakable()
+        with tree_of(worker("w", lifespan=incarnation)) as tree:
+            incarnation.break_it()
             tree.terminate_child("t/w")
         broken, stopped, restarted = ["entered"], ["entered", "left"], ["entered", "entered", "left"]
-        assert life.books.lines in (broken, stopped, restarted)
+        assert incarnation.books.lines in (broken, stopped, restarted)
 
 
 @pytest.mark.parametrize("slow", ["the lifespan of the spec", "the lifespan of the object"])
@@ -188,13 +188,13 @@ def test_a_start_that_is_given_up_before_its_lifespan_could_begin_leaves_no_thre
     async def hog(_: Any) -> None:
         hold()
 
-    life = Breakable()
+    incarnation = Breakable()
     with tree_of(worker("hog", hog)) as tree:
         tree.ref("t/hog").tell("hold up the loop")
         hold.wait_reached()
         with pytest.raises(StartError, match="did not start within"):
-            tree.start_child("t", worker("w", lifespan=life, start_timeout_s=0.05))
+            tree.start_child("t", worker("w", lifespan=incarnation, start_timeout_s=0.05))
         eventually(lambda: not tree._system.lives_abandoned, "the end of the thread, though the loop stands still")
         hold.open.set()
         assert tree.ref("t/hog").ask("anything") is None
-    assert life.books.lines == []
+    assert incarnation.books.lines == []

@@ -114,7 +114,7 @@ def test_a_member_that_goes_leaves_what_waits_to_the_others(how: str) -> None:
             gate.wait_reached()
         if how == "stop":
             stopped = in_thread(lambda: tree.terminate_child("t/w#0"))
-            eventually(lambda: tree._system.children["t/w#0"].life.must_stop)
+            eventually(lambda: tree._system.children["t/w#0"].incarnation.must_stop)
         else:
             tree.ref("t/w#0").tell(crash)
         answers = [tree.ref("t/w").ask(n, timeout=LONG_S, block=False) for n in range(20)]
@@ -144,7 +144,7 @@ def test_what_waits_for_a_pool_that_is_down_for_good_is_answered(how: str) -> No
             ends = lambda: eventually(lambda: tree.child("t/w").state == "parked")  # noqa: E731
         else:
             ends = in_thread(tree.stop if how == "stop the tree" else lambda: tree.terminate_child("t/w"))
-            eventually(lambda: all(tree._system.children[f"t/w#{n}"].life.must_stop for n in range(2)))
+            eventually(lambda: all(tree._system.children[f"t/w#{n}"].incarnation.must_stop for n in range(2)))
         ask = ref.ask("waits", timeout=None, block=False)
         ref.tell("waits")
         for gate in gates:

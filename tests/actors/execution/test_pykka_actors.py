@@ -263,7 +263,7 @@ def test_a_blocked_actor_is_abandoned_and_the_stop_goes_on_with_the_rest(kind: t
 def test_restarts_during_stop_all_leak_no_actor(kind: type[Any]) -> None:
     """Row 14."""
     lives = []
-    victim = kind_with(kind, on_start=lambda self: lives.append(self._regrow_life))
+    victim = kind_with(kind, on_start=lambda self: lives.append(self._regrow_incarnation))
     with tree_of(*(worker(f"w{n}", victim) for n in range(4))) as tree, switching_fast():
         seen = Witness(tree)
         refs = [tree.ref(f"t/w{n}") for n in range(4)]
@@ -272,6 +272,6 @@ def test_restarts_during_stop_all_leak_no_actor(kind: type[Any]) -> None:
         seen.wait(ChildRestarting, count=8)
         pykka.ActorRegistry.stop_all()
 
-        assert all(life.is_over for life in lives)
+        assert all(incarnation.is_over for incarnation in lives)
         assert not any(ref.is_alive() for ref in refs)
         assert tree.wait(LONG_S)

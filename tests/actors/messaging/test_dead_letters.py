@@ -89,14 +89,14 @@ def test_drop_oldest_answers_the_oldest_and_takes_the_new_one() -> None:
     gate, order = Gate(), []
     with tree_of(bounded("drop_oldest", order.append)) as tree:
         seen, ref = Witness(tree), tree.ref("t/w")
-        life = life_of(tree, "t/w")
-        life.mailbox.idle = None  # nobody comes for what waits
+        incarnation = life_of(tree, "t/w")
+        incarnation.mailbox.idle = None  # nobody comes for what waits
         oldest = ref.ask("oldest", timeout=None, block=False)
         for n in range(3):
             ref.tell(n)
         with pytest.raises(MailboxFullError):
             oldest.get(timeout=LONG_S)
-        life.wake()
+        incarnation.wake()
         settle(tree)
 
         assert order == [1, 2]

@@ -172,7 +172,7 @@ def test_a_supervisor_hears_orders_while_the_mailbox_of_a_child_is_answered() ->
 
         leftovers._refuse = held
         terminated = in_thread(lambda: tree.terminate_child("t/w"))
-        eventually(lambda: tree._system.children["t/w"].life.must_stop)
+        eventually(lambda: tree._system.children["t/w"].incarnation.must_stop)
         gate.open.set()
         try:
             terminated()
@@ -201,7 +201,7 @@ def test_a_tree_is_down_when_all_is_answered() -> None:
             ref.tell(number)
         last = ref.ask("the last", timeout=None, block=False)
         stopped = in_thread(tree.stop)
-        eventually(lambda: tree._system.children["t/w"].life.must_stop)
+        eventually(lambda: tree._system.children["t/w"].incarnation.must_stop)
         gate.open.set()
         stopped()
         assert sum(tree._system.dead_letters.values()) == MANY

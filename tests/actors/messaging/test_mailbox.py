@@ -33,34 +33,34 @@ def message(body: object) -> tuple:
     return (body, None, None)
 
 
-def run(box: Mailbox, life: Life) -> Any:
+def run(box: Mailbox, incarnation: Life) -> Any:
     """Begin a run, as a dispatcher does, and take what waits."""
-    box.hold(life)
-    return box.take(life)
+    box.hold(incarnation)
+    return box.take(incarnation)
 
 
 def open_box(bounds: MailboxLimit = MailboxLimit()) -> tuple[Mailbox, Life]:  # noqa: B008 - frozen
-    box, life = Mailbox("t/w", bounds), Life()
-    box.attach(life, idle=True)
-    return box, life
+    box, incarnation = Mailbox("t/w", bounds), Life()
+    box.attach(incarnation, idle=True)
+    return box, incarnation
 
 
 def test_only_the_put_that_finds_it_idle_wakes_a_life() -> None:
-    box, life = open_box()
+    box, incarnation = open_box()
     for n in range(3):
         box.put(message(n))
 
-    assert life.woken == 1
-    assert [body for body, _, _ in run(box, life)] == [0, 1, 2]
-    assert box.take(life) is None
-    assert box.idle is life
+    assert incarnation.woken == 1
+    assert [body for body, _, _ in run(box, incarnation)] == [0, 1, 2]
+    assert box.take(incarnation) is None
+    assert box.idle is incarnation
 
 
 def test_what_waits_outlives_the_life_that_had_taken_it() -> None:
-    box, life = open_box()
+    box, incarnation = open_box()
     for n in range(4):
         box.put(message(n))
-    batch = run(box, life)
+    batch = run(box, incarnation)
     handled = [next(batch)[0]]
     box.put(message(4))
     successor = Life()
@@ -69,16 +69,16 @@ def test_what_waits_outlives_the_life_that_had_taken_it() -> None:
     handled += [body for body, _, _ in run(box, successor)]
     handled += [body for body, _, _ in run(box, successor)]
     assert handled == [0, 1, 2, 3, 4]
-    assert box.take(life) is None
+    assert box.take(incarnation) is None
 
 
 def test_what_is_given_back_comes_first_again_and_wakes_an_idle_successor() -> None:
-    box, life = open_box()
+    box, incarnation = open_box()
     box.put(message("old"))
-    life.current = next(run(box, life))
+    incarnation.current = next(run(box, incarnation))
     successor = Life()
     box.attach(successor, idle=True)
-    refusal = box.give_back(life, life.current)
+    refusal = box.give_back(incarnation, incarnation.current)
 
     assert refusal is None
     assert successor.woken == 1
@@ -86,36 +86,36 @@ def test_what_is_given_back_comes_first_again_and_wakes_an_idle_successor() -> N
 
 
 def test_what_is_given_back_to_a_closed_mailbox_is_for_the_giver_to_answer() -> None:
-    box, life = open_box()
+    box, incarnation = open_box()
     box.put(message("old"))
-    life.current = next(run(box, life))
+    incarnation.current = next(run(box, incarnation))
     box.close(Refusal.STOPPED)
 
-    assert box.give_back(life, life.current) is Refusal.STOPPED
+    assert box.give_back(incarnation, incarnation.current) is Refusal.STOPPED
     assert box.depth == 0
 
 
 def test_what_was_answered_already_is_not_given_back() -> None:
-    box, life = open_box()
+    box, incarnation = open_box()
 
-    assert box.give_back(life, message("answered")) is None
+    assert box.give_back(incarnation, message("answered")) is None
     assert box.depth == 0
 
 
 def test_a_life_with_an_order_goes_on_and_gets_nothing() -> None:
-    box, life = open_box()
+    box, incarnation = open_box()
     box.put(message(1))
-    life.order = "shutdown"
+    incarnation.order = "shutdown"
 
-    assert run(box, life) is NOTHING
+    assert run(box, incarnation) is NOTHING
     assert box.idle is None
 
 
 def test_a_close_returns_what_waits_and_refuses_the_rest_until_it_is_opened() -> None:
-    box, life = open_box()
+    box, incarnation = open_box()
     for n in range(3):
         box.put(message(n))
-    next(run(box, life))
+    next(run(box, incarnation))
     left = box.close(Refusal.PARKED)
     refused = box.put(message(3))
     box.open()
@@ -138,11 +138,11 @@ def test_a_full_mailbox_does_as_its_overflow_says() -> None:
 
 
 def test_room_wakes_one_sender_and_an_end_wakes_all() -> None:
-    box, life = open_box(MailboxLimit(1, Overflow.BLOCK))
+    box, incarnation = open_box(MailboxLimit(1, Overflow.BLOCK))
     box.put(message(0))
     rooms = [box.put(message(n)) for n in (1, 2)]
     quiet = box.when_quiet()
-    next(run(box, life))
+    next(run(box, incarnation))
     after_take = [room.done for room in rooms], quiet.done
     box.close(Refusal.STOPPED)
 
@@ -152,7 +152,7 @@ def test_room_wakes_one_sender_and_an_end_wakes_all() -> None:
 
 @given(st.lists(st.sampled_from(["put", "take", "handle", "restart"]), max_size=60), st.sampled_from([None, 3]))
 def test_whatever_is_put_is_handled_once_in_order_or_refused(steps: list[Any], capacity: int | None) -> None:
-    box, life = open_box(MailboxLimit(capacity, Overflow.REJECT))
+    box, incarnation = open_box(MailboxLimit(capacity, Overflow.REJECT))
     batch, handled, taken, n = NOTHING, [], [], 0
     for step in [*steps, *["take", "handle"] * (len(steps) + 1)]:
         if step == "put":
@@ -160,12 +160,12 @@ def test_whatever_is_put_is_handled_once_in_order_or_refused(steps: list[Any], c
                 taken.append(n)
             n += 1
         elif step == "take":
-            batch = box.take(life) or NOTHING
+            batch = box.take(incarnation) or NOTHING
         elif step == "handle":
             handled += [body for body, _, _ in islice(batch, 1)]
         else:
-            life, batch = Life(), NOTHING
-            box.attach(life, idle=True)
+            incarnation, batch = Life(), NOTHING
+            box.attach(incarnation, idle=True)
 
     assert handled == taken
     assert capacity is None or box.depth <= capacity
@@ -184,12 +184,12 @@ def test_members_leave_a_pool_in_any_order(size: int, rng: random.Random) -> Non
 
 
 def test_an_order_overtakes_what_waits_for_a_supervisor() -> None:
-    box, life = SupervisorMailbox("t"), Life()
-    box.attach(life, idle=True)
+    box, incarnation = SupervisorMailbox("t"), Life()
+    box.attach(incarnation, idle=True)
     box.post("first")
     box.post_first("order")
     heard = []
-    while (batch := run(box, life)) is not None:
+    while (batch := run(box, incarnation)) is not None:
         heard += [body for body, _, _ in batch]
 
     assert heard == ["order", "first"]

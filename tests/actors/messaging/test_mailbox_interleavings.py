@@ -92,7 +92,7 @@ class Life:
                     if refusal is not None:
                         scene.answered.append(envelope)
                     break
-                if box.life is self:
+                if box.attached is self:
                     scene.handled.append(envelope)
                 self.current = None
             if self.order is not None:
@@ -103,7 +103,7 @@ class Life:
         box, current = self.box, None
         with box.lock:
             self.order = self.order or "over"
-            if box.life is self:
+            if box.attached is self:
                 current, self.current = self.current, None
                 told = box.detach(self, abandon=abandon)  # type: ignore[arg-type]
             else:
@@ -135,8 +135,8 @@ class Scene:
         else:
             self.pool.refill(list(self.boxes))
         self.lives = [Life(self, box) for box in self.boxes]
-        for life in self.lives:
-            life.box.attach(life, idle=True)  # type: ignore[arg-type]
+        for incarnation in self.lives:
+            incarnation.box.attach(incarnation, idle=True)  # type: ignore[arg-type]
 
     @property
     def target(self) -> Inbox:
@@ -199,9 +199,9 @@ class Scene:
             assert not box.waiters, "a sender waits for room"
             if box.places is not None:
                 assert free(box) == box.bounds.capacity, "a place is lost, or there is one too many"
-        for life in self.lives:
-            assert not life.held or life.box.life is not life
-            assert life.box.life is not life or life.box.idle is life
+        for incarnation in self.lives:
+            assert not incarnation.held or incarnation.box.attached is not incarnation
+            assert incarnation.box.attached is not incarnation or incarnation.box.idle is incarnation
         if order:
             names = {each[0][0] for each in self.handled}
             for name in names:
@@ -250,16 +250,16 @@ def closed_meanwhile(scheduler: Scheduler) -> Callable[[], None]:
 
 def ended_and_closed(scheduler: Scheduler) -> Callable[[], None]:
     scene = Scene(scheduler)
-    box, life = scene.boxes[0], scene.lives[0]
+    box, incarnation = scene.boxes[0], scene.lives[0]
 
     def end() -> None:
         with box.lock:
-            life.order = "stop"
-            idle = box.take_idleness(life)  # type: ignore[arg-type]
+            incarnation.order = "stop"
+            idle = box.take_idleness(incarnation)  # type: ignore[arg-type]
         if idle:
-            life.end()
+            incarnation.end()
         else:
-            scheduler.wait_for(lambda: box.life is None)
+            scheduler.wait_for(lambda: box.attached is None)
         scene.answered.extend(box.close(Refusal.STOPPED))
 
     scene.sender("a", 1)
@@ -377,12 +377,12 @@ def pool_whose_member_ends(scheduler: Scheduler) -> Callable[[], None]:
     scene = Scene(scheduler, pool=2)
 
     def end() -> None:
-        box, life = scene.boxes[1], scene.lives[1]
+        box, incarnation = scene.boxes[1], scene.lives[1]
         with box.lock:
-            life.order = "stop"
-            idle = box.take_idleness(life)  # type: ignore[arg-type]
+            incarnation.order = "stop"
+            idle = box.take_idleness(incarnation)  # type: ignore[arg-type]
         if idle:
-            life.end()
+            incarnation.end()
 
     scene.sender("a", 2)
     scene.act("end", end)
@@ -418,7 +418,7 @@ def calls_while_an_incarnation_ends(scheduler: Scheduler, *, successor: bool = F
             idle = box.take_idleness(old)  # type: ignore[arg-type]
         if idle:
             old.end()
-        scheduler.wait_for(lambda: box.life is None)
+        scheduler.wait_for(lambda: box.attached is None)
         if successor:
             new = Life(scene, box)
             scene.lives.append(new)

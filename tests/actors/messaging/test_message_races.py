@@ -34,9 +34,9 @@ def test_a_put_finds_a_worker_that_goes_idle_or_the_worker_finds_the_message(
 
     with tree_of(worker("w", handle if asynchronous else handled.append)) as tree:
         settle(tree)
-        life = life_of(tree, "t/w")
+        incarnation = life_of(tree, "t/w")
         with stop_at(
-            Box, "take", lambda box, taker: taker is life and not box.depth, after=idle_first, patch=monkeypatch
+            Box, "take", lambda box, taker: taker is incarnation and not box.depth, after=idle_first, patch=monkeypatch
         ) as gate:
             tree.ref("t/w").tell(1)
             gate.wait_reached()

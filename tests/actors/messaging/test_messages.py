@@ -82,7 +82,7 @@ def test_a_carried_callable_may_run_in_many_threads_at_once() -> None:
 
     def where() -> str:
         barrier.wait(LONG_S)
-        return CURRENT.get().life.mailbox.path
+        return CURRENT.get().incarnation.mailbox.path
 
     with tree_of(worker("a")) as tree:
         carried = tree.ref("t/a").ask(lambda: carry(where))

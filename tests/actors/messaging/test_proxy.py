@@ -101,11 +101,11 @@ def test_an_error_of_a_method_is_a_crash_and_the_proxy_finds_the_next_incarnatio
 
 def test_private_names_are_no_part_of_it_and_a_missing_one_is_said_by_name(tree: Tree) -> None:
     proxy = tree.ref("t/w").proxy()
-    with pytest.raises(AttributeError, match="_regrow_life"):
-        _ = proxy._regrow_life
+    with pytest.raises(AttributeError, match="_regrow_incarnation"):
+        _ = proxy._regrow_incarnation
 
     assert "add" in dir(proxy)
-    assert "_regrow_life" not in dir(proxy)
+    assert "_regrow_incarnation" not in dir(proxy)
 
 
 def test_a_proxy_of_a_stopped_worker_fails_at_once_and_works_again_when_it_is_restarted(tree: Tree) -> None:

@@ -141,7 +141,7 @@ def test_the_ancestry_of_who_started_a_body_does_not_leak_into_it() -> None:
 
     async def body() -> None:
         current = CURRENT.get()
-        seen.append((current.life.mailbox.path, current.origin))
+        seen.append((current.incarnation.mailbox.path, current.origin))
 
     with tree_of(worker("a")) as tree:
         spec = WorkerSpec(id="b", run=body, restart="temporary")

@@ -156,7 +156,7 @@ def test_a_call_that_came_before_the_end_of_the_incarnation_is_refused_by_it(mon
     """The supervisor has handled its last message, and the call stands in its mailbox when it ends."""
     with start(root(team(backoff=WAITING)), clock=ManualClock()) as tree:
         box = tree._system.boxes["t/team"]
-        of_team = lambda life, *_: life.mailbox is box  # noqa: E731
+        of_team = lambda incarnation, *_: incarnation.mailbox is box  # noqa: E731
         with stop_at(SupervisorIncarnation, "finish", of_team, after=False, patch=monkeypatch) as gate:
             tree.ref("t/team/w").tell(crash)
             gate.wait_reached()

@@ -35,9 +35,9 @@ def barrier(tree: Tree) -> None:
 
 def until_asked_to_stop(tree: Tree, path: str) -> None:
     """Return when the worker was asked to stop and its supervisor has set its limit."""
-    life = tree._system.children[path].life
-    assert life is not None
-    assert life.stop_signal().wait(LONG_S)
+    incarnation = tree._system.children[path].incarnation
+    assert incarnation is not None
+    assert incarnation.stop_signal().wait(LONG_S)
     barrier(tree)
 
 

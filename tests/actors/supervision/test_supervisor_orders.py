@@ -17,10 +17,10 @@ def handle(message: Any) -> Any:
 def test_two_orders_to_stop_one_incarnation_of_a_supervisor_do_not_stop_the_next_one() -> None:
     nested = SupervisorSpec(id="nested", children=[WorkerSpec(id="worker", handle=handle)])
     with start(SupervisorSpec(id="top", max_restarts=1, children=[nested])) as tree:
-        life = tree._system.children["top/nested"].life
-        assert life is not None
+        incarnation = tree._system.children["top/nested"].incarnation
+        assert incarnation is not None
         for _ in range(3):
-            life.stop()
+            incarnation.stop()
         settle(tree)
 
         assert tree.child("top/nested").incarnation == 2

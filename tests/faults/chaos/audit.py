@@ -47,8 +47,8 @@ def obeying(ground: Ground) -> list[str]:
     children = ground.tree._system.children
     return [
         path
-        for path, life in ground.obeying.copy().items()
-        if not life.is_over or (path in children and children[path].life is life)
+        for path, incarnation in ground.obeying.copy().items()
+        if not incarnation.is_over or (path in children and children[path].incarnation is incarnation)
     ]
 
 
@@ -82,9 +82,9 @@ def when_down(ground: Ground) -> list[str]:
     """Everything that must be true when a tree is down."""
     ledger = ground.ledger
     problems = [
-        f"{life.mailbox.path}: an incarnation runs on, {life!r}"
-        for life in list(ledger.lives.values())
-        if not life.is_over
+        f"{incarnation.mailbox.path}: an incarnation runs on, {incarnation!r}"
+        for incarnation in list(ledger.lives.values())
+        if not incarnation.is_over
     ]
     if not ledger.events_lost:
         problems += [
@@ -98,7 +98,7 @@ def when_down(ground: Ground) -> list[str]:
 
 def _exits_of_all(ledger: Ledger) -> list[str]:
     """Each incarnation whose code has run has an exit of its own."""
-    ran = Counter(life.mailbox.path for life in list(ledger.lives.values()))
+    ran = Counter(incarnation.mailbox.path for incarnation in list(ledger.lives.values()))
     return [
         f"{path}: {count} incarnations ran, {ledger.record(path).exits} exits were told"
         for path, count in ran.items()
@@ -113,21 +113,21 @@ def lives(ground: Ground, infos: list[ChildInfo]) -> list[str]:
     """Nothing runs that is not listed, nothing twice, and what is shown as running runs."""
     system, problems = ground.tree._system, []
     shown = {info.path: info for info in infos}
-    running = [life for life in list(ground.ledger.lives.values()) if not life.is_over]
-    for life in running:
-        path = life.mailbox.path
+    running = [incarnation for incarnation in list(ground.ledger.lives.values()) if not incarnation.is_over]
+    for incarnation in running:
+        path = incarnation.mailbox.path
         child = system.children.get(path)
         if path not in shown:
             problems.append(f"{path}: runs and is not listed")
-        elif child is None or child.life is not life:
+        elif child is None or child.incarnation is not incarnation:
             problems.append(f"{path}: an incarnation runs that is not the child's")
         elif shown[path].state != "running":
             problems.append(f"{path}: runs and is shown as {shown[path].state}")
-    twice = [path for path, count in Counter(life.mailbox.path for life in running).items() if count > 1]
+    twice = [path for path, count in Counter(incarnation.mailbox.path for incarnation in running).items() if count > 1]
     problems += [f"{path}: runs twice" for path in twice]
     for path, info in shown.items():
         child = system.children.get(path)
-        alive = child is not None and child.life is not None and not child.life.is_over
+        alive = child is not None and child.incarnation is not None and not child.incarnation.is_over
         if alive is not (info.state == "running"):
             problems.append(f"{path}: is shown as {info.state}, has {'a' if alive else 'no'} life")
     problems += [

@@ -189,45 +189,45 @@ class Ledger:
 
     # -- running -------------------------------------------------------------------------------------------
 
-    def begin(self, life: Any, note: Note) -> None:
+    def begin(self, incarnation: Any, note: Note) -> None:
         """A handler begins: from here on the message counts as handled, whatever becomes of the handler."""
         self.begun.append(note.number)
-        path = life.mailbox.path
+        path = incarnation.mailbox.path
         if "#" in path:
             return
         with self._lock:
             key = (note.sender, path)
             before = self._order.get(key, 0)
-            if life.abandoned:
+            if incarnation.abandoned:
                 return  # it is left to itself, and its successor may have gone on long ago
             self._order[key] = note.seq
             if before >= note.seq:
                 self.broken(f"{path}: m{note.number}, number {note.seq} of {note.sender}, came after number {before}")
 
-    def enter(self, life: Any) -> None:
+    def enter(self, incarnation: Any) -> None:
         """The code of an incarnation begins to run."""
-        path = life.mailbox.path
+        path = incarnation.mailbox.path
         with self._lock:
             inside = self._inside.setdefault(path, [])
             for other in inside:
-                if other is life:
+                if other is incarnation:
                     self.broken(f"{path}: one incarnation does two things at once")
-                elif not other.abandoned and not life.abandoned:
+                elif not other.abandoned and not incarnation.abandoned:
                     self.broken(f"{path}: two incarnations at once")
-            inside.append(life)
-            if id(life) not in self.lives:
-                self.lives[id(life)] = life
+            inside.append(incarnation)
+            if id(incarnation) not in self.lives:
+                self.lives[id(incarnation)] = incarnation
                 if (
-                    not life.abandoned
+                    not incarnation.abandoned
                 ):  # else it was killed before its first line, and its successor may be here already
-                    self._newest[path] = life
-            elif self._newest.get(path) is not life and not life.abandoned:
-                self.broken(f"{path}: an old incarnation runs though a newer one has begun: {life!r}")
+                    self._newest[path] = incarnation
+            elif self._newest.get(path) is not incarnation and not incarnation.abandoned:
+                self.broken(f"{path}: an old incarnation runs though a newer one has begun: {incarnation!r}")
 
-    def leave(self, life: Any) -> None:
+    def leave(self, incarnation: Any) -> None:
         """It has returned."""
         with self._lock:
-            self._inside[life.mailbox.path].remove(life)
+            self._inside[incarnation.mailbox.path].remove(incarnation)
 
     # -- events --------------------------------------------------------------------------------------------
 

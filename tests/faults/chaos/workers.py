@@ -81,10 +81,10 @@ class Ground:
 
     def act(self) -> Acting:
         """What the incarnation that runs here does."""
-        life = life_here()
-        found = self.acting.get(id(life))
-        if found is None or found.life is not life:
-            found = self.acting[id(life)] = Acting(self, life)
+        incarnation = life_here()
+        found = self.acting.get(id(incarnation))
+        if found is None or found.incarnation is not incarnation:
+            found = self.acting[id(incarnation)] = Acting(self, incarnation)
         return found
 
     def arm(self, *, armed: bool) -> None:
@@ -93,13 +93,13 @@ class Ground:
             self.armed = armed
             self.orders.clear()
 
-    def take_order(self, path: str, life: Any) -> str:
+    def take_order(self, path: str, incarnation: Any) -> str:
         """The next order for a body; none while the tree is audited."""
         with self.lock:
             orders = self.orders.setdefault(path, deque())
             if not self.armed or not orders:
                 return ""
-            self.obeying[path] = life
+            self.obeying[path] = incarnation
             return orders.popleft()
 
     def give_order(self, path: str, order: str) -> None:
@@ -117,26 +117,26 @@ def life_here() -> Any:
     """The incarnation whose code this is."""
     current = CURRENT.get()
     assert current is not None
-    return current.life
+    return current.incarnation
 
 
 class Acting:
     """One incarnation: its dice, its place among the others, and its name as a sender."""
 
-    def __init__(self, ground: Ground, life: Any) -> None:
+    def __init__(self, ground: Ground, incarnation: Any) -> None:
         self.ground = ground
         self.ledger = ground.ledger
-        self.life = life
-        self.path = life.mailbox.path
+        self.incarnation = incarnation
+        self.path = incarnation.mailbox.path
         number = next(ground.ledger.numbers)
         self.sender = Sender(f"{self.path} ({number})")
         self.dice = ground.dice(f"{self.path} {number}")
 
     def __enter__(self) -> None:
-        self.ledger.enter(self.life)
+        self.ledger.enter(self.incarnation)
 
     def __exit__(self, *_: object) -> None:
-        self.ledger.leave(self.life)
+        self.ledger.leave(self.incarnation)
 
     def start_s(self, traits: Traits) -> float:
         """How long its start takes; or it raises."""
@@ -181,7 +181,7 @@ class Acting:
 
     def receive(self, note: Note) -> int:
         """Handle a message on a thread."""
-        self.ledger.begin(self.life, note)
+        self.ledger.begin(self.incarnation, note)
         with self:
             self.misbehave(note.deed)
             if note.deed in {"hang", "deaf"}:
@@ -206,7 +206,7 @@ class Acting:
 
     async def receive_async(self, note: Note) -> int:
         """Handle a message on the loop."""
-        self.ledger.begin(self.life, note)
+        self.ledger.begin(self.incarnation, note)
         with self:
             self.misbehave(note.deed)
             if note.deed == "hang":
@@ -307,7 +307,7 @@ def body(ground: Ground, traits: Traits) -> None:
     with acting:
         time.sleep(acting.start_s(traits))
         while not actors.sleep(0.01):
-            order = ground.take_order(acting.path, acting.life)
+            order = ground.take_order(acting.path, acting.incarnation)
             if order == "return":
                 return
             acting.misbehave(order)
@@ -323,7 +323,7 @@ async def body_async(ground: Ground, traits: Traits) -> None:
         await asyncio.sleep(acting.start_s(traits))
         while True:
             await asyncio.sleep(0.01)
-            order = ground.take_order(acting.path, acting.life)
+            order = ground.take_order(acting.path, acting.incarnation)
             if order == "return":
                 return
             acting.misbehave(order)

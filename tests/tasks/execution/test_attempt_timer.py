@@ -85,8 +85,8 @@ def test_an_orchestrator_that_crashed_is_not_held_by_the_limits_of_what_runs_on(
         assert begun.wait(PATIENCE_S)
         gone = []
         for number in range(crashes):
-            life: Any = tree._system.children["r/orchestrator"].life
-            gone.append(weakref.ref(life.actor))
+            incarnation: Any = tree._system.children["r/orchestrator"].incarnation
+            gone.append(weakref.ref(incarnation.actor))
             kill_orchestrator(tree, "r")
             while up.get(timeout=PATIENCE_S) < number + 2:
                 pass
@@ -94,7 +94,7 @@ def test_an_orchestrator_that_crashed_is_not_held_by_the_limits_of_what_runs_on(
         with pytest.raises(TaskCancelledError):
             handle.result(PATIENCE_S)
         settle(tree)
-        del life
+        del incarnation
         gc.collect()
 
         assert [ref() for ref in gone] == [None] * crashes

@@ -453,7 +453,7 @@ def test_nothing_of_the_steps_of_an_attempt_is_held_when_it_has_ended() -> None:
     with shop(ONE, works(work, AT_ONCE)) as it:
 
         def node() -> Any:
-            [state] = it.tree._system.services["tasks"].desks["shop"].states.values()
+            [state] = it.tree._system.services["tasks"].ports["shop"].states.values()
             return state.nodes["x"]
 
         it.begin()

@@ -53,7 +53,7 @@ def test_what_is_folded_from_any_part_of_a_journal_is_the_state_that_there_was(*
     differs: list[tuple[str, str]] = []
 
     def look(stream: str, journal: list[Event]) -> None:
-        for desk in trees[0]._system.services["tasks"].desks.values() if trees else ():
+        for desk in trees[0]._system.services["tasks"].ports.values() if trees else ():
             if stream in desk.states:
                 is_same = picture_of(fold(stream, journal)) == picture_of(desk.states[stream])
                 (compared if is_same else differs).append((stream, type(journal[-1]).__name__))

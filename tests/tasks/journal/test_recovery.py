@@ -60,9 +60,9 @@ def test_an_orchestrator_that_is_killed_at_any_record_leaves_the_same_report_and
         trees: list[Tree] = []
 
         def kill(owner: str) -> None:
-            life = trees[0]._system.children[f"{owner}/orchestrator"].life
-            assert life is not None
-            life.kill()
+            incarnation = trees[0]._system.children[f"{owner}/orchestrator"].incarnation
+            assert incarnation is not None
+            incarnation.kill()
 
         store = CuttingStore(at, then=kill)
         ready = threading.Event()
@@ -131,9 +131,9 @@ def test_a_team_that_is_replaced_at_any_of_its_records_goes_on_with_what_it_had(
             assert reached.wait(20.0)
             if owners == ["p/team"]:
                 replaced += 1
-                life = tree._system.children["p/team"].life
-                assert life is not None
-                life.kill()
+                incarnation = tree._system.children["p/team"].incarnation
+                assert incarnation is not None
+                incarnation.kill()
 
         store = CuttingStore(at, then=tell)
 

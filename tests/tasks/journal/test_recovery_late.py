@@ -75,9 +75,9 @@ def kill(writer: Writer, world: World, at: int) -> tuple[CuttingStore, dict[str,
     ready, plan = threading.Event(), world.plan
 
     def end(owner: str) -> None:
-        life = trees[0]._system.children[f"{owner}/orchestrator"].life
-        assert life is not None
-        life.kill()
+        incarnation = trees[0]._system.children[f"{owner}/orchestrator"].incarnation
+        assert incarnation is not None
+        incarnation.kill()
 
     def hold(task: Any, catalogue: Any, feedback: str) -> Any:
         ready.wait(20.0)

@@ -147,8 +147,8 @@ def test_that_all_is_taken_up_again_is_told_for_each_supervisor_and_for_all() ->
     with start(shop(books, hangs=True), store=books.store) as tree:
         ground = tree._system.services["tasks"]
         assert ground.resumed().wait(10.0)
-        assert [desk.resumed.succeeded for desk in ground.desks.values()] == [True, True]
-        assert ground.desks["p"].states["t"].nodes["two"].status in {"queued", "running"}
+        assert [desk.resumed.succeeded for desk in ground.ports.values()] == [True, True]
+        assert ground.ports["p"].states["t"].nodes["two"].status in {"queued", "running"}
         tree.terminate_child("p/asking/orchestrator")  # that is none of the process
         tree.restart_child("p/asking/orchestrator")
         assert ground.resumed().succeeded
@@ -160,7 +160,7 @@ def test_that_it_never_will_be_is_told_too() -> None:
     tree = start(shop(books), store=books.store)
     settle(tree)
     ground = tree._system.services["tasks"]
-    late = ground.desk("p/late", ground.desks["p"].settings)
+    late = ground.port("p/late", ground.ports["p"].settings)
     resumed = ground.resumed()
     assert not resumed.done
 

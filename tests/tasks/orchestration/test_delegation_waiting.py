@@ -188,7 +188,7 @@ def test_a_slot_that_a_waiting_attempt_gave_up_is_counted_once_by_a_new_orchestr
         with pytest.raises(TaskFailedError):
             handle.result(LONG_S)
 
-        orchestrator = tree._system.children["p/orchestrator"].life.actor  # type: ignore[union-attr]
+        orchestrator = tree._system.children["p/orchestrator"].incarnation.actor  # type: ignore[union-attr]
         settle_orders(tree)
         assert (orchestrator.attempts.waiting, orchestrator.attempts.running) == (0, {})
 
@@ -196,8 +196,8 @@ def test_a_slot_that_a_waiting_attempt_gave_up_is_counted_once_by_a_new_orchestr
 def settle_orders(tree: Tree) -> None:
     """Return when the orchestrator has heard all that it was told: it answers a question that is asked after that."""
     heard = threading.Event()
-    desk = tree._system.services["tasks"].desks["p"]
-    orchestrator = tree._system.children["p/orchestrator"].life
+    desk = tree._system.services["tasks"].ports["p"]
+    orchestrator = tree._system.children["p/orchestrator"].incarnation
     assert orchestrator is not None
     desk.post(TimerFired(orchestrator, heard.set))
     assert heard.wait(LONG_S)

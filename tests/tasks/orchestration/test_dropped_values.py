@@ -242,7 +242,7 @@ def test_a_task_that_goes_on_holds_none_of_its_values(store: DroppingStore) -> N
         store.gate.clear()
         handle = tree.submit(TASK)
         assert store.asked.wait(LONG_S)  # the inputs, for the first
-        state = tree._system.services["tasks"].desks["p"].states["t"]
+        state = tree._system.services["tasks"].ports["p"].states["t"]
         assert isinstance(state.task.inputs["document"], NotHeld)
         store.gate.set()
         handle.result(LONG_S)

@@ -115,7 +115,7 @@ def test_a_part_that_was_pruned_is_left_out_of_the_dump() -> None:
         handle.respond(handle.escalations[0].id, Respond("yes"))
         handle.result(LONG_S)
         store.remove("t@team:1.1")
-        tree._system.services["tasks"].desks["p/team"].reports.forget("t@team:1.1")
+        tree._system.services["tasks"].ports["p/team"].reports.forget("t@team:1.1")
 
         assert columns(handle.dump()) == columns(handle.dump(deep=False))
 

@@ -87,9 +87,9 @@ def submit(tree: Tree, store: StepStore) -> TaskHandle:
     """A task whose submission is kept, and nothing else of it."""
     settle(tree)
     ready = threading.Event()
-    life = tree._system.children["p/orchestrator"].life
-    assert life is not None
-    tree._system.services["tasks"].desks["p"].post(TimerFired(life, lambda: ready.wait(LONG_S)))  # type: ignore[arg-type, return-value]
+    incarnation = tree._system.children["p/orchestrator"].incarnation
+    assert incarnation is not None
+    tree._system.services["tasks"].ports["p"].post(TimerFired(incarnation, lambda: ready.wait(LONG_S)))  # type: ignore[arg-type, return-value]
     handle = tree.submit(Task("the goal", id="t"))
     store.held = True
     ready.set()
@@ -152,7 +152,7 @@ def test_nothing_is_given_out_and_nobody_hears_of_an_end_before_it_is_kept(
 
 
 def test_effects_are_done_on_the_loop_and_those_of_a_task_in_their_order(tree: Tree, store: StepStore) -> None:
-    effects, done = tree._system.services["tasks"].desks["p"].effects, list[tuple[int, bool]]()
+    effects, done = tree._system.services["tasks"].ports["p"].effects, list[tuple[int, bool]]()
     first, second, over = Reply(), Reply(), Reply()
 
     def note(number: int) -> None:
@@ -172,7 +172,7 @@ def test_effects_are_done_on_the_loop_and_those_of_a_task_in_their_order(tree: T
 
 
 def test_a_task_waits_for_no_other_one_and_what_concerns_all_waits_for_all_before_it(tree: Tree) -> None:
-    effects, done = tree._system.services["tasks"].desks["p"].effects, list[str]()
+    effects, done = tree._system.services["tasks"].ports["p"].effects, list[str]()
     replies = {name: Reply() for name in ("a", "b", "all", "c")}
     heard = {name: Reply() for name in (*replies, "none", "at once")}
 
@@ -199,7 +199,7 @@ def test_a_task_waits_for_no_other_one_and_what_concerns_all_waits_for_all_befor
 
 
 def test_one_task_that_never_will_be_kept_has_no_effect_and_hinders_no_other(tree: Tree) -> None:
-    effects, done, over = tree._system.services["tasks"].desks["p"].effects, list[str](), Reply()
+    effects, done, over = tree._system.services["tasks"].ports["p"].effects, list[str](), Reply()
     lost, kept, later = Reply(), Reply(), Reply()
     effects.after(lost, [(done.append, ("lost",))], "a")
     effects.after(later, [(done.append, ("of a, kept",))], "a")
@@ -241,7 +241,7 @@ def test_one_that_dies_before_an_end_is_kept_tells_it_once(tree: Tree, store: St
 
     assert handle.result(LONG_S).status == "succeeded"
     settle(tree)
-    desk = tree._system.services["tasks"].desks["p"]
+    desk = tree._system.services["tasks"].ports["p"]
     assert (desk.finished, desk.states, store.streams("p")) == (1, {}, [])
     assert store.seen.count("TaskFinished") == 1
 
@@ -270,7 +270,7 @@ def test_nothing_follows_from_what_will_never_be_kept(tree: Tree, store: StepSto
     settle(tree)
 
     assert books.calls == []
-    assert len(tree._system.services["tasks"].desks["p"].effects) == 0
+    assert len(tree._system.services["tasks"].ports["p"].effects) == 0
 
 
 def test_an_effect_that_cannot_be_had_is_a_bug_of_ours_and_holds_up_no_other(tree: Tree, books: Books) -> None:
@@ -281,7 +281,7 @@ def test_an_effect_that_cannot_be_had_is_a_bug_of_ours_and_holds_up_no_other(tre
     def breaks() -> None:
         raise RuntimeError("it cannot be had")
 
-    tree._system.services["tasks"].desks["p"].effects.after(kept, [(breaks, ()), (ended.complete, ())])
+    tree._system.services["tasks"].ports["p"].effects.after(kept, [(breaks, ()), (ended.complete, ())])
     kept.complete()
 
     assert ended.wait(LONG_S)

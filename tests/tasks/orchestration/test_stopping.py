@@ -30,7 +30,7 @@ def test_the_order_to_stop_overtakes_the_news_of_a_result_and_the_result_is_reco
     tree = start(spec, store=store)
     tree.submit(Task("go", id="t"))
     hang.wait_until_entered()
-    orchestrator = tree._system.children["p/orchestrator"].life
+    orchestrator = tree._system.children["p/orchestrator"].incarnation
     assert orchestrator is not None
     # The loop is held up: so the news of the result and then the order to stop come to an orchestrator that is busy.
     go_on = threading.Event()

@@ -299,7 +299,7 @@ def test_an_edit_takes_the_place_of_the_result_and_the_state_is_forgotten() -> N
         it.submit()
         answer(it, Edit("by hand"))
         assert it.report().results == {"x": "by hand"}
-        state = it.tree._system.services["tasks"].desks["shop"].states
+        state = it.tree._system.services["tasks"].ports["shop"].states
         assert it.handle.id not in state
     assert code.seen == [None]
 

@@ -83,7 +83,7 @@ def test_a_task_whose_results_are_too_large_to_be_held_has_its_report_all_the_sa
         handles = [tree.submit(f"t{number}") for number in range(5)]
         results = [handle.result(timeout=60.0).results["a"] for handle in handles]
         assert results == ["word " * LARGE] * 5
-        desk = tree._system.services["tasks"].desks["p"]
+        desk = tree._system.services["tasks"].ports["p"]
         assert (len(desk.reports), desk.finished) == (0, 5)
         for handle in handles:
             again = tree.task(handle.id)

@@ -26,7 +26,7 @@ A = WorkerSpec(id="a", execute=write)
 
 def held(it: Shop) -> list[str]:
     """The subtasks whose results are held in full."""
-    state = it.tree._system.services["tasks"].desks["shop"].states[it.handle.id]
+    state = it.tree._system.services["tasks"].ports["shop"].states[it.handle.id]
     return [id_ for id_, value in state.results().items() if not isinstance(value, Evicted)]
 
 
@@ -146,7 +146,7 @@ def test_a_small_result_costs_little_and_stays() -> None:
     plan = [Subtask("tiny", worker="tiny"), *EIGHT, Subtask("wait", worker="wait", depends_on=["x7"])]
     with shop(plan, A, worker("tiny", "yes")[1], worker("wait", no)[1], **SMALL, on_failure=[SLOWLY]) as it:
         it.submit()
-        small = it.tree._system.services["tasks"].desks["shop"].states[it.handle.id].results()["x0"]
+        small = it.tree._system.services["tasks"].ports["shop"].states[it.handle.id].results()["x0"]
         it.handle.cancel()
 
     assert isinstance(small, Evicted)
@@ -163,7 +163,7 @@ def test_a_team_lets_go_by_its_own_settings_and_hands_over_everything() -> None:
 def test_a_report_is_whole_also_long_after() -> None:
     with shop(EIGHT, A, **SMALL) as it:
         handle = it.submit()
-        it.tree._system.services["tasks"].desks["shop"].reports.forget(handle.id)
+        it.tree._system.services["tasks"].ports["shop"].reports.forget(handle.id)
         settle(it.tree)
 
         assert it.tree.task(handle.id).result(timeout=5).results == ALL

@@ -246,7 +246,7 @@ def test_set_priority_reaches_the_parts_of_teams() -> None:
         with start(spec, clock=ManualClock()) as tree:
             outer = submitted(tree, "go", priority=4)
             hang.wait_until_entered()
-            part = next(iter(tree._system.services["tasks"].desks["shop/team"].states.values()))
+            part = next(iter(tree._system.services["tasks"].ports["shop/team"].states.values()))
             given = part.task.priority
             outer.set_priority(8)
             heard(tree)

@@ -20,10 +20,10 @@ class Learner(Worker):
     def on_receive(self, message: Any) -> None:
         if message == "raise ValueError":
             raise ValueError(message)
-        life: Any = self._regrow_life
-        said = life.spec.registration
+        incarnation: Any = self._regrow_incarnation
+        said = incarnation.spec.registration
         tools = tuple(ToolInfo(name=name) for name in message)
-        life.register(replace(said, capabilities=said.capabilities | set(message), tools=tools))
+        incarnation.register(replace(said, capabilities=said.capabilities | set(message), tools=tools))
 
     def execute(self, task: Any, context: Any) -> Any:
         return task.tool or task.capability

@@ -15,14 +15,14 @@ A, X = LaneKey("a"), LaneKey(None, "x")
 
 def served(office: Office, key: LaneKey, now: float = 0.0) -> str | None:
     """The id of who is given it; None where it waits; the kind of failure where nobody ever will."""
-    found = choose_worker(office.staff, key, now)
+    found = choose_worker(office.workers, key, now)
     if isinstance(found, Failure):
         return found.kind.value
     return None if found is None else found.id
 
 
 def waits_for(office: Office, key: LaneKey) -> set[str]:
-    return {entry.id for entry in office.staff if key in entry.lanes}
+    return {entry.id for entry in office.workers if key in entry.lanes}
 
 
 def test_the_least_busy_one_is_given_it() -> None:
@@ -112,8 +112,8 @@ def test_nobody_admitted_is_told_apart_from_nobody_there() -> None:
     office.hear("b", "parked")
 
     assert served(office, X) is None
-    assert put_off(office.staff, X, 18.0) == "breaker of a open, probe in 12 s"
-    assert put_off(office.staff, LaneKey(None, "y"), 0.0) == ""
+    assert put_off(office.workers, X, 18.0) == "breaker of a open, probe in 12 s"
+    assert put_off(office.workers, LaneKey(None, "y"), 0.0) == ""
     assert served(office, LaneKey(None, "y")) == FailureKind.NOBODY
     assert served(office, LaneKey(None, "z")) == FailureKind.NOBODY
     assert served(office, LaneKey("nobody")) == FailureKind.NOBODY
@@ -155,7 +155,7 @@ def test_nothing_is_put_off_of_which_somebody_is_only_busy() -> None:
     office = Office(spec("a", "x"), spec("b", "x"))
     office.refused("a")
 
-    assert put_off(office.staff, X, 0.0) == ""
+    assert put_off(office.workers, X, 0.0) == ""
 
 
 def test_an_open_breaker_admits_one_probe_after_its_cooldown() -> None:
@@ -181,7 +181,7 @@ def test_who_is_out_of_the_question_is_not_asked() -> None:
 
 def test_a_worker_without_a_breaker_always_admits() -> None:
     office = Office(spec("a", "x", breaker=False))
-    found = choose_worker(office.staff, X, 0.0)
+    found = choose_worker(office.workers, X, 0.0)
 
     assert isinstance(found, RegistryEntry)
     assert found.info(0.0).breaker is None

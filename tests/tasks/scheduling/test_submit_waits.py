@@ -179,7 +179,7 @@ def test_an_orchestrator_that_comes_back_meanwhile_leaves_alone_what_may_be_take
         tree.subscribe(lambda event: back.set() if isinstance(event, ChildStarted) else None)
         kill_orchestrator(tree)
         assert back.wait(LONG_S)
-        known = list(tree._system.services["tasks"].desks["p"].states)
+        known = list(tree._system.services["tasks"].ports["p"].states)
         store.keep()
         report = submitted.get(timeout=LONG_S).result(timeout=LONG_S)
         incarnation = tree.child("p/orchestrator").incarnation

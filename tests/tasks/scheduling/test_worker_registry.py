@@ -20,19 +20,19 @@ def ids(entries: object) -> list[str]:
 
 def test_a_worker_that_is_told_of_is_in_the_registry_with_what_it_can() -> None:
     office = Office(spec("a", "x", "y"))
-    (row,) = (entry.info(0.0) for entry in office.staff)
+    (row,) = (entry.info(0.0) for entry in office.workers)
 
     assert (row.id, row.path, row.state, row.load, row.size) == ("a", "r/a", "running", 0, 1)
-    assert ids(office.staff.able("x")) == ids(office.staff.able("y")) == ["a"]
+    assert ids(office.workers.able("x")) == ids(office.workers.able("y")) == ["a"]
 
 
 def test_one_that_is_forgotten_is_gone_from_everywhere() -> None:
     office = Office(spec("a", "x"))
     office.hear("a", None)
 
-    assert list(office.staff) == []
-    assert office.staff.able("x") == []
-    assert office.staff.get("a") is None
+    assert list(office.workers) == []
+    assert office.workers.able("x") == []
+    assert office.workers.get("a") is None
 
 
 def test_one_that_was_never_known_and_is_forgotten_changes_nothing() -> None:
@@ -40,7 +40,7 @@ def test_one_that_was_never_known_and_is_forgotten_changes_nothing() -> None:
     office.specs["b"] = spec("b", "x")
 
     assert office.hear("b", None) is None
-    assert ids(office.staff) == ["a"]
+    assert ids(office.workers) == ["a"]
 
 
 def test_a_new_worker_of_the_same_id_replaces_the_old_one_and_its_capabilities() -> None:
@@ -50,7 +50,7 @@ def test_a_new_worker_of_the_same_id_replaces_the_old_one_and_its_capabilities()
     office.hear("a", "running")
 
     assert office.entry("a") is not before
-    assert (ids(office.staff.able("x")), ids(office.staff.able("y"))) == ([], ["a"])
+    assert (ids(office.workers.able("x")), ids(office.workers.able("y"))) == ([], ["a"])
 
 
 def test_the_late_news_of_an_old_worker_does_not_strike_the_new_one() -> None:
@@ -61,7 +61,7 @@ def test_the_late_news_of_an_old_worker_does_not_strike_the_new_one() -> None:
     office.specs["a"] = old
     office.hear("a", None)
 
-    assert ids(office.staff) == ids(office.staff.able("x")) == ["a"]
+    assert ids(office.workers) == ids(office.workers.able("x")) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_a_pool_stands_as_the_best_of_its_members(states: tuple[str, ...], state
 def test_a_pool_is_in_the_registry_until_its_last_member_is_forgotten() -> None:
     office = Office(spec("p", "x", pool=2))
     office.hear("p#0", None)
-    before = ids(office.staff)
+    before = ids(office.workers)
     office.hear("p#1", None)
 
-    assert (before, ids(office.staff)) == (["p"], [])
+    assert (before, ids(office.workers)) == (["p"], [])
 
 
 # -- room ----------------------------------------------------------------------------------------------------
@@ -192,26 +192,26 @@ def test_one_that_restarts_is_not_gone(state: str, gone: bool) -> None:
 def test_the_primaries_of_a_capability_are_those_who_are_nobodys_backup() -> None:
     office = Office(spec("a", "x", backup="b"), spec("b", "x"), spec("c", "x"))
 
-    assert ids(office.staff.primaries(X)) == ["a", "c"]
+    assert ids(office.workers.primaries(X)) == ["a", "c"]
 
 
 def test_a_backup_is_a_primary_where_the_one_that_it_backs_is_out() -> None:
     office = Office(spec("a", "x", backup="b"), spec("b", "x"))
 
-    assert ids(office.staff.primaries(LaneKey(None, "x", ("a",)))) == ["b"]
+    assert ids(office.workers.primaries(LaneKey(None, "x", ("a",)))) == ["b"]
 
 
 def test_a_worker_that_is_named_is_the_only_primary() -> None:
     office = Office(spec("a", "x"), spec("b", "x"))
 
-    assert ids(office.staff.primaries(A)) == ["a"]
-    assert ids(office.staff.primaries(LaneKey("a", None, ("a",)))) == []
-    assert ids(office.staff.primaries(LaneKey("nobody"))) == []
+    assert ids(office.workers.primaries(A)) == ["a"]
+    assert ids(office.workers.primaries(LaneKey("a", None, ("a",)))) == []
+    assert ids(office.workers.primaries(LaneKey("nobody"))) == []
 
 
 def test_backups_of_backups_are_found_each_once() -> None:
     office = Office(spec("a", backup="c"), spec("b", backup="c"), spec("c", backup="d"), spec("d", backup="a"))
-    staff = office.staff
+    staff = office.workers
 
     assert ids(staff.backups([office.entry("a"), office.entry("b")], ())) == ["c", "d"]
     assert ids(staff.backups([office.entry("a")], ("c",))) == ["d"]
@@ -223,15 +223,15 @@ def test_backups_of_backups_are_found_each_once() -> None:
 def test_another_one_that_can_do_it_takes_over_before_a_backup() -> None:
     office = Office(spec("a", "x", backup="c"), spec("b", "x"), spec("c"))
 
-    assert office.staff.successor(X, ("a",), (), 0.0) == "b"
-    assert office.staff.successor(X, ("a", "b"), (), 0.0) == "c"
-    assert office.staff.successor(X, ("a", "b", "c"), (), 0.0) is None
+    assert office.workers.successor(X, ("a",), (), 0.0) == "b"
+    assert office.workers.successor(X, ("a", "b"), (), 0.0) == "c"
+    assert office.workers.successor(X, ("a", "b", "c"), (), 0.0) is None
 
 
 def test_the_backup_of_a_named_worker_takes_over() -> None:
     office = Office(spec("a", backup="b"), spec("b"))
 
-    assert office.staff.successor(A, ("a",), (), 0.0) == "b"
+    assert office.workers.successor(A, ("a",), (), 0.0) == "b"
 
 
 def test_nobody_takes_over_who_refused_it_or_is_gone_and_who_is_not_admitted_only_where_there_is_no_other() -> None:
@@ -239,13 +239,13 @@ def test_nobody_takes_over_who_refused_it_or_is_gone_and_who_is_not_admitted_onl
     office.hear("c", "parked")
     office.refused("d")
 
-    assert office.staff.successor(X, ("a",), ("b",), 0.0) == "e"
-    assert office.staff.successor(X, ("a",), ("b", "e"), 0.0) == "d"
-    assert office.staff.successor(X, ("a", "d"), ("b", "e"), 0.0) is None
+    assert office.workers.successor(X, ("a",), ("b",), 0.0) == "e"
+    assert office.workers.successor(X, ("a",), ("b", "e"), 0.0) == "d"
+    assert office.workers.successor(X, ("a", "d"), ("b", "e"), 0.0) is None
 
 
 def test_one_that_restarts_may_take_over() -> None:
     office = Office(spec("a", "x"), spec("b", "x"))
     office.hear("b", "restarting")
 
-    assert office.staff.successor(X, ("a",), (), 0.0) == "b"
+    assert office.workers.successor(X, ("a",), (), 0.0) == "b"

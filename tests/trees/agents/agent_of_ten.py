@@ -89,13 +89,13 @@ def live(url: str, at: str, streamed: bool, notes: Path) -> str:
         return str(tree.submit(Task(goal="add up", id="t")).result(LONG_S).results["x"])
 
 
-def forked(place: Path, *life: Any) -> int:
+def forked(place: Path, *incarnation: Any) -> int:
     """Live a life in a process of its own; how that has ended."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1]
     try:
-        (place / "result").write_text(live(*life, place / "notes"))
+        (place / "result").write_text(live(*incarnation, place / "notes"))
     except BaseException:  # noqa: BLE001 - it must not come back from here
         traceback.print_exc()
     os._exit(0)

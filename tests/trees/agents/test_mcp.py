@@ -250,14 +250,14 @@ def test_killed_50_times_during_200_calls_of_read_only_tools_every_call_ends_in_
     with start(spec) as tree:
         record, kills = Record(tree), 0
         handle = tree.submit(Task("g", plan=Plan(subtasks)))
-        life: Any = None
+        incarnation: Any = None
         while handle.status not in {"succeeded", "failed"} and kills < most:
-            now = tree._system.supervisors["office"].table.children["files"].life
+            now = tree._system.supervisors["office"].table.children["files"].incarnation
             session = getattr(getattr(now, "actor", None), "_session", None)
             process = getattr(session, "_process", None)
-            if now is not life and process is not None and session._is_ready:
+            if now is not incarnation and process is not None and session._is_ready:
                 os.kill(process._pid, signal.SIGKILL)
-                life, kills = now, kills + 1
+                incarnation, kills = now, kills + 1
             time.sleep(0.002)
         report = handle.result(120.0)
 

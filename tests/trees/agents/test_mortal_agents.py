@@ -14,7 +14,7 @@ from tests.trees.agents.mortal_agents import STEPS
 ROOT = Path(__file__).parents[3]
 
 
-def life(kind: str, folder: Path, at: int) -> subprocess.CompletedProcess[str]:
+def incarnation(kind: str, folder: Path, at: int) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.trees.agents.mortal_agents", kind, str(folder), str(at)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
 
@@ -23,10 +23,10 @@ def life(kind: str, folder: Path, at: int) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("kind", ["graph", "agent"])
 @pytest.mark.parametrize("at", [4])
 def test_what_is_killed_in_a_step_repeats_that_one_only(tmp_path: Path, kind: str, at: int) -> None:
-    killed = life(kind, tmp_path, at)
+    killed = incarnation(kind, tmp_path, at)
     assert killed.returncode == -9, killed.stderr
 
-    again = life(kind, tmp_path, 0)
+    again = incarnation(kind, tmp_path, 0)
     assert again.returncode == 0, again.stderr
     result, tokens = json.loads(again.stdout)
     assert result == f"step {STEPS}"

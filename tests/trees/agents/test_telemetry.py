@@ -302,7 +302,7 @@ def test_breakers_and_dead_letters_are_events_of_the_spans_of_the_tasks_above_th
         ref.tell(1)
         for _ in range(200):
             assert tree._system.bus.flush(LONG_S)
-            if tree._system.services["tasks"].desks["p"].states[handle.id].nodes["a"].is_done:  # type: ignore[attr-defined]
+            if tree._system.services["tasks"].ports["p"].states[handle.id].nodes["a"].is_done:  # type: ignore[attr-defined]
                 break
             gate.wait(0.01)
         assert tree._system.bus.flush(LONG_S)

@@ -257,9 +257,9 @@ def test_a_leader_says_so_only_when_what_was_unfinished_has_been_taken_up(begin:
         hang.wait_until_entered()
         a.stop()
         b = begin("b")
-        state = b._system.services["tasks"].desks["shop"].states["t1"]
+        state = b._system.services["tasks"].ports["shop"].states["t1"]
 
-        assert b._system.services["tasks"].desks["shop"].resumed.done
+        assert b._system.services["tasks"].ports["shop"].resumed.done
         assert str(state.nodes["two"].status) in {"queued", "running"}
 
 

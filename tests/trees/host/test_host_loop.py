@@ -110,8 +110,8 @@ def test_the_orchestrator_stays_on_the_trees_loop_and_sync_workers_on_their_thre
             assert found["a"] == id(asyncio.get_running_loop())
             assert found["b"] != threading.get_ident()
             children = tree._system.children
-            assert children["r/orchestrator"].life.place is tree._system.loop  # type: ignore[union-attr]
-            assert children["r/a"].life.place is not tree._system.loop  # type: ignore[union-attr]
+            assert children["r/orchestrator"].incarnation.place is tree._system.loop  # type: ignore[union-attr]
+            assert children["r/a"].incarnation.place is not tree._system.loop  # type: ignore[union-attr]
 
     run(main)
 

@@ -89,7 +89,7 @@ def test_a_retry_does_not_wait_for_the_difference_of_two_clocks(
 
     spec = tree_of(flaky, Retry(max_attempts=5, initial_s=2.0, max_s=2.0, jitter=0))
     with start(spec, store=store_url) as tree:
-        store = tree.submit(Task("go", id="t"))._desk.ground.store
+        store = tree.submit(Task("go", id="t"))._port.runtime.store
         eventually(lambda: any(isinstance(event, SubtaskRetrying) for event in store.read("t")))
     gate[0] = False
     shifted(monkeypatch, off_s)

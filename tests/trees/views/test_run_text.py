@@ -35,7 +35,7 @@ def walks(subtasks: int, format: str, monkeypatch: pytest.MonkeyPatch) -> int:
     with start(SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=work)])) as tree:
         handle = tree.submit(Task("go", plan=plan))
         report = handle.result(LONG_S)
-        view = view_run(tree._tasks.desk(None), report, deep=True)
+        view = view_run(tree._tasks.port(None), report, deep=True)
     counted = dataclasses.replace(view, subtasks=Counted(view.subtasks))
     assert {each.status for each in view.subtasks} == {SubtaskStatus.SUCCEEDED}
     assert draw(counted, format) == draw(view, format)

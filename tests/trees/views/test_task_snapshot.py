@@ -168,7 +168,7 @@ def test_thousands_of_finished_tasks_do_not_slow_a_dump() -> None:
     with running(team(Subtask("a", worker="w"), workers={"w": done})) as tree:
         report = submitted(tree).result(LONG_S)
         before = work_s(tree.dump, times=7)
-        desk = tree._system.services["tasks"].desks["shop"]
+        desk = tree._system.services["tasks"].ports["shop"]
         for number in range(MANY):
             desk.keep(dataclasses.replace(report, task_id=f"old{number}"))
         after = work_s(tree.dump, times=7)

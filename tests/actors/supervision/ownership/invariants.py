@@ -25,7 +25,7 @@ def check(stage: Stage) -> None:
     if not system.is_down:
         wrong += unlisted_runs(stage)
         for supervisor in list(system.supervisors.values()):
-            if not supervisor.life.is_over:
+            if not supervisor.incarnation.is_over:
                 wrong += [f"{supervisor.path}: {fault}" for fault in wrong_tables(supervisor)]
                 wrong += [str(fault) for child in supervisor.table for fault in wrong_child(supervisor, child)]
                 wrong += [f"{plan} of {supervisor.path} waits for nothing" for plan in idle_plans(supervisor)]
@@ -41,7 +41,7 @@ def unlisted_runs(stage: Stage) -> list[str]:
     wrong = []
     for run in stage.world.runs:
         listed = system.children.get(run.path)
-        if run.lives and (listed is None or listed.life is not run.life):
+        if run.lives and (listed is None or listed.incarnation is not run.incarnation):
             wrong.append(f"{run.path} runs and is not listed")
     return wrong
 
@@ -93,11 +93,11 @@ def wrong_child(supervisor: Any, child: Child) -> list[str]:
         "runs, and its mailbox is closed": not (worker and standing is ChildState.UP) or not refuses,
         "is parked, and its mailbox is open": not (worker and standing is ChildState.PARKED) or refuses,
         "is parked, and to be started": not (standing is ChildState.PARKED and starts),
-        "is down, and has a life": (child.life is None) is child.is_down,
+        "is down, and has a life": (child.incarnation is None) is child.is_down,
         "is down, and has a limit": not child.is_down or child.timer is None,
         "is awaited by a plan that does not know": all(child in each.busy for each in child.waiters or ()),
         "is a supervisor, and takes calls without an incarnation, or none with one": worker
-        or (refusal is None) is (child.mailbox.life is not None),
+        or (refusal is None) is (child.mailbox.attached is not None),
         "belongs to a call that has ended": ends or child.added_by in {None, *supervisor.starting},
     }
     return [f"{child} {rule}" for rule, holds in rules.items() if not holds]

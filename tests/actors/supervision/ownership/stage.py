@@ -44,13 +44,13 @@ class Gate:
 class Run:
     """One incarnation that user code has seen: from its ``on_start`` to its end."""
 
-    def __init__(self, life: Incarnation) -> None:
-        self.life = life
-        self.path = life.mailbox.path
+    def __init__(self, incarnation: Incarnation) -> None:
+        self.incarnation = incarnation
+        self.path = incarnation.mailbox.path
 
     @property
     def lives(self) -> bool:
-        return not self.life.is_over
+        return not self.incarnation.is_over
 
 
 class World:
@@ -68,40 +68,40 @@ class World:
     def __deepcopy__(self, _: object) -> World:
         return self
 
-    def begins(self, life: Incarnation) -> None:
+    def begins(self, incarnation: Incarnation) -> None:
         """An object of this path starts to run."""
         with self.lock:
             self.runs = [run for run in self.runs if run.lives]
-            if any(run.path == life.mailbox.path for run in self.runs):
-                self.overlaps.append(life.mailbox.path)
-            self.runs.append(Run(life))
+            if any(run.path == incarnation.mailbox.path for run in self.runs):
+                self.overlaps.append(incarnation.mailbox.path)
+            self.runs.append(Run(incarnation))
 
-    def gate_at(self, life: Incarnation, hook: str) -> Gate | None:
+    def gate_at(self, incarnation: Incarnation, hook: str) -> Gate | None:
         """Where this hook has to wait now."""
-        id_ = life.mailbox.path.rpartition("/")[2]
+        id_ = incarnation.mailbox.path.rpartition("/")[2]
         with self.lock:
             gate = self.gates.get((id_, hook))
             if gate is None or gate.taken or self.open:
                 return None
             gate.taken = True
-            self.held[life] = gate
+            self.held[incarnation] = gate
         return gate
 
-    def passes(self, life: Incarnation) -> None:
+    def passes(self, incarnation: Incarnation) -> None:
         with self.lock:
-            self.held.pop(life, None)
+            self.held.pop(incarnation, None)
 
-    def stands(self, life: Incarnation) -> bool:
+    def stands(self, incarnation: Incarnation) -> bool:
         """True where it waits at a gate that is closed: it is as quiet as one that has nothing to do."""
         with self.lock:
-            gate = self.held.get(life)
+            gate = self.held.get(incarnation)
         return gate is not None and not gate.free.done
 
 
 def here() -> Incarnation:
     current = CURRENT.get()
     assert current is not None
-    return current.life
+    return current.incarnation
 
 
 class Player(Worker):
@@ -112,11 +112,11 @@ class Player(Worker):
         self.world = world
 
     def _pass(self, hook: str) -> None:
-        life = here()
-        gate = self.world.gate_at(life, hook)
+        incarnation = here()
+        gate = self.world.gate_at(incarnation, hook)
         if gate is not None:
             gate.free.wait(None)
-            self.world.passes(life)
+            self.world.passes(incarnation)
 
     def on_start(self) -> None:
         self.world.begins(here())
@@ -139,13 +139,13 @@ class AsyncPlayer(Player):
     """The same on the loop. Deaf: it is cancelled in vain while it stands at a gate."""
 
     async def _pass(self, hook: str) -> None:  # type: ignore[override]
-        life = here()
-        gate = self.world.gate_at(life, hook)
+        incarnation = here()
+        gate = self.world.gate_at(incarnation, hook)
         if gate is not None:
             while not gate.free.done:
                 with suppress(asyncio.CancelledError):
                     await gate.free
-            self.world.passes(life)
+            self.world.passes(incarnation)
 
     async def on_start(self) -> None:  # type: ignore[override]
         self.world.begins(here())
@@ -250,15 +250,15 @@ class Stage:
 
     def _order(self, what: str) -> None:
         """To the root, at once: ``Tree.stop`` does it on a thread of its own."""
-        life = self.tree._system.root.life
-        if life is not None:
-            getattr(life, what)()
+        incarnation = self.tree._system.root.incarnation
+        if incarnation is not None:
+            getattr(incarnation, what)()
 
     def _replace(self, id_: str, max_abandoned: int) -> None:
         child = self.tree._system.children.get(path_of(id_))
-        if child is not None and child.life is not None:
+        if child is not None and child.incarnation is not None:
             box: Any = self.tree._system.boxes[HOME]
-            box.post(ReplaceChild(child.life, max_abandoned))
+            box.post(ReplaceChild(child.incarnation, max_abandoned))
 
     def _send(self, id_: str, body: str) -> None:
         path = path_of(id_)
@@ -292,8 +292,8 @@ class Stage:
         system = self.tree._system
         for supervisor in list(system.supervisors.values()):
             pong = Reply()
-            if not supervisor.life.is_over and supervisor.life.mailbox.post(Ping(), pong):
-                supervisor.life.when_over().when_done(pong.complete)
+            if not supervisor.incarnation.is_over and supervisor.incarnation.mailbox.post(Ping(), pong):
+                supervisor.incarnation.when_over().when_done(pong.complete)
                 assert pong.wait(LONG_S), f"{supervisor.path} does not answer after {self.log}"
 
     def _moving(self) -> list[str]:
@@ -303,14 +303,14 @@ class Stage:
         return [path for path, child in list(system.children.items()) if self._moves(child)]
 
     def _moves(self, child: Any) -> bool:
-        life = child.life
-        if life is None:
+        incarnation = child.incarnation
+        if incarnation is None:
             return False
-        if life.is_over:
+        if incarnation.is_over:
             return True
-        if child.spec.is_supervisor or self.world.stands(life):
+        if child.spec.is_supervisor or self.world.stands(incarnation):
             return False
-        return life.mailbox.idle is not life or not life.mailbox.when_quiet().done
+        return incarnation.mailbox.idle is not incarnation or not incarnation.mailbox.when_quiet().done
 
     def results(self) -> list[str]:
         """What became of the calls, all of which must have been answered: ok, a code, or the name of an error."""
