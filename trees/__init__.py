@@ -1,7 +1,6 @@
 """Trees of supervisors and workers, declared, checked, started and shown, and the tasks that they work on."""
 
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.report import Report, SubtaskReport
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.model_call import offer_models
 from actors.tasks.model.outcome import Done
@@ -17,6 +16,7 @@ from actors.tasks.model.policy import (
     Retry,
     Verdict,
 )
+from actors.tasks.model.report import Report, SubtaskReport
 from actors.tasks.model.store_events import JournalDamaged, OrderDamaged, StorePaused, StoreResumed, TaskStranded
 from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from actors.tasks.model.task_errors import (

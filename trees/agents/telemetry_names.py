@@ -12,7 +12,7 @@ from actors.model.errors import Escalated, Later, Rejected
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.journal.report import Report
+    from actors.tasks.model.report import Report
     from actors.tasks.model.task import Usage
 
 MOST_CHARS: Final = 16_384

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from actors.runtime.system import System
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.journal.report import Report
+    from actors.tasks.model.report import Report
     from trees.agents.telemetry_metrics import TreeMetrics
 
 SCOPE: Final = "regrow"

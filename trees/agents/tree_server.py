@@ -33,8 +33,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from actors.model.errors import ActorsError
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.report import Report
 from actors.tasks.model.policy import Answer, answer_of
+from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_errors import TaskError
 from actors.tasks.model.task_events import (

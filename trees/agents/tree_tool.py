@@ -30,8 +30,8 @@ from uuid import uuid4
 from pydantic import BeforeValidator, WithJsonSchema
 
 from actors.model.errors import ActorsError, Failed, RecursionDetectedError
-from actors.tasks.journal.report import Report
 from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task
 from actors.validation.validation_messages import type_phrase
 

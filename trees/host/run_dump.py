@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 
 from actors.tasks.journal.fold import fold
-from actors.tasks.journal.report import Report
 from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.report import Report
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import SubtaskStarted

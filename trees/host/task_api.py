@@ -10,9 +10,9 @@ from actors.runtime.system import System
 from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.journal.metadata import has_metadata, wanted_metadata
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.report import Report
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.policy import Answer
+from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, StoreError, TaskError, UnknownTaskError
 from actors.tasks.model.task_events import TaskSubmitted

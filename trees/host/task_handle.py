@@ -17,9 +17,9 @@ from actors.tasks.journal.dropped import lacking
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.person_waits import status_of
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.report import Report
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.policy import ANSWERS, Answer
+from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, TaskTimeoutError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 from actors.model.events import Event
 from actors.runtime.system import System
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.report import Report
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.policy import Answer
+from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task, TaskStatus
 from actors.validation.missing_names import missing_name
 from actors.validation.validation_messages import type_phrase

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from actors.tasks.journal.person_waits import PartOf, no_part
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.report import Report, SubtaskReport
 from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.report import Report, SubtaskReport
 from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage
 from trees.views.run_view import RunView, view_of
 from trees.views.table import TableRow, aligned, lines_before, one_line

@@ -15,9 +15,10 @@ from typing import Any
 from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.journal.person_waits import PartOf, no_part, status_of
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.report import Report, SubtaskReport, graph_of, usage_by_role
+from actors.tasks.journal.reporting import graph_of, usage_by_role
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.report import Report, SubtaskReport
 from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage
 from trees.views.capture_tasks import phase_of
 from trees.views.snapshot import TaskPhase

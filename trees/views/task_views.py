@@ -16,7 +16,7 @@ from actors.model.events import Event
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.person_waits import PartOf, no_part, status_of
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.report import report_of
+from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.subtask_state import part_of as part_id_of
 from actors.tasks.journal.task_state import TaskState

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from actors.runtime.system import System
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_spec import Role
-    from actors.tasks.journal.report import Report
+    from actors.tasks.model.report import Report
 
 
 class AttemptTrace(Protocol):

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from actors.model.errors import ActorsError, Failed, Problem
 
 if TYPE_CHECKING:
-    from actors.tasks.journal.report import Report
+    from actors.tasks.model.report import Report
 
 TimeoutPhase: TypeAlias = Literal["queue", "running", "idle", "step"]
 

@@ -12,10 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.tasks.execution.attempt import Attempt
-from actors.tasks.journal.report import Report, report_with, words_of
+from actors.tasks.journal.reporting import report_with, words_of
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
+from actors.tasks.model.report import Report
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
 from actors.tasks.recovery.follow import FOLLOWS, FOLLOWS_OF_TASK, Command, TaskCommand

@@ -23,7 +23,7 @@ from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.execution.attempt_steps import NO_STEPS
 from actors.tasks.execution.context import ContextValues, results_of_member
 from actors.tasks.execution.revision import NO_REVISION, Revision, revision_of_member, work_of
-from actors.tasks.journal.report import total_usage
+from actors.tasks.journal.reporting import kept_results, total_usage
 from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState, part_of
 from actors.tasks.journal.task_state import TaskState
@@ -32,7 +32,6 @@ from actors.tasks.model.policy import answer_of
 from actors.tasks.model.task import Budget, Subtask, instructed
 from actors.tasks.model.task_errors import AttemptLostError, StoreError
 from actors.tasks.orchestration.attempt_table import RunningAttempt, attempt_key
-from actors.tasks.results.result_cache import kept_results
 from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 if TYPE_CHECKING:

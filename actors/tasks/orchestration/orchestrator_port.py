@@ -19,8 +19,9 @@ from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
 from actors.model.errors import RecursionDetectedError
 from actors.tasks.journal.fold import fold
-from actors.tasks.journal.report import Report, report_of
+from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.report import Report
 from actors.tasks.model.task import Usage
 from actors.tasks.model.task_errors import NoCapableWorkerError, StoreError, TaskFailedError
 from actors.tasks.model.task_events import TaskFinished

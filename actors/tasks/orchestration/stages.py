@@ -23,7 +23,7 @@ from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.journal.codec import from_json, to_json
 from actors.tasks.journal.dropped import changed, lacking
-from actors.tasks.journal.report import total_usage
+from actors.tasks.journal.reporting import total_usage
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import Draft

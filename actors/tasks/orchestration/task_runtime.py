@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_spec import Role
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.journal.local_lease import LocalLease
-    from actors.tasks.journal.report import Report
+    from actors.tasks.model.report import Report
 
 SERVICE: Final = "tasks"
 """Name of the tasks of a tree among its services."""

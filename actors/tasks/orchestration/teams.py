@@ -19,11 +19,12 @@ from actors.tasks.execution.attempt import Attempt, AttemptEnded
 from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.execution.run_attempt import to_outcome
 from actors.tasks.journal.fold import fold
-from actors.tasks.journal.report import Report, report_of
+from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.subtask_state import SubtaskState, part_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done
+from actors.tasks.model.report import Report
 from actors.tasks.model.task import SubtaskStatus, Task, TaskStatus, Usage, same_instruction, usage_of
 from actors.tasks.model.task_errors import TaskFailedError, TeamFailedError
 from actors.tasks.model.task_ids import NEW_IDS

@@ -5,7 +5,7 @@ Pure: ``actors.tasks.orchestration.lifecycle`` records and ends.
 
 from __future__ import annotations
 
-from actors.tasks.journal.report import total_usage
+from actors.tasks.journal.reporting import total_usage
 from actors.tasks.journal.subtask_state import UNWANTED, SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.tasks.journal.report import Report
+from actors.tasks.model.report import Report
 from actors.tasks.results.tokens import tokens_of, tokens_of_short
 
 MOST: Final = 1000

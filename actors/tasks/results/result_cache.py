@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.journal.fold import fold
+from actors.tasks.journal.reporting import kept_results
 from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, act_of
 from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model import task_events
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.results.result_budget import NEEDED, RESULT, SUMMARY, ResultBudget, summary_of
 from actors.tasks.results.tokens import SHORT, estimate_tokens, tokens_of
@@ -119,8 +119,3 @@ class ResultCache:
         """The task is over: what its report shows is read where it is not held."""
         self._stores.pop(state.id, None)
         self._let_go.discard(state.id)
-
-
-def kept_results(records: Sequence[Any]) -> dict[str, Any]:
-    """The last result of each subtask, from a journal."""
-    return {each.subtask: each.value for each in records if isinstance(each, task_events.SubtaskSucceeded)}

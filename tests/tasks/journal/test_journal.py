@@ -9,7 +9,7 @@ import pytest
 from actors import Event
 from actors.model.events import kinds
 from actors.tasks.journal.fold import fold
-from actors.tasks.journal.report import report_of
+from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.store import decode, encode
 from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState
 from actors.tasks.journal.task_state import TaskState

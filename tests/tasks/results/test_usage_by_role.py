@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.journal.report import usage_by_role
+from actors.tasks.journal.reporting import usage_by_role
 from actors.tasks.journal.store import decode
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.journal.report import SubtaskReport
+from actors.tasks.model.report import SubtaskReport
 from actors.tasks.model.task import SubtaskStatus
 from tests.support.attempts import LONG_S
 from trees import Plan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start

@@ -1,20 +1,14 @@
-"""Report of a task that has ended. Pure: made from a state.
-
-``results`` and ``output`` are JSON; ``report.result(id, as_=Model)`` gives a model back.
-"""
+"""Makes the report of a task that has ended. Pure: from a state, and the journal where that does not hold a result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
-from typing import Any, TypeVar, overload
+from typing import Any
 
-from pydantic import TypeAdapter
-
-from actors.model.record import record
 from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
+from actors.tasks.model.report import Report, SubtaskReport
 from actors.tasks.model.step_events import ROLES
 from actors.tasks.model.task import NO_USAGE, SubtaskStatus, TaskStatus, Usage, usage_of
 from actors.tasks.model.task_errors import (
@@ -26,91 +20,16 @@ from actors.tasks.model.task_errors import (
     TaskError,
     TaskFailedError,
 )
-from actors.tasks.results.result_cache import kept_results
-
-T = TypeVar("T")
-
-
-@record(frozen=True, slots=True)
-class SubtaskReport:
-    """One line of the graph of a run."""
-
-    id: str
-    status: SubtaskStatus
-    worker: str | None
-    depends_on: tuple[str, ...]
-    parent: str | None
-    """The subtask that asked for it; None: it is in the plan."""
-    attempts: int
-    queued_s: float
-    running_s: float
-    note: str
-    """Why it failed or did not run."""
-    instruction: str = field(repr=False, default="")
-    usage: Usage = field(default_factory=Usage)
-    started_at: float = 0.0
-    ended_at: float = 0.0
-
-
-@record(frozen=True, slots=True)
-class Report:
-    """Report: how a task has ended."""
-
-    task_id: str
-    goal: str = field(repr=False)
-    status: TaskStatus
-    output: Any = field(repr=False)
-    """Output of the synthesizer; by default the results."""
-    results: dict[str, Any] = field(repr=False)
-    """By subtask."""
-    failed: dict[str, str]
-    """Subtasks that failed, and why."""
-    skipped: dict[str, str]
-    """Subtasks that did not run, or were cut short, and why."""
-    compensated: list[str]
-    """Subtasks that were undone, in the order in which that happened."""
-    undo_errors: dict[str, str]
-    """Subtasks that could not be undone, and why."""
-    iterations: int
-    """Reviews; with ``review="each"`` the most that one result had."""
-    best_effort: bool
-    """True where it is not all that was wanted: a review did not pass, a reviewer or synthesizer failed."""
-    usage: Usage
-    timings: dict[str, Any]
-    """Seconds: planned, queued, running (sums over the subtasks), total; and under ``subtasks`` each by itself."""
-    graph: tuple[SubtaskReport, ...] = field(repr=False)
-    """Every subtask as it ended."""
-    notes: tuple[str, ...] = ()
-    """Notes on what went wrong beside the subtasks, and on what was odd about the plan."""
-    path: str = ""
-    """Path of the supervisor that had it."""
-    metadata: dict[str, Any] = field(default_factory=dict, repr=False)
-    """Metadata of the task."""
-    replans: int = 0
-    """Further plans, made after a required subtask had failed."""
-    usage_by_role: dict[str, Usage] = field(default_factory=dict)
-    """Usage by who has used it up: ``planner``, ``reviewer``, ``synthesizer``, ``workers``; only those that
-    have used anything."""
-    error: TaskError | None = field(default=None, compare=False)
-    """Error that ``handle.result()`` raises; None where it has succeeded."""
-
-    @overload
-    def result(self, id: str, *, as_: type[T]) -> T: ...
-    @overload
-    def result(self, id: str, *, as_: None = None) -> Any: ...
-    def result(self, id: str, *, as_: Any = None) -> Any:
-        """The result of a subtask; with ``as_`` as a model, a dataclass, or whatever pydantic can make of it.
-
-        Raises:
-            KeyError: it has none.
-        """
-        value = self.results[id]
-        return value if as_ is None else TypeAdapter(as_).validate_python(value)
 
 
 def report_of(state: TaskState, journal: Callable[[], Sequence[Any]]) -> Report:
     """The report of a task that has ended; the journal is read only where not all results are held."""
     return report_with(state, *words_of(state, journal))
+
+
+def kept_results(records: Sequence[Any]) -> dict[str, Any]:
+    """Return the last result of each subtask, from a journal."""
+    return {each.subtask: each.value for each in records if isinstance(each, task_events.SubtaskSucceeded)}
 
 
 def words_of(state: TaskState, journal: Callable[[], Sequence[Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
