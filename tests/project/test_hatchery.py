@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import WAIT_S, out, running, runtime, shop
-from tests.support.hatchery import Hatched, Hatchery, started
+from tests.support.hatchery import Hatched, Hatchery, python, started
 
 __all__ = ["runtime", "shop"]
 pytestmark = [
@@ -81,5 +81,37 @@ def test_one_that_has_died_says_so_with_its_errors(tmp_path: Path) -> None:
     own._process.kill()
 
     with pytest.raises((AssertionError, OSError)):
-        Hatched(own, ["--help"], tmp_path, {})
+        Hatched(own, ["-m", "trees", "--help"], tmp_path, {})
     own.close()
+
+
+LOOKS = "import sys\nprint([name in sys.modules for name in ('wave', 'own')])\nimport wave\nimport own\n"
+
+
+def test_what_one_has_imported_of_packages_is_there_for_the_next_and_nothing_that_a_test_has_written(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "own.py").touch()
+    (tmp_path / "looks.py").write_text(LOOKS)
+    hatchery = Hatchery()
+    said = []
+    try:
+        for _ in range(2):
+            with Hatched(hatchery, ["-W", "error", "looks.py"], tmp_path, {}) as process:
+                said.append(process.communicate(WAIT_S))
+    finally:
+        hatchery.close()
+
+    assert said == [("[False, False]\n", ""), ("[True, False]\n", "")]
+
+
+def test_a_warning_ends_one_that_is_to_take_it_as_an_error(tmp_path: Path) -> None:
+    (tmp_path / "warns.py").write_text("import warnings\nwarnings.warn('odd')\nprint('went on')\n")
+
+    ended = {}
+    for options in ([], ["-W", "error"]):
+        with python(*options, tmp_path / "warns.py", cwd=tmp_path) as process:
+            said = process.communicate(WAIT_S)
+        ended[len(options)] = (process.returncode, said[0], "UserWarning: odd" in said[1])
+
+    assert ended == {0: (0, "went on\n", True), 2: (1, "", True)}

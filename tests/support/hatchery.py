@@ -10,9 +10,11 @@ Where there are no pidfds (they are Linux's), the commands are started as they a
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -21,16 +23,24 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
+import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import IO, Any, Self
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
 _LIMIT = 1 << 20
 """Bytes of a request: arguments and an environment."""
+_PACKAGES = [
+    *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    ROOT / "actors",
+    ROOT / "trees",
+]
 
 # -- in the process of the tests ---------------------------------------------------------------------------
 
@@ -39,6 +49,7 @@ class Hatched:
     """One process; what of ``subprocess.Popen`` the tests use."""
 
     def __init__(self, hatchery: Hatchery, args: list[str], cwd: Path, env: Mapping[str, str]) -> None:
+        """Start one: ``args`` are those of Python: ``-W error`` or not, then ``-m module`` or a file, and its own."""
         self.args = args
         self.returncode: int | None = None
         self._hatchery = hatchery
@@ -163,11 +174,20 @@ def started(
     *args: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> Hatched | subprocess.Popen[str]:
     """Start ``python -m trees`` with these arguments."""
+    return python("-m", "trees", *args, cwd=cwd, env=env)
+
+
+def python(
+    *args: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> Hatched | subprocess.Popen[str]:
+    """Start Python with these arguments: ``-W error`` or not, then ``-m module`` or a file, and its own."""
     words = [str(each) for each in args]
     if hasattr(os, "pidfd_open"):
         return Hatched(hatchery(), words, cwd or Path.cwd(), os.environ if env is None else env)
-    command = [sys.executable, "-m", "trees", *words]
-    return subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, *words]
+    return subprocess.Popen(
+        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 # -- in the process that is forked -------------------------------------------------------------------------
@@ -175,37 +195,81 @@ def started(
 
 def _serve(orders: socket.socket) -> Callable[[], None] | None:
     """Take orders until nobody can give any. In a fork: return what it has to do."""
+    told, tells = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     while True:
         message, fds, _, _ = socket.recv_fds(orders, _LIMIT, 2)
         if not message:
+            told.close()
+            tells.close()
             return None
         order = json.loads(message)
         if "reap" in order:
             _, status = os.waitpid(order["reap"], 0)
             orders.send(str(os.waitstatus_to_exitcode(status)).encode())
+            _learn(told)
             continue
         pid = os.fork()
         if not pid:
             orders.close()
-            return functools.partial(_become, order, fds)
+            told.close()
+            return functools.partial(_become, order, fds, tells)
         orders.send(str(pid).encode())
         for each in fds:
             os.close(each)
 
 
-def _become(order: dict[str, Any], fds: list[int]) -> None:
+def _learn(told: socket.socket) -> None:
+    """Import what a fork has imported."""
+    with contextlib.suppress(BlockingIOError):
+        new = [name for name in told.recv(_LIMIT).decode().split() if name not in sys.modules]
+        for name in new:
+            with contextlib.suppress(ImportError), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the fork has imported it under the filters of its user
+                importlib.import_module(name)
+        if new:
+            gc.collect()
+            gc.freeze()
+
+
+def _tell(tells: socket.socket, known: frozenset[str]) -> None:
+    """Say which modules of packages this fork has imported."""
+    new = [name for name, module in list(sys.modules.items()) if name not in known and _is_of_a_package(module)]
+    with tells, contextlib.suppress(BlockingIOError):
+        if new:
+            tells.send(" ".join(new).encode())
+
+
+def _is_of_a_package(module: ModuleType) -> bool:
+    """Say whether a module is installed, or one of this repository's two packages."""
+    origin = getattr(getattr(module, "__spec__", None), "origin", None) or ""
+    return origin == "built-in" or any(Path(origin).is_relative_to(root) for root in _PACKAGES)
+
+
+def _become(order: dict[str, Any], fds: list[int], tells: socket.socket) -> None:
     """Be the process that was ordered."""
+    atexit.register(_tell, tells, frozenset(sys.modules))
     for number, fd in enumerate(fds, 1):
         os.dup2(fd, number)
         os.close(fd)
     os.environ.clear()
     os.environ.update(order["env"])
     os.chdir(order["cwd"])
-    sys.path[0] = order["cwd"]
-    sys.argv = ["trees", *order["args"]]
+    tempfile.tempdir = None  # found anew, in its own environment
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where the tests were started by nohup
-    runpy.run_module("trees", run_name="__main__", alter_sys=True)
+    args = order["args"]
+    if args[:1] == ["-W"]:
+        sys.warnoptions.append(args[1])
+        warnings.simplefilter(args[1])
+        args = args[2:]
+    if args[0] == "-m":
+        sys.path[0] = order["cwd"]
+        sys.argv = args[1:]
+        runpy.run_module(args[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(args[0]).resolve().parent)
+        sys.argv = args
+        runpy.run_path(args[0], run_name="__main__")
 
 
 def main() -> None:

@@ -1,19 +1,16 @@
-"""``python -m tests.trees.agents.agent_of_ten``: an agent of ten requests, in processes that are killed on the way.
+"""``python -m tests.trees.agents.agent_of_ten URL AT HOW FOLDER``: a life of an agent of ten requests.
 
-Reads lines of JSON, ``[url, at, streamed]``: a new store, and the event at which the process of the first life kills
-itself with SIGKILL: ``request 7``, ``tool 3`` or nothing. Says for each of them what the last life has reported, and
-every request and call of a tool that any life has begun. Each life is a fork of this process, which has loaded all.
+URL is that of its store, AT the event at which the process kills itself with SIGKILL: ``request 7``, ``tool 3`` or
+nothing, HOW ``streamed`` or ``whole``. Leaves in the folder what it has reported, and every request and call of a tool
+that any life has begun.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
-import tempfile
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,30 +86,11 @@ def live(url: str, at: str, streamed: bool, notes: Path) -> str:
         return str(tree.submit(Task(goal="add up", id="t")).result(LONG_S).results["x"])
 
 
-def forked(place: Path, *incarnation: Any) -> int:
-    """Live a life in a process of its own; how that has ended."""
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1]
-    try:
-        (place / "result").write_text(live(*incarnation, place / "notes"))
-    except BaseException:  # noqa: BLE001 - it must not come back from here
-        traceback.print_exc()
-    os._exit(0)
-
-
 def main() -> None:
-    """Answer each line."""
+    """Live one life, and write down its result."""
     logger.remove()
-    for line in sys.stdin:
-        url, at, streamed = json.loads(line)
-        with tempfile.TemporaryDirectory() as name:
-            place = Path(name)
-            first = forked(place, url, at, streamed)
-            if os.WIFSIGNALED(first) and os.WTERMSIG(first) == signal.SIGKILL:
-                forked(place, url, "", streamed)
-            done = (place / "notes").read_text().splitlines()
-            print(json.dumps([(place / "result").read_text(), done, os.WIFSIGNALED(first)]), flush=True)
+    url, at, streamed, place = sys.argv[1:]
+    Path(place, "result").write_text(live(url, at, streamed == "streamed", Path(place, "notes")))
 
 
 if __name__ == "__main__":

@@ -2,87 +2,72 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.databases import Cluster
+from tests.support.hatchery import python
 from tests.support.sizes import WHOLE
 from tests.trees.agents.agent_of_ten import REQUESTS
 
 ROOT = Path(__file__).parents[3]
 POINTS = [f"request {number}" for number in range(1, REQUESTS + 1)]
 CALLS = [f"tool {number}" for number in range(1, REQUESTS)]
+LIFE_S = 110.0
 SAMPLE = [POINTS[0], POINTS[6], CALLS[4]]
 
 
-class Agents:
-    """The process whose forks are the lives of agents."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.trees.agents.agent_of_ten"],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, url: str, at: str = "", *, streamed: bool = False) -> tuple[str, Counter[str], bool]:
-        """Run one to its end: the result, how often each thing was begun, and whether it was killed."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([url, at, streamed]) + "\n")
-        self._process.stdin.flush()
-        result, done, killed = json.loads(self._process.stdout.readline())
-        return result, Counter(done), killed
-
-    def close(self) -> None:
-        """End it."""
-        self._process.kill()
-        self._process.communicate()
+def life(url: str, at: str, place: Path, *, streamed: bool) -> int:
+    """Live one; its exit code."""
+    how = "streamed" if streamed else "whole"
+    with python("-m", "tests.trees.agents.agent_of_ten", url, at, how, place, cwd=ROOT) as process:
+        _, errors = process.communicate(timeout=LIFE_S)
+        code = process.wait(LIFE_S)
+    assert code in {0, -signal.SIGKILL}, errors
+    return code
 
 
-@pytest.fixture(scope="module")
-def agents() -> Iterator[Agents]:
-    process = Agents()
-    yield process
-    process.close()
+def lived(url: str, place: Path, at: str = "", *, streamed: bool) -> tuple[str, Counter[str], bool]:
+    """Live lives until one reports: the result, how often each thing was begun, and whether the first was killed."""
+    place.mkdir()
+    killed = life(url, at, place, streamed=streamed) != 0
+    if killed:
+        assert life(url, "", place, streamed=streamed) == 0
+    return (place / "result").read_text(), Counter((place / "notes").read_text().splitlines()), killed
 
 
-def pays_once_more(agents: Agents, new: Any, points: list[str], *, streamed: bool) -> None:
+def pays_once_more(new: Callable[[str], str], folder: Path, points: list[str], *, streamed: bool) -> None:
     """Kill it at each of these points, and compare with a run that nobody disturbed."""
-    wanted, once, killed = agents.run(new("undisturbed"), streamed=streamed)
+    wanted, once, killed = lived(new("undisturbed"), folder / "undisturbed", streamed=streamed)
     assert not killed
     assert once == Counter(POINTS + CALLS)
     for point in points:
-        result, done, killed = agents.run(new(point), point, streamed=streamed)
+        result, done, killed = lived(new(point), folder / point, point, streamed=streamed)
         assert killed, point
         assert result == wanted, point
         assert done - once == Counter([point]), point
         assert not once - done, point
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # forty processes, beside other tests
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 def test_an_agent_that_is_killed_in_any_request_or_tool_repeats_that_one_only(
-    agents: Agents, tmp_path: Path, *, streamed: bool
+    tmp_path: Path, *, streamed: bool
 ) -> None:
     def new(point: str) -> str:
         return f"sqlite:///{tmp_path / point.replace(' ', '-')}.db"
 
     points = POINTS + CALLS if WHOLE else SAMPLE if streamed else [*POINTS, CALLS[4]]
-    pays_once_more(agents, new, points, streamed=streamed)
+    pays_once_more(new, tmp_path, points, streamed=streamed)
 
 
 @pytest.mark.timeout(900)
-def test_an_agent_on_postgresql_that_is_killed_repeats_one_request_only(agents: Agents, postgres: Cluster) -> None:
+def test_an_agent_on_postgresql_that_is_killed_repeats_one_request_only(tmp_path: Path, postgres: Cluster) -> None:
     urls: list[str] = []
 
     def new(_: str) -> str:
@@ -90,7 +75,7 @@ def test_an_agent_on_postgresql_that_is_killed_repeats_one_request_only(agents: 
         return urls[-1]
 
     try:
-        pays_once_more(agents, new, POINTS + CALLS if WHOLE else SAMPLE, streamed=False)
+        pays_once_more(new, tmp_path, POINTS + CALLS if WHOLE else SAMPLE, streamed=False)
     finally:
         for url in urls:
             postgres.drop(url)

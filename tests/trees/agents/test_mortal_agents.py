@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.hatchery import python
 from tests.trees.agents.mortal_agents import STEPS
 
 ROOT = Path(__file__).parents[3]
 
 
-def incarnation(kind: str, folder: Path, at: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.trees.agents.mortal_agents", kind, str(folder), str(at)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+LIFE_S = 110.0
+
+
+def incarnation(kind: str, folder: Path, at: int) -> tuple[int, str, str]:
+    """Its exit code, and what it has said."""
+    with python("-m", "tests.trees.agents.mortal_agents", kind, folder, at, cwd=ROOT) as process:
+        shown, errors = process.communicate(timeout=LIFE_S)
+        return process.wait(LIFE_S), shown, errors
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["graph", "agent"])
 @pytest.mark.parametrize("at", [4])
 def test_what_is_killed_in_a_step_repeats_that_one_only(tmp_path: Path, kind: str, at: int) -> None:
-    killed = incarnation(kind, tmp_path, at)
-    assert killed.returncode == -9, killed.stderr
+    killed, _, errors = incarnation(kind, tmp_path, at)
+    assert killed == -9, errors
 
-    again = incarnation(kind, tmp_path, 0)
-    assert again.returncode == 0, again.stderr
-    result, tokens = json.loads(again.stdout)
+    again, shown, errors = incarnation(kind, tmp_path, 0)
+    assert again == 0, errors
+    result, tokens = json.loads(shown)
     assert result == f"step {STEPS}"
     # What was told right before the kill may not have reached the store.
     assert (STEPS - at + 1) * 10 <= tokens <= STEPS * 10
