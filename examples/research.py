@@ -10,8 +10,9 @@
     python examples/research.py --input model=openai:gpt-5-mini    any model that pydantic-ai knows, by its name
 
 The planner is a model, too: it makes the graph. ``survey`` and ``licences`` are agents of pydantic-ai whose tools are
-those of the MCP server ``files``, which is a worker of the tree; ``measure`` is a graph of LangGraph; ``editors`` is a
-team; ``summary`` is an agent that is told what all of them have found. A reviewer looks at the results.
+those of the MCP server ``files``, a worker of the tree (program: ``documents_server.py``); ``measure`` is a graph of
+LangGraph; ``editors`` is a team; ``summary`` is an agent that is told what all of them have found. A reviewer looks at
+the results.
 
 With ``model=test``, the default, the model is a function of what it is told: no key, no network, the same report every
 time. So the reports of two runs can be compared, one of them with ``kill=``.
@@ -28,10 +29,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, TypedDict
 
+import documents_server
 from langgraph.graph import END, START, StateGraph
 from loguru import logger
 from pydantic_ai import Agent
@@ -59,55 +60,9 @@ from trees import (
 from trees.agents import MCP, LangChain, PydanticAI, toolset
 
 GOAL = "What is installed here, under which licences, and how well is it documented?"
-DOCUMENTS = 40
 READ = 6
 """Documents that an agent reads."""
 KINDS = ("", "mcp", "agent", "model")
-SUFFIXES = {".md", ".rst", ".txt"}
-
-
-# -- the MCP server: this file, run with --serve -----------------------------------------------------------
-
-
-def documents(folder: str) -> dict[str, str]:
-    """Texts by name, in a stable order: of a folder, or what the installed packages say about themselves."""
-    if folder:
-        paths = sorted(path for path in Path(folder).rglob("*") if path.suffix in SUFFIXES and path.is_file())
-        found = {str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace") for path in paths}
-    else:
-        said = ((each.metadata["Name"], each.read_text("METADATA")) for each in distributions())
-        found = dict(sorted((name, text) for name, text in said if name and text))
-    return dict(list(found.items())[:DOCUMENTS])
-
-
-def serve(folder: str, dies_once: str) -> None:
-    """Serve the documents over standard streams; with ``dies_once``, a file, the first read kills this process."""
-    from mcp.server.mcpserver import MCPServer  # noqa: PLC0415 - the program without --serve needs none of it
-    from mcp_types import ToolAnnotations  # noqa: PLC0415
-
-    texts = documents(folder)
-    server = MCPServer("files")
-    reads = ToolAnnotations(read_only_hint=True)  # so a call that is lost with its server is made again
-
-    @server.tool(annotations=reads)
-    def list_documents() -> list[str]:
-        """List the names of all documents."""
-        return list(texts)
-
-    @server.tool(annotations=reads)
-    def read_document(name: str) -> str:
-        """Read the beginning of a document."""
-        if dies_once and not Path(dies_once).exists():
-            Path(dies_once).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return texts.get(name, f"There is no document {name!r}.")[:2000]
-
-    @server.tool(annotations=reads)
-    def find(word: str) -> list[str]:
-        """List the names of the documents that have a word in them."""
-        return [name for name, text in texts.items() if word.casefold() in text.casefold()]
-
-    server.run("stdio")
 
 
 # -- the model of model=test: a function of what it is told ------------------------------------------------
@@ -195,12 +150,19 @@ class Measures(TypedDict):
 def measure() -> Any:
     """Return a graph of LangGraph: it counts the words of every document, and says what that means."""
     graph = StateGraph(Measures)
-    graph.add_node("count", lambda state: {"sizes": {n: len(t.split()) for n, t in documents(state["path"]).items()}})
+    graph.add_node(
+        "count",
+        lambda state: {"sizes": {n: len(t.split()) for n, t in documents_server.documents(state["path"]).items()}},
+    )
     graph.add_node("tell", lambda state: {"told": _told(state["sizes"])})
     graph.add_edge(START, "count")
     graph.add_edge("count", "tell")
     graph.add_edge("tell", END)
     return graph.compile()
+
+
+def _sizes(path: str) -> dict[str, int]:
+    return {name: len(text.split()) for name, text in documents_server.documents(path).items()}
 
 
 def _told(sizes: dict[str, int]) -> str:
@@ -296,7 +258,7 @@ def tree(path: str = "", model: str = "test", kill: str = "", port: int = 8091) 
 
 
 def _command(path: str, mark: str) -> list[str]:
-    return [sys.executable, __file__, "--serve", path, "--dies-once", mark]
+    return [sys.executable, documents_server.__file__, path, "--dies-once", mark]
 
 
 def _server(port: int) -> WorkerSpec:
@@ -355,12 +317,7 @@ def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", action="append", default=[], metavar="KEY=VALUE", help="path=, model=, kill=")
-    parser.add_argument("--serve", help=argparse.SUPPRESS)
-    parser.add_argument("--dies-once", default="", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.serve is not None:
-        serve(args.serve, args.dies_once)
-        return 0
     inputs = dict(each.partition("=")[::2] for each in args.input)
     strange = set(inputs) - {"path", "model", "kill"}
     if strange or inputs.get("kill", "") not in KINDS:

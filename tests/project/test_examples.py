@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.hatchery import python
 from tests.support.sizes import only_in_the_whole
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -36,7 +37,7 @@ def test_local_model_says_what_it_does_also_where_the_model_is_not_installed(tmp
     assert "--port" in done.stdout
 
 
-# -- research.py -------------------------------------------------------------------------------------------
+# -- research.py, whose MCP server is "documents_server.py" -------------------------------------------------
 
 
 PAPERS = {
@@ -47,54 +48,37 @@ PAPERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    tmp = tmp_path_factory.mktemp("research")
-    folder = _folder(tmp, PAPERS)
-    return folder, _researched(folder, tmp)
-
-
-def test_research_reads_what_is_there_by_agents_a_server_a_graph_and_a_team(undisturbed: tuple[Path, str]) -> None:
-    _, report = undisturbed
+@pytest.mark.slow
+@pytest.mark.timeout(6 * RUN_S)  # as many runs
+def test_research_reads_what_is_there_and_ends_with_the_same_report_whatever_part_of_it_is_killed(
+    tmp_path: Path,
+) -> None:
+    folder = _folder(tmp_path, PAPERS)
+    report = _researched(_run("research.py", "--input", f"path={folder}", tmp=tmp_path))
 
     assert "* otter.md: sleep on their backs" in report
     assert "* newt.txt: BSD-2-Clause" in report
     assert "3 documents" in report
     assert '"style"' in report
+    for kill, sign in {
+        "mcp": r"files +permanent +running +incarnation 2.* crashed",
+        "agent": r"survey +permanent +running +incarnation 2.* crashed SystemExit",
+        "model": "",
+    }.items():
+        done = _again("research.py", "--input", f"path={folder}", "--input", f"kill={kill}", tmp=tmp_path)
+
+        assert _researched(done) == report, kill
+        assert re.search(sign, done.stdout), done.stdout
+        assert "SubtaskRetrying" in done.stderr, f"{kill}: nothing was killed"
+    for given in ("kill=everything", "speed=fast"):
+        refused = _again("research.py", "--input", given, tmp=tmp_path)
+
+        assert refused.returncode == 2
+        assert "kill=mcp|agent|model" in refused.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kill", "sign"),
-    [
-        ("mcp", r"files +permanent +running +incarnation 2.* crashed"),
-        ("agent", r"survey +permanent +running +incarnation 2.* crashed SystemExit"),
-        ("model", ""),
-    ],
-)
-def test_research_ends_with_the_same_report_whatever_part_of_it_is_killed(
-    undisturbed: tuple[Path, str], kill: str, sign: str, tmp_path: Path
-) -> None:
-    folder, report = undisturbed
-
-    assert _researched(folder, tmp_path, kill, sign) == report
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("given", ["kill=everything", "speed=fast"])
-def test_research_says_which_inputs_it_takes(given: str, tmp_path: Path) -> None:
-    done = _run("research.py", "--input", given, tmp=tmp_path)
-
-    assert done.returncode == 2
-    assert "kill=mcp|agent|model" in done.stderr
-
-
-def _researched(folder: Path, tmp: Path, kill: str = "", sign: str = "") -> str:
-    done = _run("research.py", "--input", f"path={folder}", "--input", f"kill={kill}", tmp=tmp)
+def _researched(done: "subprocess.CompletedProcess[str]") -> str:
     assert done.returncode == 0, done.stderr
-    assert re.search(sign, done.stdout), done.stdout
-    if kill:
-        assert "SubtaskRetrying" in done.stderr, "nothing was killed"
     return re.search(r"^succeeded: .*?(?=^used, by role)", done.stdout, re.MULTILINE | re.DOTALL)[0]  # type: ignore[index]
 
 
@@ -133,7 +117,7 @@ def test_scan_sees_every_file_though_some_crash_their_parser(tmp_path: Path) -> 
 
 def test_scan_shows_its_tree_at_the_end(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"broken.py": b"def (:\n"} | {f"good{i}.py": b"pass\n" for i in range(40)})
-    done = _run("scan.py", "--input", f"path={folder}", tmp=tmp_path)
+    done = _again("scan.py", "--input", f"path={folder}", tmp=tmp_path)
     dump = done.stdout[done.stdout.index("\nscan ") :]
 
     assert done.returncode == 0, done.stderr
@@ -144,7 +128,7 @@ def test_scan_shows_its_tree_at_the_end(tmp_path: Path) -> None:
 
 def test_scan_leaves_a_line_for_each_file_and_why_it_broke(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"good.py": b"pass\n", "broken.py": b"def (:\n"})
-    done = _run("scan.py", "--input", f"path={folder}", tmp=tmp_path)
+    done = _again("scan.py", "--input", f"path={folder}", tmp=tmp_path)
     (results,) = tmp_path.glob("scan-*.jsonl")
     lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
 
@@ -157,7 +141,7 @@ def test_scan_leaves_a_line_for_each_file_and_why_it_broke(tmp_path: Path) -> No
 
 def test_scan_bears_more_broken_files_than_the_default_limit_would(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {f"broken{i}.py": b"def (:\n" for i in range(50)})
-    done = _run("scan.py", "--input", f"path={folder}", tmp=tmp_path)
+    done = _again("scan.py", "--input", f"path={folder}", tmp=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert _table(done.stdout)["files that crashed a parser"] == 50
@@ -199,7 +183,7 @@ def test_scan_finds_in_a_real_package_what_was_counted_without_a_tree(tmp_path: 
     files = [path for path in folder.rglob("*.py") if "__pycache__" not in path.parts]
     lines = sum(len(path.read_bytes().splitlines()) for path in files)
     classes = sum(len(re.findall(rb"^ *class \w+.*:", path.read_bytes(), re.MULTILINE)) for path in files)
-    done = _run("scan.py", "--input", f"path={folder}", tmp=tmp_path)
+    done = _again("scan.py", "--input", f"path={folder}", tmp=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert _table(done.stdout) == {
@@ -214,7 +198,7 @@ def test_scan_finds_in_a_real_package_what_was_counted_without_a_tree(tmp_path: 
 
 
 def test_scan_of_a_folder_without_python_says_so(tmp_path: Path) -> None:
-    done = _run("scan.py", "--input", f"path={tmp_path}", tmp=tmp_path)
+    done = _again("scan.py", "--input", f"path={tmp_path}", tmp=tmp_path)
 
     assert done.returncode == 1
     assert done.stderr.rstrip().endswith("no Python files there")
@@ -274,7 +258,7 @@ def test_audit_has_weak_findings_revised_and_survives_the_files_that_crash_a_rea
 
 def test_audit_shows_its_run_its_graph_and_its_tree(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"good.py": b"def f(x):\n    return x if x else [y for y in x]\n"})
-    done = _run("audit.py", str(folder), tmp=tmp_path)
+    done = _again("audit.py", str(folder), tmp=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert re.search(r"functions of complexity 1 or more +│ +1 │", done.stdout)
@@ -290,7 +274,7 @@ def test_audit_shows_its_run_its_graph_and_its_tree(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_audit_of_the_installed_pip_sends_something_back_and_ends_in_time(tmp_path: Path) -> None:
     pytest.importorskip("pip")
-    done = _run("audit.py", tmp=tmp_path)
+    done = _again("audit.py", tmp=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "review 1: not good enough" in done.stdout
@@ -310,7 +294,7 @@ def test_audit_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
 
 
 def test_audit_of_a_folder_without_python_says_so(tmp_path: Path) -> None:
-    done = _run("audit.py", str(_folder(tmp_path, {"notes.txt": b"TODO\n"})), tmp=tmp_path)
+    done = _again("audit.py", str(_folder(tmp_path, {"notes.txt": b"TODO\n"})), tmp=tmp_path)
 
     assert done.returncode == 1
     assert done.stderr.rstrip().endswith("no Python files there")
@@ -328,7 +312,7 @@ def test_checkout_charges_reserves_and_confirms(tmp_path: Path) -> None:
 
 
 def test_checkout_refunds_the_payment_exactly_once_when_the_stock_is_gone(tmp_path: Path) -> None:
-    done = _run("checkout.py", "--input", "fail=stock", tmp=tmp_path)
+    done = _again("checkout.py", "--input", "fail=stock", tmp=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert _acts(done.stdout) == ["card: charged 27", "card: refunded 27"]
@@ -338,7 +322,7 @@ def test_checkout_refunds_the_payment_exactly_once_when_the_stock_is_gone(tmp_pa
 
 
 def test_checkout_opens_a_breaker_and_pays_with_the_backup_when_the_card_is_down(tmp_path: Path) -> None:
-    done = _run("checkout.py", "--input", "fail=payment", tmp=tmp_path)
+    done = _again("checkout.py", "--input", "fail=payment", tmp=tmp_path)
     first, second, third = re.split("The (?:second|third) order", done.stdout)
 
     assert done.returncode == 0, done.stderr
@@ -369,7 +353,7 @@ def test_checkout_does_what_a_person_answers(tmp_path: Path, answer: str, last_a
 
 
 def test_checkout_answers_itself_where_nobody_can(tmp_path: Path) -> None:
-    done = _run("checkout.py", "--input", "fail=confirm", tmp=tmp_path)
+    done = _again("checkout.py", "--input", "fail=confirm", tmp=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "stdin is no terminal; answered: approve" in done.stdout
@@ -474,7 +458,7 @@ def test_batch_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
 def test_batch_says_what_is_wrong_with_its_inputs(tmp_path: Path, inputs: tuple[str, ...], says: str) -> None:
     folder = _folder(tmp_path, _SMALL)
     given = [part for each in (f"path={folder}", *inputs) for part in ("--input", each)]
-    done = _run("batch.py", *given, tmp=tmp_path)
+    done = _again("batch.py", *given, tmp=tmp_path)
 
     assert done.returncode != 0
     assert says in done.stderr
@@ -545,16 +529,24 @@ def _folder(tmp_path: Path, files: dict[str, bytes]) -> Path:
 
 
 def _command(*args: str, tmp: Path) -> "subprocess.CompletedProcess[str]":
-    return _run("-m", "trees", *args, tmp=tmp)
+    return _again("-m", "trees", *args, tmp=tmp)
+
+
+def _arguments(name: str, args: tuple[str, ...]) -> list[str]:
+    return ["-W", "error", *([name] if name == "-m" else [str(EXAMPLES / name)]), *args]
+
+
+def _environment(tmp: Path, env: dict[str, str] | None = None) -> dict[str, str]:
+    return {**os.environ, "TMPDIR": str(tmp), "PYTHONIOENCODING": "utf-8", "COLUMNS": "120"} | (env or {})
 
 
 def _popen(
     name: str, *args: str, tmp: Path, env: dict[str, str] | None = None, said: str | None = None
 ) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-W", "error", *([name] if name == "-m" else [str(EXAMPLES / name)]), *args],
+        [sys.executable, *_arguments(name, args)],
         cwd=tmp,
-        env={**os.environ, "TMPDIR": str(tmp), "PYTHONIOENCODING": "utf-8", "COLUMNS": "120"} | (env or {}),
+        env=_environment(tmp, env),
         stdin=subprocess.DEVNULL if said is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -566,6 +558,7 @@ def _popen(
 def _run(
     name: str, *args: str, tmp: Path, env: dict[str, str] | None = None, said: str | None = None
 ) -> "subprocess.CompletedProcess[str]":
+    """Start it as a user does."""
     with _popen(name, *args, tmp=tmp, env=env, said=said) as process:
         try:
             out, errors = process.communicate(said, timeout=RUN_S)
@@ -573,6 +566,14 @@ def _run(
             process.kill()
             raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+
+
+def _again(name: str, *args: str, tmp: Path) -> "subprocess.CompletedProcess[str]":
+    """Run it where its imports are made already: another test starts it as a user does."""
+    with python(*_arguments(name, args), cwd=tmp, env=_environment(tmp)) as process:
+        out, errors = process.communicate(timeout=RUN_S)
+        code = process.wait(RUN_S)
+    return subprocess.CompletedProcess([name, *args], code, out, errors)
 
 
 def _table(output: str) -> dict[str, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.test_examples import EXAMPLES, RUN_S, _acts, _command, _folder, _popen, _run
+from tests.project.test_examples import EXAMPLES, RUN_S, _acts, _again, _command, _folder, _popen, _run
 from tests.support.command import out
 
 STORE = ("--store", "sqlite:///kept.db")
@@ -87,7 +87,7 @@ def test_an_audit_that_was_killed_half_way_goes_on_and_does_again_only_what_was_
     before = worked(tmp_path)
     done = _run(str(script), *STORE, "--resume", tmp=tmp_path, env={"PYTHONPATH": str(EXAMPLES)})
     after = worked(tmp_path)
-    again = _run("audit.py", *STORE, "--resume", tmp=tmp_path)
+    again = _again("audit.py", *STORE, "--resume", tmp=tmp_path)
 
     assert "review 1: not good enough" in shown
     assert min(before.values()) > 0
@@ -114,9 +114,9 @@ def test_the_command_goes_on_with_an_audit_that_was_killed(tmp_path: Path) -> No
 
 def test_audit_keeps_nothing_unless_it_is_told_where(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"good.py": b"pass\n"})
-    done = _run("audit.py", str(folder), tmp=tmp_path)
-    mistaken = _run("audit.py", "--resume", tmp=tmp_path)
-    refused = _run("audit.py", str(folder), "--store", "sqlite:///no/such/folder/x.db", tmp=tmp_path)
+    done = _again("audit.py", str(folder), tmp=tmp_path)
+    mistaken = _again("audit.py", "--resume", tmp=tmp_path)
+    refused = _again("audit.py", str(folder), "--store", "sqlite:///no/such/folder/x.db", tmp=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.glob("*.db")) == []
