@@ -21,7 +21,7 @@ LIFE_S = 110.0
 SAMPLE = [POINTS[0], POINTS[6], CALLS[4]]
 
 
-def life(url: str, at: str, place: Path, *, streamed: bool) -> int:
+def incarnation(url: str, at: str, place: Path, *, streamed: bool) -> int:
     """Live one; its exit code."""
     how = "streamed" if streamed else "whole"
     with python("-m", "tests.trees.agents.agent_of_ten", url, at, how, place, cwd=ROOT) as process:
@@ -34,9 +34,9 @@ def life(url: str, at: str, place: Path, *, streamed: bool) -> int:
 def lived(url: str, place: Path, at: str = "", *, streamed: bool) -> tuple[str, Counter[str], bool]:
     """Live lives until one reports: the result, how often each thing was begun, and whether the first was killed."""
     place.mkdir()
-    killed = life(url, at, place, streamed=streamed) != 0
+    killed = incarnation(url, at, place, streamed=streamed) != 0
     if killed:
-        assert life(url, "", place, streamed=streamed) == 0
+        assert incarnation(url, "", place, streamed=streamed) == 0
     return (place / "result").read_text(), Counter((place / "notes").read_text().splitlines()), killed
 
 
