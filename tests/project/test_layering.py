@@ -435,25 +435,13 @@ def test_each_file_stands_in_a_room_and_each_room_on_one_level() -> None:
     assert not gone, gone
 
 
-def test_no_file_of_the_runtime_knows_one_of_a_room_above_its_own() -> None:
-    wrong = [f"{file} -> {target}" for file, target in wrong_arrows() if _is_runtime(file)]
+def test_no_file_knows_one_of_a_room_above_its_own() -> None:
+    wrong = [f"{file} -> {target}" for file, target in wrong_arrows()]
     assert not wrong, "\n".join(["", *wrong])
 
 
-def test_the_arrows_that_still_point_upwards_get_fewer() -> None:
-    """Turn one around and take it off the list: nothing may be added."""
-    now = {f"{file} -> {target}" for file, target in wrong_arrows()}
-    listed = set((ROOT / "tests" / "arrows_to_turn.txt").read_text(encoding="utf-8").split("\n")) - {""}
-    assert not now - listed, "\n".join(["these are new:", *sorted(now - listed)])
-    assert not listed - now, "\n".join(
-        ["these are turned, take them off tests/arrows_to_turn.txt:", *sorted(listed - now)]
-    )
-
-
 def test_no_circle_of_files_leaves_its_room() -> None:
-    """But for the circles that the arrows of the list close."""
-    wrong = set(wrong_arrows())
-    known = {file.name: {each for each, _ in file.arrows() if (file.name, each) not in wrong} for file in library()}
+    known = {file.name: {each for each, _ in file.arrows()} for file in library()}
     for circle in _circles(known):
         rooms = {room_of(name) for name in circle}
         assert len(rooms) == 1, f"a circle through {rooms}: {sorted(circle)}"
@@ -510,10 +498,6 @@ def test_no_import_hooks_anything_into_the_interpreter() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in hooks
     ]
     assert not found, found
-
-
-def _is_runtime(name: str) -> bool:
-    return name.startswith("actors/") and not name.startswith("actors/tasks/")
 
 
 def _circles(known: dict[str, set[str]]) -> list[set[str]]:

@@ -20,10 +20,11 @@ LARGE = 200
 
 def stranded(orchestrator: Any) -> Iterator[str]:
     """What is open and nobody will act on."""
-    if not orchestrator.begun or orchestrator.closing or orchestrator.port.orders or len(orchestrator.states) > LARGE:
+    core = orchestrator.core
+    if not core.begun or core.closing or core.port.orders or len(core.states) > LARGE:
         return
-    for state in list(islice(orchestrator.states.values(), LARGE)):
-        if state.final is None and len(state.nodes) <= LARGE and not orchestrator.teams.is_held(state):
+    for state in list(islice(core.states.values(), LARGE)):
+        if state.final is None and len(state.nodes) <= LARGE and not orchestrator.parts.teams.is_held(state):
             yield from _of(orchestrator, state)
 
 
@@ -38,7 +39,7 @@ def _of(orchestrator: Any, state: TaskState) -> Iterator[str]:
 
 
 def _goes_on(orchestrator: Any, state: TaskState) -> bool:
-    runs = any(attempt.task == state.id for attempt in orchestrator.runtime.attempts.values())
+    runs = any(attempt.task == state.id for attempt in orchestrator.core.runtime.attempts.values())
     calls_again = state.undoing is not None  # its worker was stopped: a timer has it called once more
     calls_again |= state.stage.due is not None  # a step has failed, and a timer has it called once more
     return runs or calls_again or bool(state.escalations) or any(node.due is not None for node in state.nodes.values())
@@ -46,8 +47,8 @@ def _goes_on(orchestrator: Any, state: TaskState) -> bool:
 
 def _why(orchestrator: Any, state: TaskState, node: SubtaskState) -> str:  # noqa: PLR0911 - a table
     """Why nobody will act on it; nothing where somebody will."""
-    asked = node.ask in orchestrator.runtime.asks
-    may_be_asked = node.ask in orchestrator.delegation.unclaimed
+    asked = node.ask in orchestrator.core.runtime.asks
+    may_be_asked = node.ask in orchestrator.parts.delegation.unclaimed
     if node.ask is not None and not asked and not may_be_asked and node.status is not SubtaskStatus.RUNNING:
         return "and nobody waits for it"
     match node.status:
@@ -55,11 +56,11 @@ def _why(orchestrator: Any, state: TaskState, node: SubtaskState) -> str:  # noq
             needed = [state.nodes[each] for each in node.spec.depends_on]
             return "" if any(not state.is_settled(each) for each in needed) else "and nothing is missing"
         case SubtaskStatus.QUEUED:
-            waits = orchestrator.dispatcher.waits_in_queue(node) or orchestrator.dispatcher.is_put_off(node)
+            waits = orchestrator.parts.queue.holds(node) or orchestrator.parts.queue.is_put_off(node)
             return "" if waits or state.paused or (may_be_asked and not asked) else "and in no queue"
         case SubtaskStatus.RUNNING:
-            live = orchestrator.attempts.of(node)
-            row = orchestrator.attempts.get(live.key) if live is not None else None
+            live = orchestrator.core.attempts.of(node)
+            row = orchestrator.core.attempts.get(live.key) if live is not None else None
             return "" if row is not None and row.attempt is live else "without attempt"
         case SubtaskStatus.RETRYING:
             return "" if node.due is not None else "without a time"

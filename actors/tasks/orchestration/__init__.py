@@ -1,7 +1,10 @@
 """Orchestration of tasks: the orchestrator, and one module for each part of its work.
 
-``orchestrator`` receives and records; ``lifecycle`` has the phases of a task, ``stages`` its planning, review and
-combination, ``attempt_dispatcher`` and ``handoff`` its attempts, ``teams`` and ``delegation`` its work for others.
+``orchestrator`` receives messages; ``parts`` makes all that works for it, in the order of what needs what, on top of
+``orchestrator_core`` (its tasks, workers, attempts; have something done when kept, or at a time). ``recording`` makes
+every record, ``command_handlers`` carries out what follows from one. ``lifecycle`` has the phases of a task, ``stages``
+its planning, review and combination; ``subtask_queue``, ``attempt_dispatcher``, ``handoff`` and ``attempt_control`` its
+attempts; ``team_calls``, ``teams`` and ``delegation`` its work for and by others; ``open_questions`` its people.
 ``task_runtime`` is what all tasks of a tree share, ``orchestrator_port`` the public side of one orchestrator,
 ``outbox`` carries out effects once their records are kept. May import every room of ``actors.tasks``.
 """

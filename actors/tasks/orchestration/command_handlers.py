@@ -2,7 +2,7 @@
 
 Commands of ``actors.tasks.recovery.follow`` come here, and what a task as a whole has done by others
 (``actors.tasks.orchestration.lifecycle.TaskActs``). Whatever is seen by others (an answer, an attempt that is given)
-goes through ``Orchestrator.act``, and so happens once the record is kept.
+goes through ``OrchestratorCore.act``, and so happens once the record is kept.
 """
 
 from __future__ import annotations
@@ -23,33 +23,35 @@ from actors.tasks.recovery.follow import FOLLOWS, FOLLOWS_OF_TASK, Command, Task
 
 if TYPE_CHECKING:
     from actors.execution.timers import Timer
-    from actors.tasks.orchestration.orchestrator import Orchestrator
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
+    from actors.tasks.orchestration.parts import Parts
 
 
 class CommandHandlers:
     """Handlers of the commands of one orchestrator."""
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._to = orchestrator
+    def __init__(self, core: OrchestratorCore) -> None:
+        self._core = core
+        self._parts: Parts
         self._handlers: dict[Command, Callable[[TaskState, SubtaskState], object]] = {}
         self._of_task: dict[type[Any], Callable[[TaskState], object]] = {}
         self._follows: dict[type[Any], tuple[Callable[[TaskState, SubtaskState], object], ...]] = {}
 
-    def connect(self) -> None:
+    def connect(self, parts: Parts) -> None:
         """Look up who does what, once all of them are there."""
-        to = self._to
+        self._parts = to = parts
         self._handlers = {
             Command.COUNT: self._count_again,
             Command.KNOW: to.delegation.track,
-            Command.PART: to.teams.parted,
-            Command.QUEUE: to.dispatcher.put_in_queue,
+            Command.PART: to.team_calls.parted,
+            Command.QUEUE: to.queue.push,
             Command.ADOPT: to.handoff.adopt,
             Command.WAIT: self._wait,
             Command.HOLD: to.results.cache.hold,
-            Command.ANSWER: self._answer,
+            Command.ANSWER: self.tell_result,
             Command.SKIP: self._skip,
-            Command.LIMIT: to.escalations.limit,
-            Command.GO_ON: to.escalations.go_on,
+            Command.LIMIT: to.questions.limit,
+            Command.GO_ON: to.questions.go_on,
             Command.UNDO: lambda state, _: to.lifecycle.advance(state),
         }
         of_task: dict[TaskCommand, Callable[[TaskState], object]] = {
@@ -85,29 +87,29 @@ class CommandHandlers:
 
         def try_now() -> None:
             if node.status is SubtaskStatus.RETRYING and node.due == due and state.final is None:
-                self._to.emit(state, task_events.SubtaskQueued, node.id, "another attempt")
+                self._parts.recording.emit(state, task_events.SubtaskQueued, node.id, "another attempt")
 
-        if due is None or due <= self._to.time():
+        if due is None or due <= self._core.time():
             try_now()
         else:
-            self._to.at(due, try_now)
+            self._core.at(due, try_now)
 
-    def _answer(self, state: TaskState, node: SubtaskState) -> None:
+    def tell_result(self, state: TaskState, node: SubtaskState) -> None:
         """Answer the asker of a subtask. It needs its slot before others get one."""
         if node.ask is None:
             return
         result: dict[str, Any] = {}
         error: SubtaskFailedError | None = None
         if node.status is SubtaskStatus.SUCCEEDED:
-            result = self._to.results.one(state, node)
+            result = self._parts.results.one(state, node)
         else:
             text = f"cancelled: {node.error}" if node.status is SubtaskStatus.CANCELLED else node.error
             error = SubtaskFailedError(state.id, node.id, text, node.kind)
-        self._to.delegation.wait_is_over(node.ask)
-        self._to.act(state.id, self._tell, node.ask, node.id, result, error)
+        self._parts.delegation.wait_is_over(node.ask)
+        self._core.act(state.id, self._tell, node.ask, node.id, result, error)
 
     def _tell(self, ask: str, subtask: str, result: dict[str, Any], error: SubtaskFailedError | None) -> None:
-        self._to.delegation.answer(ask, result.get(subtask), error)
+        self._parts.delegation.answer(ask, result.get(subtask), error)
 
     def _skip(self, state: TaskState, gone: SubtaskState) -> None:
         """Skip the subtasks that need one that is gone, and those that need them. Everything else goes on."""
@@ -117,28 +119,29 @@ class CommandHandlers:
             for node in gone.dependants if gone.spec.required else ():
                 if node.status is SubtaskStatus.PENDING:
                     ended = "has failed" if gone.status is SubtaskStatus.FAILED else "did not run"
-                    self._to.emit(state, task_events.SubtaskSkipped, node.id, f"needs {gone.id!r}, which {ended}")
+                    why = f"needs {gone.id!r}, which {ended}"
+                    self._parts.recording.emit(state, task_events.SubtaskSkipped, node.id, why)
                     left.append(node)
 
     # -- what a task has done by others --------------------------------------------------------------------
 
     def time(self) -> float:
         """Seconds since 1970."""
-        return self._to.time()
+        return self._core.time()
 
     def at(self, due: float, then: Callable[[], None]) -> Timer:
         """Have something done at a time, by this incarnation."""
-        return self._to.at(due, then)
+        return self._core.at(due, then)
 
     def limit_questions(self, state: TaskState) -> None:
         """See to it that open questions about steps end when their time is up."""
         for escalation in list(state.escalations.values()):
             if escalation.step:
-                self._to.escalations.limit_question(state, escalation)
+                self._parts.questions.limit_question(state, escalation)
 
     def advance(self, state: TaskState) -> None:
         """Do what is next for a task."""
-        self._to.lifecycle.advance(state)
+        self._parts.lifecycle.advance(state)
 
     def _asked(self, state: TaskState) -> None:
         """A person is asked about a step: nothing else waits for the answer."""
@@ -147,82 +150,81 @@ class CommandHandlers:
 
     def _count_again(self, _: TaskState, node: SubtaskState) -> None:
         worker = node.counted[0] if node.counted is not None else None
-        self._to.breakers.count_again(node, self._to.workers.get(worker))
+        self._parts.breakers.count_again(node, self._core.workers.get(worker))
 
     def undo_next(self, state: TaskState) -> None:
         """Undo what is to be undone next."""
-        self._to.compensation.advance(state)
+        self._parts.undo.advance(state)
 
     def drop_unclaimed(self, state: TaskState) -> None:
         """End what was asked for by attempts that are gone."""
-        if self._to.delegation.unclaimed:
-            self._to.delegation.drop_unclaimed(state)
+        if self._parts.delegation.unclaimed:
+            self._parts.delegation.drop_unclaimed(state)
 
     def end_attempt(self, attempt: Attempt, why: str) -> None:
         """End an attempt from outside."""
-        self._to.dispatcher.end(attempt, why)
+        self._parts.control.end(attempt, why)
 
     def end_attempt_of(self, node: SubtaskState, why: str) -> None:
         """End the attempt that a subtask has now, from outside."""
-        attempt = self._to.attempts.of(node)
+        attempt = self._core.attempts.of(node)
         if attempt is not None:
-            self._to.dispatcher.end(attempt, why)
+            self._parts.control.end(attempt, why)
 
     def take_from_queue(self, node: SubtaskState) -> None:
         """Take a subtask out of the line."""
-        self._to.dispatcher.leave_queue(node)
+        self._parts.queue.leave(node)
 
     def why_put_off(self, state: TaskState, node: SubtaskState) -> str:
         """Why one that is queued waits though nobody who could do it is busy."""
-        return self._to.dispatcher.put_off(state, node)
+        return self._parts.queue.why_put_off(state, node)
 
     def is_held(self, state: TaskState) -> bool:
         """True for a team's part that waits for the orchestrator above."""
-        return self._to.teams.is_held(state)
+        return self._parts.teams.is_held(state)
 
     def hold_until_wanted(self, state: TaskState) -> bool:
         """True if a team's part from the journal is to wait for the orchestrator above."""
-        return self._to.teams.hold_until_wanted(state)
+        return self._parts.teams.hold_until_wanted(state)
 
     def release(self, state: TaskState) -> None:
         """Resume a part that waits: it is to end."""
-        self._to.teams.resume(state)
+        self._parts.teams.resume(state)
 
     def is_paused(self, state: TaskState) -> None:
         """Tell the orchestrator above that a part has given way, once nothing of it runs."""
-        self._to.teams.paused(state)
+        self._parts.teams.paused(state)
 
     def tell_end(self, state: TaskState) -> None:
         """Tell whoever waits for a task, once its end is kept."""
-        self._to.dispatcher.forget(state)
+        self._parts.queue.forget(state)
         self.with_report(state, partial(self._tell_waiters, state))
 
     def with_report(self, state: TaskState, then: Callable[[Report], object]) -> None:
         """Call this with the report of a task that has ended, once that is kept and all its results are there."""
-        results, output = words_of(state, lambda: self._to.runtime.outline(state.id))
-        self._to.act(state.id, _reported, state, then, results, output)
+        results, output = words_of(state, lambda: self._core.runtime.outline(state.id))
+        self._core.act(state.id, _reported, state, then, results, output)
 
     def _tell_waiters(self, state: TaskState, report: Report) -> None:
-        to = self._to
         if state.final is None:
             return  # it goes on: the team above has it undone, so it has heard of this end
-        to.port.keep(report, state)
+        self._core.port.keep(report, state)
         if state.parent is not None:
-            to.teams.answer(state, report)
-        to.store.finish(state.id)
+            self._parts.teams.answer(state, report)
+        self._core.store.finish(state.id)
 
     def drop_stale(self) -> None:
         """Let go, in a new incarnation, of attempts that nobody took up again, and end those that nobody wants."""
-        to = self._to
-        for key, attempt in to.runtime.attempts.copy().items():
-            row = to.attempts.get(key)
+        core, parts = self._core, self._parts
+        for key, attempt in core.runtime.attempts.copy().items():
+            row = core.attempts.get(key)
             runs = row is not None and row.attempt is attempt
-            is_held = runs or to.compensation.holds(attempt) or to.stages.holds(attempt)
+            is_held = runs or parts.undo.holds(attempt) or parts.stages.holds(attempt)
             is_step = attempt.spec.role in {"plan", "review", "combine"}
-            if attempt.owner is to.port and not is_held and (attempt.done or is_step):
-                to.recording.count(attempt)
-                to.runtime.forget(attempt)
-                to.dispatcher.end(attempt, "cancel")
+            if attempt.owner is core.port and not is_held and (attempt.done or is_step):
+                parts.recording.count(attempt)
+                core.runtime.forget(attempt)
+                parts.control.end(attempt, "cancel")
 
 
 def _reported(

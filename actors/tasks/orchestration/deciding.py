@@ -16,37 +16,52 @@ from actors.tasks.recovery import retries
 from actors.tasks.recovery.classify import Outcome
 
 if TYPE_CHECKING:
-    from actors.tasks.orchestration.orchestrator import Orchestrator
+    from collections.abc import Callable
+
+    from actors.tasks.orchestration.lifecycle import TaskLifecycle
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
+    from actors.tasks.orchestration.recording import Recording
 
 
 class Deciding:
     """Decisions of one orchestrator about its subtasks."""
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._to = orchestrator
+    def __init__(
+        self,
+        core: OrchestratorCore,
+        recording: Recording,
+        lifecycle: TaskLifecycle,
+        is_wanted: Callable[[SubtaskState], bool],
+        paused: Callable[[TaskState], None],
+    ) -> None:
+        """Make them for one incarnation.
 
-    def facts(self) -> retries.Facts:
-        """Facts that a decision needs beside the state of the task."""
-        to = self._to
-        return retries.Facts(to.workers, tuple(to.settings.on_failure), to.time(), to.system.random)
+        Args:
+            core: has the facts.
+            recording: where what was decided is recorded.
+            lifecycle: looks what is next for the task.
+            is_wanted: says whether somebody waits for a subtask.
+            paused: told of a task that gives way, of which one attempt less runs.
+        """
+        self._core, self._recording, self._lifecycle = core, recording, lifecycle
+        self._is_wanted, self._paused = is_wanted, paused
 
     def ended(self, state: TaskState, node: SubtaskState, attempt: Attempt, outcome: Outcome, *, counted: bool) -> None:
         """An attempt has ended; ``counted`` says whether its worker's breaker has counted that as a failure."""
-        to = self._to
         if isinstance(outcome, Done):  # there is nothing to decide, and most end like this
             done = (attempt.spec.worker, node.attempt, outcome.value, attempt.take_used(), attempt.code_outcome.tokens)
-            to.emit(state, task_events.SubtaskSucceeded, node.id, *done)
+            self._recording.emit(state, task_events.SubtaskSucceeded, node.id, *done)
         else:
             began, used = attempt.started is not None, attempt.take_used()
             end = retries.AttemptEnd(attempt.spec.worker, began, attempt.ended_by, used, counted)
-            is_wanted = to.delegation.is_wanted(node)
-            to.recording.record(state, retries.after(state, node, end, outcome, self.facts(), is_wanted=is_wanted))
-        to.lifecycle.look_at_budget(state)
-        to.lifecycle.advance(state)
+            facts, is_wanted = self._core.facts(), self._is_wanted(node)
+            self._recording.record(state, retries.after(state, node, end, outcome, facts, is_wanted=is_wanted))
+        self._lifecycle.look_at_budget(state)
+        self._lifecycle.advance(state)
         if state.paused:
-            to.teams.paused(state)
+            self._paused(state)
 
     def failed(self, state: TaskState, node: SubtaskState, failure: Failure) -> None:
         """An attempt could not even be made, or was lost and its worker is gone."""
-        self._to.recording.record(state, retries.failed(state, node, failure, None, self.facts()))
-        self._to.lifecycle.advance(state)
+        self._recording.record(state, retries.failed(state, node, failure, None, self._core.facts()))
+        self._lifecycle.advance(state)

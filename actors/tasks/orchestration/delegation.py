@@ -10,6 +10,7 @@ for waits: nobody waits for it. Then it is answered from the journal, or goes on
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.model.errors import ConfigError, RecursionDetectedError
@@ -20,12 +21,14 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task import Subtask, SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
 from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled
-from actors.tasks.recovery.follow import Command
 from actors.tasks.scheduling.selection import lane_of
 from actors.tasks.scheduling.wait_cycle import find_wait_cycle
 
 if TYPE_CHECKING:
-    from actors.tasks.orchestration.orchestrator import Orchestrator
+    from actors.tasks.orchestration.lifecycle import TaskLifecycle
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
+    from actors.tasks.orchestration.recording import Recording
+    from actors.tasks.orchestration.subtask_queue import SubtaskQueue
 
 _MAY_ASK_AGAIN: Final = frozenset({SubtaskStatus.QUEUED, SubtaskStatus.RUNNING})
 """Where a subtask stands whose attempt was lost, or whose team has an attempt that was."""
@@ -34,8 +37,17 @@ _MAY_ASK_AGAIN: Final = frozenset({SubtaskStatus.QUEUED, SubtaskStatus.RUNNING})
 class Delegation:
     """The open asks that concern one orchestrator."""
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._to = orchestrator
+    def __init__(
+        self,
+        core: OrchestratorCore,
+        recording: Recording,
+        lifecycle: TaskLifecycle,
+        queue: SubtaskQueue,
+        tell_result: Callable[[TaskState, SubtaskState], None],
+    ) -> None:
+        """Make it for one incarnation; ``tell_result`` answers the asker of a subtask that has ended."""
+        self._core, self._recording, self._lifecycle, self._queue = core, recording, lifecycle, queue
+        self._tell_result = tell_result
         self._nodes: dict[str, tuple[TaskState, SubtaskState]] = {}
         """Subtasks that were asked for, by the key of the ask, until a ``DelegationCancelled`` says that nobody waits
         for them. One that is not listed ends with its present attempt, or at once."""
@@ -48,7 +60,7 @@ class Delegation:
         """A subtask that was asked for."""
         if node.ask is None:
             return
-        open_ask = self._to.runtime.asks.get(node.ask)
+        open_ask = self._core.runtime.asks.get(node.ask)
         if open_ask is not None or not node.is_done:
             self._nodes[node.ask] = (state, node)
         if node.is_done:
@@ -56,11 +68,7 @@ class Delegation:
         if open_ask is None:
             self.unclaimed[node.ask] = (state, node)
         elif open_ask.due is not None:
-            self._to.at(self._to.runtime.epoch + open_ask.due, lambda: self._too_late(state, node))
-
-    def idle(self, node: SubtaskState) -> bool:
-        """True if it was asked for and nobody waits for it now: it is not begun before somebody does again."""
-        return node.ask is not None and node.ask not in self._to.runtime.asks
+            self._core.at(self._core.runtime.epoch + open_ask.due, lambda: self._too_late(state, node))
 
     def is_wanted(self, node: SubtaskState) -> bool:
         """True if somebody waits for it, or may again: it is in the plan, asked for, or was by a run that is lost."""
@@ -76,26 +84,26 @@ class Delegation:
         for ask in dropped:
             del self.unclaimed[ask], self._nodes[ask]
         for node in dropped.values():
-            self._to.lifecycle.withdraw(state, node)
+            self._lifecycle.withdraw(state, node)
 
     def delegate(self, message: Delegate) -> None:
         """An attempt asks for something more."""
-        to, ask = self._to, message.ask
-        if message.attempt.owner is to.port and ask in to.runtime.asks:
+        core, ask = self._core, message.ask
+        if message.attempt.owner is core.port and ask in core.runtime.asks:
             if message.attempt.done:
                 self.answer(ask, None, _too_late_for(message.attempt))
                 return
-            to.attempts.waits_for(message.attempt, ask)
-        if to.closing and not message.only_waits:
+            core.attempts.waits_for(message.attempt, ask)
+        if core.closing and not message.only_waits:
             self.close()
-        elif not message.only_waits and ask in to.runtime.asks and ask not in self._nodes:
+        elif not message.only_waits and ask in core.runtime.asks and ask not in self._nodes:
             self._delegate(message)  # else whoever asked is gone, or it is known already
 
     def _delegate(self, message: Delegate) -> None:
-        to, ask = self._to, message.ask
-        state = to.states.get(message.host.task)
+        core, ask = self._core, message.ask
+        state = core.states.get(message.host.task)
         host = state.nodes.get(message.host.subtask.id) if state is not None else None
-        if state is None or host is None or to.attempts.of(host) is not message.host or state.ending is not None:
+        if state is None or host is None or core.attempts.of(host) is not message.host or state.ending is not None:
             self.answer(ask, None, SubtaskFailedError(message.host.task, message.spec.id, "the task has ended"))
             return
         node = host.asked_before(ask, message.spec, state.nodes)
@@ -111,7 +119,7 @@ class Delegation:
         node = state.nodes[id_]
         self.track(state, node)
         if not self._refused(state, node):
-            to.lifecycle.advance(state)
+            self._lifecycle.advance(state)
 
     @staticmethod
     def _new_id(state: TaskState, host: SubtaskState) -> str:
@@ -122,8 +130,8 @@ class Delegation:
         return f"{host.id}.{number}"
 
     def _record(self, state: TaskState, message: Delegate, spec: Subtask, *, anew: bool = False) -> None:
-        to, host = self._to, message.host.subtask.id
-        to.emit(
+        host = message.host.subtask.id
+        self._recording.emit(
             state, task_events.SubtaskDelegated, spec.id, host, spec, message.ask, message.chain, message.lineage, anew
         )
 
@@ -140,30 +148,30 @@ class Delegation:
         self._record(state, message, node.spec, anew=anew)
         self.track(state, node)
         if node.is_done:
-            self._to.handlers.carry_out(Command.ANSWER, state, node)
+            self._tell_result(state, node)
         elif not self._refused(state, node):
-            self._to.dispatcher.requeue(state, node)
-            self._to.lifecycle.advance(state)
+            self._queue.requeue(state, node)
+            self._lifecycle.advance(state)
 
     def recheck_deadlocks(self) -> None:
         """Refuse, in a new incarnation, the asks that could only wait for ever."""
         for state, node in list(self._nodes.values()):
-            if not self.idle(node) and not node.is_done:
+            if not self._core.is_idle(node) and not node.is_done:
                 self._refused(state, node)
-        asks = self._to.runtime.asks
+        asks = self._core.runtime.asks
         for key, ask in asks.copy().items():
-            if ask.attempt.done and ask.attempt.owner is self._to.port:
+            if ask.attempt.done and ask.attempt.owner is self._core.port:
                 self.answer(key, None, _too_late_for(ask.attempt))
-        for key in list(self._to.runtime.answers):
-            if key in asks and asks[key].attempt.owner is self._to.port:
+        for key in list(self._core.runtime.answers):
+            if key in asks and asks[key].attempt.owner is self._core.port:
                 self.answered(DelegationAnswered(key))
 
     def _refused(self, state: TaskState, node: SubtaskState) -> bool:
         chain = self._find_wait_cycle(state, node)
         if chain:
             names = (*chain, node.spec.worker or node.spec.capability or "?")
-            self._to.act(state.id, self.answer, node.ask, None, RecursionDetectedError(names))
-            self._to.lifecycle.withdraw(state, node)
+            self._core.act(state.id, self.answer, node.ask, None, RecursionDetectedError(names))
+            self._lifecycle.withdraw(state, node)
         return bool(chain)
 
     def _too_late(self, state: TaskState, node: SubtaskState) -> None:
@@ -172,35 +180,35 @@ class Delegation:
 
     def withdraw(self, message: DelegationCancelled) -> None:
         """An ask has its answer, or whoever asked waits no longer."""
-        attempt = self._to.runtime.attempts.get(asker_of(message.ask))
-        if attempt is not None and attempt.owner is self._to.port:
-            self._to.attempts.waits_no_longer(attempt, message.ask)
+        attempt = self._core.runtime.attempts.get(asker_of(message.ask))
+        if attempt is not None and attempt.owner is self._core.port:
+            self._core.attempts.waits_no_longer(attempt, message.ask)
         self.unclaimed.pop(message.ask, None)
         state, node = self._nodes.pop(message.ask, (None, None))
         if state is not None and node is not None and not node.is_done:
-            self._to.lifecycle.withdraw(state, node)
+            self._lifecycle.withdraw(state, node)
 
     def close(self) -> None:
         """All is being stopped: nobody will do what is asked for, so nobody is held up by waiting for it."""
-        port = self._to.port
-        for open_ask in list(self._to.runtime.asks.values()):
+        port = self._core.port
+        for open_ask in list(self._core.runtime.asks.values()):
             if port in {open_ask.port, open_ask.attempt.owner}:
                 open_ask.attempt.end_for(STOP)
                 open_ask.reply.fail(port.down())
 
     def attempt_ended(self, attempt: Attempt) -> None:
         """End the asks of an attempt that has ended."""
-        for key, ask in self._to.runtime.asks.copy().items() if self._to.attempts.is_waiting(attempt) else ():
+        for key, ask in self._core.runtime.asks.copy().items() if self._core.attempts.is_waiting(attempt) else ():
             if ask.attempt is attempt:
                 self.answer(key, None, _too_late_for(attempt))
 
     def answer(self, ask: str, value: Any, error: BaseException | None = None) -> None:
         """Tell whoever asked."""
-        runtime = self._to.runtime
+        runtime = self._core.runtime
         open_ask = runtime.asks.get(ask)
         if open_ask is None:
             return
-        if open_ask.attempt.owner is not self._to.port:
+        if open_ask.attempt.owner is not self._core.port:
             runtime.answers[ask] = (value, error)
             runtime.port_at(open_ask.attempt.owner.path).tell(DelegationAnswered(ask))
         elif error is None:
@@ -215,17 +223,17 @@ class Delegation:
 
     def let_return(self) -> None:
         """Let the first of those go on that have their answer from elsewhere, if it waits still."""
-        to, ask = self._to, self.returning.popleft()
-        open_ask, answer = to.runtime.asks.get(ask), to.runtime.answers.pop(ask, None)
+        core, ask = self._core, self.returning.popleft()
+        open_ask, answer = core.runtime.asks.get(ask), core.runtime.answers.pop(ask, None)
         if open_ask is not None and answer is not None:
-            to.attempts.waits_no_longer(open_ask.attempt, ask)
-            to.act(open_ask.attempt.task, self.answer, ask, *answer)
+            core.attempts.waits_no_longer(open_ask.attempt, ask)
+            core.act(open_ask.attempt.task, self.answer, ask, *answer)
 
     def wait_is_over(self, ask: str) -> None:
         """An ask is about to be answered: whoever waits in it needs its slot before others get one."""
-        open_ask = self._to.runtime.asks.get(ask)
-        if open_ask is not None and open_ask.attempt.owner is self._to.port:
-            self._to.attempts.waits_no_longer(open_ask.attempt, ask)
+        open_ask = self._core.runtime.asks.get(ask)
+        if open_ask is not None and open_ask.attempt.owner is self._core.port:
+            self._core.attempts.waits_no_longer(open_ask.attempt, ask)
 
     # -- waiting for each other ----------------------------------------------------------------------------
 
@@ -237,16 +245,16 @@ class Delegation:
         if node.is_done:
             return None
         if node.status is SubtaskStatus.RUNNING:
-            attempt = self._to.attempts.of(node)
+            attempt = self._core.attempts.of(node)
             return [attempt] if attempt is not None else None
-        able = self._to.workers.primaries(lane_of(state, node, self._to.path))
+        able = self._core.workers.primaries(lane_of(state, node, self._core.path))
         if not able or any(entry.has_room() or len(entry.attempts) < len(entry.members) for entry in able):
             return None
-        rows = [self._to.attempts.get(key) for entry in able for key in entry.attempts]
+        rows = [self._core.attempts.get(key) for entry in able for key in entry.attempts]
         return [row.attempt for row in rows if row is not None]
 
     def _waits_for(self, attempt: Attempt) -> list[tuple[TaskState, SubtaskState]] | None:
-        asks = [key for key, ask in self._to.runtime.asks.copy().items() if ask.attempt is attempt]
+        asks = [key for key, ask in self._core.runtime.asks.copy().items() if ask.attempt is attempt]
         if not asks:
             return None
         found = [self._nodes[key] for key in asks if key in self._nodes]

@@ -14,6 +14,7 @@ die of one of them only, and the others get through. A process that is stopped a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.messaging.envelope import MessageContext
@@ -27,6 +28,7 @@ from actors.tasks.journal.reporting import kept_results, total_usage
 from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState, part_of
 from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Failure, FailureKind
 from actors.tasks.model.policy import answer_of
 from actors.tasks.model.task import Budget, Subtask, instructed
@@ -35,15 +37,33 @@ from actors.tasks.orchestration.attempt_table import RunningAttempt, attempt_key
 from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 if TYPE_CHECKING:
-    from actors.tasks.orchestration.orchestrator import Orchestrator
+    from actors.tasks.orchestration.attempt_control import AttemptControl
+    from actors.tasks.orchestration.breaker_records import BreakerRecords
+    from actors.tasks.orchestration.deciding import Deciding
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
     from actors.tasks.orchestration.orchestrator_port import OpenDelegation
+    from actors.tasks.orchestration.recording import Recording
+    from actors.tasks.orchestration.task_results import TaskResults
+    from actors.tasks.orchestration.team_calls import TeamCalls
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffParts:
+    """Parts that the handoff of attempts works with."""
+
+    recording: Recording
+    results: TaskResults
+    control: AttemptControl
+    breakers: BreakerRecords
+    deciding: Deciding
+    team_calls: TeamCalls
 
 
 class AttemptHandoff:
     """The attempts of one orchestrator, before they begin."""
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._to = orchestrator
+    def __init__(self, core: OrchestratorCore, parts: HandoffParts) -> None:
+        self._core, self._parts = core, parts
         self._kept_back: list[tuple[Attempt, RegistryEntry]] = []
         """For teams that are not up yet."""
         self._earlier: dict[str, dict[str, Any]] = {}
@@ -53,29 +73,29 @@ class AttemptHandoff:
 
     def make(self, state: TaskState, node: SubtaskState, entry: RegistryEntry, losses: int = 0) -> AttemptSpec:
         """Specify the attempt that was recorded last."""
-        to, spec, executable, task = self._to, node.spec, entry.executable, state.task
-        ask = to.runtime.asks.get(node.ask) if node.ask is not None else None
+        core, spec, executable, task = self._core, node.spec, entry.executable, state.task
+        ask = core.runtime.asks.get(node.ask) if node.ask is not None else None
         variables = ask.variables if ask is not None else None  # else those of its task
-        team = to.runtime.attempt_of(state) if state.parent is not None else None
+        team = core.runtime.attempt_of(state) if state.parent is not None else None
         around = team.spec.values if team is not None else None
         values = ContextValues(
             task.goal,
             node.attempt,
             f"{state.id}/{node.id}/{node.act}",
             {**task.inputs, **spec.inputs} if task.inputs or spec.inputs else {},
-            results_of_member(around, to.results.of(state, spec.depends_on)),
+            results_of_member(around, self._parts.results.of(state, spec.depends_on)),
             state.metadata_of(node.id) if state.has_metadata else state.task.metadata,
             self._revision(state, node, team, entry),
         )
         return AttemptSpec(
             attempt_key(state, node, node.attempt),
-            to.port,
+            core.port,
             state.id,
             instructed(spec, task.goal),
             entry.id,
             entry.path,
             values,
-            to.port.waiting_for(state, node),
+            core.port.waiting_for(state, node),
             (*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
             self._deadline(state, ask),
             spec.timeout_s if spec.timeout_s is not None else executable.timeout_s,
@@ -87,8 +107,8 @@ class AttemptHandoff:
             part=part_of(state.id, node, node.acts[-1], state.ids) if entry.is_team and node.acts else "",
             done_before=_done_before(state, node) if entry.is_team else "",
             adapter=entry.adapter,
-            variables=variables if variables is not None else to.runtime.variables_of(state),
-            steps=NO_STEPS if node.steps is None else to.results.steps(state, node.steps),
+            variables=variables if variables is not None else core.runtime.variables_of(state),
+            steps=NO_STEPS if node.steps is None else self._parts.results.steps(state, node.steps),
             losses=losses,
         )
 
@@ -96,9 +116,9 @@ class AttemptHandoff:
         """Facts about what was done before: by this subtask, and where its team was sent back by the team, too."""
         own, so_far = NO_REVISION, node.revisions
         if so_far is not UNREVISED or node.value is not None or node.kept is not None:
-            previous = self._to.results.cache.last_result(state, node)
+            previous = self._parts.results.cache.last_result(state, node)
             answers = tuple(answer_of(each.answer, each.value) for each in so_far.answers)
-            asked_with = self._to.results.asked_with(state, node.state_for(entry.id))
+            asked_with = self._parts.results.asked_with(state, node.state_for(entry.id))
             work = work_of(previous, asked_with)
             own = Revision(so_far.number, so_far.feedback, so_far.earlier, work, answers)
         if team is None:
@@ -113,7 +133,7 @@ class AttemptHandoff:
         done = self._earlier.get(part)
         if done is None:
             try:
-                done = kept_results(self._to.runtime.outline(part))
+                done = kept_results(self._core.runtime.outline(part))
             except StoreError:
                 done = {}  # its journal is damaged, or gone: its members begin without
             self._earlier = {part: done}  # those of one revision ask one after the other
@@ -123,7 +143,7 @@ class AttemptHandoff:
         """When its time is up, on the tree's clock: its task's time, or that of whoever asked for it."""
         if state.deadline is None and ask is None:
             return None
-        ends = [state.deadline and state.deadline - self._to.runtime.epoch, ask and ask.due]
+        ends = [state.deadline and state.deadline - self._core.runtime.epoch, ask and ask.due]
         return min((end for end in ends if end is not None), default=None)
 
     # -- giving it -----------------------------------------------------------------------------------------
@@ -133,14 +153,14 @@ class AttemptHandoff:
         if entry.is_team and not entry.is_up and not entry.is_gone:
             self._kept_back.append((attempt, entry))
             return
-        if attempt.done or not self._to.runtime.may_start() or not attempt.give_once():
+        if attempt.done or not self._core.runtime.may_start() or not attempt.give_once():
             return
         box: Any = attempt.box
         if entry.is_team:
-            if not self._to.teams.give(attempt, entry):
-                attempt.refuse(self._to.port.down())
+            if not self._parts.team_calls.give(attempt, entry):
+                attempt.refuse(self._core.port.down())
         elif (refusal := box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))) is not None:
-            attempt.refuse(self._to.system.stopped_error(box.path, refusal))
+            attempt.refuse(self._core.system.stopped_error(box.path, refusal))
 
     def changed(self, entry: RegistryEntry) -> None:
         """A team stands somewhere else now: what it could not be given before it gets, or hears that it cannot."""
@@ -153,59 +173,63 @@ class AttemptHandoff:
 
     def adopt(self, state: TaskState, node: SubtaskState) -> None:
         """A subtask whose attempt was under way when the last incarnation ended: wait for it, or run it again."""
-        to = self._to
-        attempt = to.runtime.attempts.get(attempt_key(state, node, node.attempt))
+        core = self._core
+        attempt = core.runtime.attempts.get(attempt_key(state, node, node.attempt))
         if attempt is not None and attempt.spec.start_number != node.run:
             attempt = None  # one from before, of which all is recorded
-        entry = to.workers.get(node.worker if attempt is None else attempt.spec.worker)
+        entry = core.workers.get(node.worker if attempt is None else attempt.spec.worker)
         if attempt is not None and (entry is not None or attempt.was_given):
             self._wait_for(node, attempt, entry)
-        elif entry is not None and entry.is_team and not entry.is_gone and not to.delegation.idle(node):
+        elif entry is not None and entry.is_team and not entry.is_gone and not core.is_idle(node):
             self._give_again(state, node, entry)
         elif attempt is not None:
-            to.dispatcher.enqueue(state, node, UNBEGUN)  # it was never given to the worker that is gone
-        elif node.losses + 1 < to.settings.max_losses:
-            to.dispatcher.enqueue(state, node, LOST)
+            self._queue_again(state, node, UNBEGUN)  # it was never given to the worker that is gone
+        elif node.losses + 1 < core.settings.max_losses:
+            self._queue_again(state, node, LOST)
         else:
             self._give_up(state, node, entry)
 
+    def _queue_again(self, state: TaskState, node: SubtaskState, why: str) -> None:
+        self._parts.recording.emit(state, task_events.SubtaskQueued, node.id, why)
+
     def _give_up(self, state: TaskState, node: SubtaskState, entry: RegistryEntry | None) -> None:
         """Fail an attempt whose process has ended with it once too often."""
-        to, losses = self._to, node.losses + 1
+        core, losses = self._core, node.losses + 1
         if entry is None:
-            to.deciding.failed(state, node, Failure(FailureKind.LOST, AttemptLostError(node.id, losses)))
+            self._parts.deciding.failed(state, node, Failure(FailureKind.LOST, AttemptLostError(node.id, losses)))
             return
         attempt = Attempt(self.make(state, node, entry, losses))
         attempt.end_for(ending.LOST)
-        row = to.dispatcher.hold(attempt, node)
-        to.breakers.begin(row, entry, to.time())
+        row = self._parts.control.hold(attempt, node)
+        self._parts.breakers.begin(row, entry, core.time())
         attempt.fail(AttemptEnded(ending.LOST))
 
     def _give_again(self, state: TaskState, node: SubtaskState, entry: RegistryEntry) -> None:
         """A team had it: what it has of it may be finished, under way, or not even begun."""
-        attempt = Attempt(self.make(state, node, entry), self._to.system.now())  # the time that it may take starts anew
-        row = self._to.dispatcher.hold(attempt, node)
+        spec, now = self.make(state, node, entry), self._core.system.now()
+        attempt = Attempt(spec, now)  # the time that it may take starts anew
+        row = self._parts.control.hold(attempt, node)
         entry.reassign(attempt.key, None)
         self._resume_limits(row, entry)
-        self._to.act(self._to.suspects.waits_for(node.losses, state.id), self.give, attempt, entry)
+        self._core.act(self._core.suspects.waits_for(node.losses, state.id), self.give, attempt, entry)
 
     def _wait_for(self, node: SubtaskState, attempt: Attempt, entry: RegistryEntry | None) -> None:
-        to = self._to
-        row = to.dispatcher.hold(attempt, node)
-        to.suspects.passes(node.losses, attempt)
+        core = self._core
+        row = self._parts.control.hold(attempt, node)
+        core.suspects.passes(node.losses, attempt)
         if entry is not None:
             entry.reassign(attempt.key, attempt.box)
             self._resume_limits(row, entry)
             if not attempt.was_given:
-                to.act(to.suspects.waits_for(node.losses, attempt.task), self.give, attempt, entry)
+                core.act(core.suspects.waits_for(node.losses, attempt.task), self.give, attempt, entry)
         if attempt.done:
-            to.port.post(attempt)  # its outcome may have come while there was no mailbox for it
+            core.port.post(attempt)  # its outcome may have come while there was no mailbox for it
         elif attempt.ended_by is not None:
-            to.dispatcher.replace_after_grace(attempt)
+            self._parts.control.replace_after_grace(attempt)
 
     def _resume_limits(self, row: RunningAttempt, entry: RegistryEntry) -> None:
-        self._to.breakers.resume(row, entry)
-        self._to.dispatcher.watch(row.attempt, row.node, entry)
+        self._parts.breakers.resume(row, entry)
+        self._parts.control.watch(row.attempt, row.node, entry)
 
 
 def _is_preemptible(spec: Subtask, entry: RegistryEntry) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_steps import Step
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +149,9 @@ class EffectFailed(SystemMessage):
     task: str | None = None
     """The task that it was decided for."""
 
-    def raise_in(self, orchestrator: Any) -> None:
+    def raise_in(self, core: OrchestratorCore) -> None:
         """Have the orchestrator that hears this die of it."""
-        orchestrator.task = self.task
+        core.task = self.task
         raise self.error
 
 

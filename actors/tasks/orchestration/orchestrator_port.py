@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from actors.tasks.journal.questions import Escalation
     from actors.tasks.journal.subtask_state import SubtaskState
     from actors.tasks.model.executable import Catalogue, ExecutableInfo, ToolInfo
-    from actors.tasks.orchestration.orchestrator import Orchestrator
+    from actors.tasks.orchestration.recording import Recording
     from actors.tasks.orchestration.task_runtime import TaskRuntime
 
 ORCHESTRATOR = "orchestrator"
@@ -118,7 +118,7 @@ class OrchestratorPort:
         """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""
         self.closing: Incarnation | None = None
         """Incarnation that is being stopped with all beside it: that order overtakes ``ShuttingDown``."""
-        self.at_work: Orchestrator | None = None  # the incarnation that may record something at once
+        self.at_work: Recording | None = None  # of the incarnation that may record something at once
         self._numbers = itertools.count(1)
 
     def __repr__(self) -> str:

@@ -17,14 +17,16 @@ How far this is built:
 * **Record**: done. Every event of a task is made and recorded by ``emit``, which fills in path, task and time.
 * **Decide**: ``classify`` (what an end means), ``ladder`` (which rung is next), ``retries`` (the record that follows
   from the end of an attempt), ``compensation`` (the same of an undo, and what is to be undone), ``stage_ends`` (the
-  same of a planner, a reviewer, a synthesizer), ``next_step`` (what is next for a task as a whole) and ``endings`` (how
-  a task and its subtasks end) are pure; ``deciding`` collects the facts for them. Half done: ``escalations`` (the
-  decision is a pure function, timers stand beside it). Still with the orchestrator in their hands: ``delegation``,
-  ``teams``.
+  same of a planner, a reviewer, a synthesizer), ``next_step`` (what is next for a task as a whole), ``endings`` (how
+  a task and its subtasks end) and ``escalations`` (what an answer means, or none)
+  are pure; ``OrchestratorCore.facts`` collects the facts for them. ``delegation`` and ``teams`` decide where they act:
+  what they decide about are other orchestrators, and asks that live in the tree.
 * **Follow**: done: ``actors.tasks.recovery.follow`` has the tables and ``pending(state)``, ``command_handlers`` carries
   it out, after a record and after a resume alike. ``lifecycle`` carries out what ``next_of(state, facts)`` says, by a
-  short list of acts (``TaskActs``), and ``stages`` calls the steps; neither knows the orchestrator. Of
-  ``TaskLifecycle.resume`` the hold of a team's part and ``Delegation.recheck_deadlocks`` are left.
+  short list of acts (``TaskActs``), and ``stages`` calls the steps. Of ``TaskLifecycle.resume`` the hold of a team's
+  part and ``Delegation.recheck_deadlocks`` are left.
+* **Parts**: each is made of what it needs, on top of ``orchestrator_core`` (``parts``): none has the orchestrator in
+  its hands. The one loop is record -> follow -> act -> record, and it goes through ``command_handlers``.
 * **Attempt**: done. A frozen spec (``AttemptSpec``), what left the worker's code (``AttemptOutcome``), and a row in the
   orchestrator's own table (``AttemptTable``).
 """
@@ -32,7 +34,7 @@ How far this is built:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from actors.tasks.model import task_events, write_checks
 from actors.tasks.model.event_base import Draft, give_metadata
@@ -42,17 +44,19 @@ from actors.tasks.model.task_ids import BREAKER
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.journal.task_state import TaskState
-    from actors.tasks.orchestration.orchestrator import Orchestrator
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
 
 FieldsP = ParamSpec("FieldsP")
 EventT = TypeVar("EventT", bound=task_events.TaskEvent)
+Follow: TypeAlias = "Callable[[TaskState, task_events.TaskEvent], None]"
 
 
 class Recording:
     """Door to the journal of one orchestrator's tasks: every record is made here."""
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._to = orchestrator
+    def __init__(self, core: OrchestratorCore, follow: Follow) -> None:
+        """Make it for one incarnation; ``follow`` carries out what follows from a record."""
+        self.core, self._follow = core, follow
         self.last: task_events.TaskEvent | None = None
         """The last event that was about to be recorded."""
 
@@ -72,17 +76,17 @@ class Recording:
             fields: all others of the event.
             more: the same by name.
         """
-        to = self._to
-        event = made(to.path, state.id, to.time(), *fields, **more)
-        to.runtime.numbers.give(event, state.parent)
+        core = self.core
+        event = made(core.path, state.id, core.time(), *fields, **more)
+        core.runtime.numbers.give(event, state.parent)
         if state.has_metadata:
             give_metadata(event, state.metadata_of(getattr(event, "subtask", "")))
-        to.task, self.last = state.id, event
+        core.task, self.last = state.id, event
         state.apply(write_checks.checked(event))  # first: whoever reads of a question in the journal can answer it
-        to.store.append(state.id, event)
-        to.port.taken = None
-        to.system.publish(event)
-        to.handlers.follow(state, event)
+        core.store.append(state.id, event)
+        core.port.taken = None
+        core.system.publish(event)
+        self._follow(state, event)
         return event
 
     def record(self, state: TaskState, draft: Draft) -> None:
@@ -93,7 +97,7 @@ class Recording:
         """Record what an attempt has used up that no other record has."""
         if attempt.unrecorded is NO_USAGE:
             return
-        state = self._to.states.get(attempt.task)
+        state = self.core.states.get(attempt.task)
         used = attempt.take_used()
         if state is None or state.final is not None or used is NO_USAGE:
             return
@@ -104,6 +108,6 @@ class Recording:
 
     def emit_breaker(self, event: task_events.BreakerChanged) -> None:
         """Record that a breaker has counted, or turned."""
-        self._to.store.replace(f"{BREAKER}{event.path}", self._to.path, event)
+        self.core.store.replace(f"{BREAKER}{event.path}", self.core.path, event)
         if type(event) is not task_events.BreakerChanged:
-            self._to.system.publish(event)
+            self.core.system.publish(event)

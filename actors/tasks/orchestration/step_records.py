@@ -19,8 +19,8 @@ from actors.tasks.orchestration.messages import EffectFailed, StepMade
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.orchestration.orchestrator import Orchestrator
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
+    from actors.tasks.orchestration.recording import Recording
 
 
 def keep_step(port: OrchestratorPort, attempt: Attempt, step: Step, value: Any) -> Reply | None:
@@ -29,16 +29,19 @@ def keep_step(port: OrchestratorPort, attempt: Attempt, step: Step, value: Any) 
     Raises:
         AttemptEnded: the attempt is over.
     """
-    to = port.at_work
-    if to is None or port.orders or to.closing or to.incarnation.is_over or not port.system.loop.is_here:
+    recording = port.at_work
+    if recording is None or port.orders or not port.system.loop.is_here:
+        return _by_port(port, attempt, step, value)
+    core = recording.core
+    if core.closing or core.incarnation.is_over:
         return _by_port(port, attempt, step, value)
     kept = None if port.runtime.durable is None else Reply()
     try:
-        _record(to, attempt, step, value)
+        _record(recording, attempt, step, value)
         if kept is not None:
             port.runtime.expect(kept)
-            to.act(attempt.task, kept.complete)
-            to.flush()
+            core.act(attempt.task, kept.complete)
+            core.flush()
     except AttemptEnded:
         raise
     except Exception as error:  # noqa: BLE001 - a bug of ours, and the orchestrator dies of it, not the worker
@@ -55,24 +58,25 @@ def _by_port(port: OrchestratorPort, attempt: Attempt, step: Step, value: Any) -
     return kept
 
 
-def record_made(to: Orchestrator, made: StepMade) -> None:
+def record_made(recording: Recording, made: StepMade) -> None:
     """Record a step that lay at the port; acknowledge it when that is kept."""
     try:
-        _record(to, made.attempt, made.step, made.value)
+        _record(recording, made.attempt, made.step, made.value)
     except AttemptEnded as ended:
         made.kept.fail(ended)
     else:
-        to.act(made.task, made.kept.complete)
+        recording.core.act(made.task, made.kept.complete)
 
 
-def _record(to: Orchestrator, attempt: Attempt, step: Step, value: Any) -> None:
+def _record(recording: Recording, attempt: Attempt, step: Step, value: Any) -> None:
     """Record a step of an attempt that goes on, where it is not recorded yet."""
-    state = to.states.get(attempt.task)
+    core = recording.core
+    state = core.states.get(attempt.task)
     node = state.nodes.get(attempt.subtask.id) if state is not None else None
-    is_current = to.runtime.attempts.get(attempt.key) is attempt and not attempt.done
+    is_current = core.runtime.attempts.get(attempt.key) is attempt and not attempt.done
     if state is None or node is None or not is_current or node.run != attempt.spec.start_number:
         raise AttemptEnded(f"the attempt is over: step {step.name!r} is not recorded")
     is_known = node.steps is not None and step.key in node.steps.by_key
     if not is_known and node.status is SubtaskStatus.RUNNING:
         fields = (node.worker or "", node.attempt, step.name, step.number, step.fingerprint, value)
-        to.emit(state, task_events.SubtaskStepped, node.id, *fields, is_of_subtask=step.keep == "subtask")
+        recording.emit(state, task_events.SubtaskStepped, node.id, *fields, is_of_subtask=step.keep == "subtask")

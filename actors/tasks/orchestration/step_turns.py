@@ -30,7 +30,8 @@ from actors.tasks.orchestration.messages import TimerFired
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.journal.task_state import TaskState
-    from actors.tasks.orchestration.orchestrator import Orchestrator
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
+    from actors.tasks.orchestration.recording import Recording
 
 STOPPED = "its tree was stopped"
 """Why a step that had begun will be called again."""
@@ -40,8 +41,9 @@ ENDED = "it was ended for reasons of others"
 class Turns:
     """The steps and undos of one orchestrator, up to their beginning."""
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._to = orchestrator
+    def __init__(self, core: OrchestratorCore, recording: Recording, end: Callable[[Attempt, str], None]) -> None:
+        """Make them for one incarnation; ``end`` ends an attempt from outside."""
+        self._core, self._recording, self._end = core, recording, end
 
     def want(
         self,
@@ -58,14 +60,14 @@ class Turns:
             start: records that it begins.
             begin: has it begin, once that is kept; None: its errand is called.
         """
-        to = self._to
+        core = self._core
         if attempt.done:
-            to.port.post(attempt)  # its outcome may have come while there was no mailbox for it
-        elif to.closing:
+            core.port.post(attempt)  # its outcome may have come while there was no mailbox for it
+        elif core.closing:
             return  # nothing new begins
         elif state.step:
-            to.suspects.passes(state.step_losses, attempt)
-            to.act(
+            core.suspects.passes(state.step_losses, attempt)
+            core.act(
                 None if state.step_losses else state.id, begin or self._call, attempt
             )  # an incarnation that is gone has recorded it
         elif not self._must_wait(state, attempt, partial(self.want, state, attempt, start, begin)):
@@ -73,32 +75,32 @@ class Turns:
             self._begin(state, attempt, begin)
 
     def _begin(self, state: TaskState, attempt: Attempt, begin: Callable[[Attempt], None] | None) -> None:
-        to = self._to
-        to.act(to.suspects.waits_for(state.step_losses, state.id), begin or self._call, attempt)
+        core = self._core
+        core.act(core.suspects.waits_for(state.step_losses, state.id), begin or self._call, attempt)
 
     def _must_wait(self, state: TaskState, attempt: Attempt, again: Callable[[], None]) -> bool:
         """Wait for other suspects, or for a slot, and hold neither meanwhile."""
-        to, errand = self._to, attempt.errand
-        if to.suspects.must_wait(state.step_losses, attempt, again):
+        core, errand = self._core, attempt.errand
+        if core.suspects.must_wait(state.step_losses, attempt, again):
             if errand is not None:
                 errand.leave_slot()
             return True
-        due: Any = TimerFired(to.incarnation, again, state.id)
-        if errand is not None and not errand.has_slot(lambda: to.port.post(due)):
+        due: Any = TimerFired(core.incarnation, again, state.id)
+        if errand is not None and not errand.has_slot(lambda: core.port.post(due)):
             return True
-        to.suspects.passes(state.step_losses, attempt)
+        core.suspects.passes(state.step_losses, attempt)
         return False
 
     def _call(self, attempt: Attempt) -> None:
         """Call a step; its time counts from here."""
-        to, errand, limit = self._to, attempt.errand, self._to.settings.step_timeout_s
+        core, errand, limit = self._core, attempt.errand, self._core.settings.step_timeout_s
         if errand is not None and errand.start() and limit is not None:
-            attempt.watch(to.at(to.time() + limit, lambda: to.dispatcher.end(attempt, "timeout")))
+            attempt.watch(core.at(core.time() + limit, lambda: self._end(attempt, "timeout")))
 
     def lost(self, state: TaskState, what: str, name: str) -> AttemptLostError | None:
         """Count that a process is gone with what it had begun; its error, where that was once too often."""
         losses = state.step_losses + 1
-        if losses >= self._to.settings.max_losses:
+        if losses >= self._core.settings.max_losses:
             return AttemptLostError(name, losses, what)
         self.put_back(state, LOST)
         return None
@@ -106,11 +108,11 @@ class Turns:
     @property
     def is_closing(self) -> bool:
         """True if all is being stopped: nothing new begins."""
-        return self._to.closing
+        return self._core.closing
 
     def put_back(self, state: TaskState, why: str = "") -> None:
         """Record that a step that was begun, and has not ended by itself, will be called again."""
-        why = why or (STOPPED if self._to.closing else ENDED)
+        why = why or (STOPPED if self._core.closing else ENDED)
         if state.step and state.final is None:
-            to, subtask = self._to, state.undoing or ""
-            to.emit(state, task_events.StepPutBack, state.step, why, subtask)
+            subtask = state.undoing or ""
+            self._recording.emit(state, task_events.StepPutBack, state.step, why, subtask)

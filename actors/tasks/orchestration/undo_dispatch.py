@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,14 +34,30 @@ from actors.tasks.scheduling.worker_registry import RegistryEntry
 from actors.validation.introspection import is_async
 
 if TYPE_CHECKING:
-    from actors.tasks.orchestration.orchestrator import Orchestrator
+    from actors.tasks.orchestration.attempt_control import AttemptControl
+    from actors.tasks.orchestration.handoff import AttemptHandoff
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
+    from actors.tasks.orchestration.recording import Recording
+    from actors.tasks.orchestration.step_turns import Turns
+    from actors.tasks.orchestration.task_results import TaskResults
+
+
+@dataclass(frozen=True, slots=True)
+class UndoParts:
+    """Parts that the undoing works with."""
+
+    recording: Recording
+    turns: Turns
+    results: TaskResults
+    control: AttemptControl
+    handoff: AttemptHandoff
 
 
 class UndoDispatch:
     """The compensations of one orchestrator's tasks; one act at a time of each."""
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._to = orchestrator
+    def __init__(self, core: OrchestratorCore, parts: UndoParts) -> None:
+        self._core, self._parts = core, parts
         self._live: dict[str, Attempt] = {}
         """By task."""
         self._left: dict[str, tuple[object, list[tuple[int, SubtaskState, EffectRecord]]]] = {}
@@ -59,7 +76,7 @@ class UndoDispatch:
         found = self._next(state)
         if found is None:
             self._left.pop(state.id, None)
-            self._to.recording.record(state, compensation.all_undone(state))
+            self._parts.recording.record(state, compensation.all_undone(state))
             return
         node, act = found
         self._begin(state, node, act, 1)
@@ -87,7 +104,7 @@ class UndoDispatch:
         self, state: TaskState, node: SubtaskState, act: EffectRecord
     ) -> Callable[..., Any] | RegistryEntry | str | None:
         """Find what undoes an act: code, a worker, the team that did it; a text where that is gone; None: nothing."""
-        entry = self._to.workers.get_including_removed(act.worker)
+        entry = self._core.workers.get_including_removed(act.worker)
         declared = node.spec.undo
         if declared is None and entry is not None:
             declared = entry.executable.undo
@@ -102,7 +119,7 @@ class UndoDispatch:
             code = declared
             return code
         if ":" not in declared:
-            by = self._to.workers.get(declared)
+            by = self._core.workers.get(declared)
             return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
         return partial(_imported, declared)
 
@@ -114,7 +131,7 @@ class UndoDispatch:
             return team
         part = part_of(state.id, node, act, state.ids)
         try:
-            kept = self._to.runtime.outline(part)
+            kept = self._core.runtime.outline(part)
             nodes = fold(part, kept).nodes.values() if kept else ()
             is_needed = any(
                 each.needs_compensation and (each.undoable or of.spec.undo) for of in nodes for each in of.acts or ()
@@ -147,39 +164,39 @@ class UndoDispatch:
             if node.compensating is act and node.due == due and state.final is None:
                 self._begin(state, node, act, number)
 
-        if due <= self._to.time():
+        if due <= self._core.time():
             again()
         else:
-            self._to.at(due, again)
+            self._core.at(due, again)
 
     def _begin(self, state: TaskState, node: SubtaskState, act: EffectRecord, number: int) -> None:
         """Have it called when its turn has come; or go on with a call that another incarnation had begun."""
-        to, how = self._to, self._how(state, node, act)
+        core, parts, how = self._core, self._parts, self._how(state, node, act)
 
         def start() -> None:
-            to.emit(state, task_events.Compensating, node.id, act.worker, act.number, number)
+            parts.recording.emit(state, task_events.Compensating, node.id, act.worker, act.number, number)
 
         key = f"{state.id}/{node.id}#{act.number}.{act.worker}~undo.{number}"
-        attempt = to.runtime.attempts.get(key)
+        attempt = core.runtime.attempts.get(key)
         if attempt is None:
             failure = self._hindered(state, node, how)
             if failure is not None:
                 if state.undoing is None or node.undo_attempt != number:
                     start()
-                to.recording.record(
-                    state, compensation.given_to_a_person(state, node, act, failure, to.deciding.facts())
+                parts.recording.record(
+                    state, compensation.given_to_a_person(state, node, act, failure, self._core.facts())
                 )
                 return
             doer = how.id if isinstance(how, RegistryEntry) else act.worker
-            attempt = to.runtime.attempts[key] = Attempt(self._spec(state, node, act, number, key, doer))
+            attempt = core.runtime.attempts[key] = Attempt(self._spec(state, node, act, number, key, doer))
             if not isinstance(how, RegistryEntry):
                 code: Any = how
-                DetachedCall(to.runtime, attempt, partial(_undo, code, node.id), is_async=is_async(code))
+                DetachedCall(core.runtime, attempt, partial(_undo, code, node.id), is_async=is_async(code))
         self._live[state.id] = attempt
         if attempt.done or attempt.errand is not None:
-            to.turns.want(state, attempt, start)
+            parts.turns.want(state, attempt, start)
         elif isinstance(how, RegistryEntry):
-            to.turns.want(state, attempt, start, partial(self._give, entry=how))
+            parts.turns.want(state, attempt, start, partial(self._give, entry=how))
         else:
             attempt.fail(AttemptEnded(STOP))  # whoever had it is gone
 
@@ -189,20 +206,20 @@ class UndoDispatch:
             return Failure(FailureKind.NOBODY, NoCapableWorkerError(state.id, (how or "its undo",), ()))
         if not state.step or (isinstance(how, RegistryEntry) and how.is_team):
             return None
-        lost = self._to.turns.lost(state, "undo of subtask", node.id)
+        lost = self._parts.turns.lost(state, "undo of subtask", node.id)
         return Failure(FailureKind.LOST, lost) if lost is not None else None
 
     def _limit(self, attempt: Attempt) -> None:
         """As long as a step, from when it has begun: it may have to wait for a worker that has something else to do."""
-        if self._to.settings.step_timeout_s is not None:
-            self._to.dispatcher.watch_limits(attempt, self._to.settings.step_timeout_s, None)
+        if self._core.settings.step_timeout_s is not None:
+            self._parts.control.watch_limits(attempt, self._core.settings.step_timeout_s, None)
 
     def _spec(
         self, state: TaskState, node: SubtaskState, act: EffectRecord, number: int, key: str, doer: str
     ) -> AttemptSpec:
-        to = self._to
-        result = to.results.of_act(state, node, act)
-        asked_with = to.results.asked_with(state, node.state_for(act.worker, undoing=True))
+        core = self._core
+        result = self._parts.results.of_act(state, node, act)
+        asked_with = self._parts.results.asked_with(state, node.state_for(act.worker, undoing=True))
         values = ContextValues(
             state.task.goal,
             number,
@@ -214,31 +231,31 @@ class UndoDispatch:
         )
         return AttemptSpec(
             key,
-            to.port,
+            core.port,
             state.id,
             node.spec,
             doer,
-            f"{to.path}/{doer}",
+            f"{core.path}/{doer}",
             values,
-            to.port.waiting_for(state, node),
+            core.port.waiting_for(state, node),
             role="undo",
             part=part_of(state.id, node, act, state.ids),
-            variables=to.runtime.variables_of(state),
+            variables=core.runtime.variables_of(state),
         )
 
     def _give(self, attempt: Attempt, entry: RegistryEntry) -> None:
         self._limit(attempt)
         if entry.is_team:
-            self._to.handoff.give(attempt, entry)
+            self._parts.handoff.give(attempt, entry)
             return
-        if not self._to.runtime.may_start() or not attempt.give_once():
+        if not self._core.runtime.may_start() or not attempt.give_once():
             return
         running = (box for path, box in entry.boxes.items() if entry.members.get(path) == "running")
         box = next(iter(entry.free), None) or next(running, None) or next(iter(entry.boxes.values()))
         attempt.goes_to(box)
         refusal = box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))
         if refusal is not None:
-            attempt.fail(self._to.system.stopped_error(box.path, refusal))
+            attempt.fail(self._core.system.stopped_error(box.path, refusal))
 
     # -- its end -------------------------------------------------------------------------------------------
 
@@ -247,23 +264,23 @@ class UndoDispatch:
         if self._live.get(state.id) is not attempt:
             return
         del self._live[state.id]
-        self._to.recording.count(attempt)
+        self._parts.recording.count(attempt)
         node = state.nodes[attempt.subtask.id]
         act = node.compensating
         if act is None:
             return
         outcome = classify(attempt)
         if isinstance(outcome, Neutral):
-            self._to.turns.put_back(state, STOPPED if self._to.closing else ENDED)
-            self._to.runtime.forget(attempt)
-            self._to.at(self._to.time() + NEUTRAL_S, lambda: self.advance(state))
+            self._parts.turns.put_back(state, STOPPED if self._core.closing else ENDED)
+            self._core.runtime.forget(attempt)
+            self._core.at(self._core.time() + NEUTRAL_S, lambda: self.advance(state))
             return
         if isinstance(outcome, Failure) and outcome.kind is FailureKind.TIMEOUT:
-            limit = self._to.settings.step_timeout_s or 0.0
+            limit = self._core.settings.step_timeout_s or 0.0
             outcome = Failure(FailureKind.TIMEOUT, AttemptTimeoutError(node.id, node.undo_attempt, "step", limit))
         nothing = attempt.code_outcome.undone is not None and not attempt.code_outcome.undone
-        facts = self._to.deciding.facts()
-        self._to.recording.record(state, compensation.after(state, node, act, outcome, facts, nothing=nothing))
+        facts = self._core.facts()
+        self._parts.recording.record(state, compensation.after(state, node, act, outcome, facts, nothing=nothing))
 
     def answered(
         self,
@@ -275,7 +292,7 @@ class UndoDispatch:
         act = node.compensating
         decided = compensation.answered(node, act, event) if act is not None else None
         if decided is not None:
-            self._to.recording.record(state, decided)
+            self._parts.recording.record(state, decided)
         elif act is not None:
             self._begin(state, node, act, node.undo_attempt + 1)
 

@@ -190,7 +190,7 @@ def test_a_slot_that_a_waiting_attempt_gave_up_is_counted_once_by_a_new_orchestr
 
         orchestrator = tree._system.children["p/orchestrator"].incarnation.actor  # type: ignore[union-attr]
         settle_orders(tree)
-        assert (orchestrator.attempts.waiting, orchestrator.attempts.running) == (0, {})
+        assert (orchestrator.core.attempts.waiting, orchestrator.core.attempts.running) == (0, {})
 
 
 def settle_orders(tree: Tree) -> None:

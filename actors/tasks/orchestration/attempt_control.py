@@ -1,0 +1,104 @@
+"""Control of attempts from outside: a slot is taken for one, its limits are watched, it is ended or replaced.
+
+A worker on the loop is never in the middle of a step while the orchestrator acts, so cancelling one is exact. Code that
+does not end in ``GRACE_S`` is replaced with its worker's incarnation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.supervision.supervisor_incarnation import ReplaceChild
+
+if TYPE_CHECKING:
+    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.journal.subtask_state import SubtaskState
+    from actors.tasks.orchestration.attempt_table import RunningAttempt
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
+    from actors.tasks.orchestration.team_calls import TeamCalls
+    from actors.tasks.scheduling.worker_registry import RegistryEntry
+
+GRACE_S = 1.0
+"""How long code that was cancelled may take to end, or a thread to come back by itself, before it is replaced."""
+
+
+class AttemptControl:
+    """Control of the attempts of one orchestrator."""
+
+    def __init__(self, core: OrchestratorCore, team_calls: TeamCalls) -> None:
+        self._core, self._team_calls = core, team_calls
+
+    def hold(self, attempt: Attempt, node: SubtaskState, rank: int | None = None) -> RunningAttempt:
+        """Take a slot for an attempt."""
+        core, priority = self._core, attempt.spec.priority
+        core.priorities.add(priority)
+        core.runtime.attempts[attempt.key] = attempt
+        return core.attempts.add(attempt, node, priority if rank is None else rank)
+
+    # -- ending --------------------------------------------------------------------------------------------
+
+    def end(self, attempt: Attempt, why: str, *, at_once: bool = False) -> None:
+        """Have an attempt end: taken back, cancelled, or given up with its worker's incarnation."""
+        if attempt.done:
+            return
+        is_withdrawn = attempt.withdraw(why)
+        if attempt.errand is not None:
+            attempt.end_for(why)
+            attempt.errand.kill()  # also one that waits for a slot, or has one
+        if is_withdrawn or attempt.errand is not None:
+            return
+        entry = self._core.workers.get(attempt.spec.worker)
+        if entry is not None and entry.is_team:
+            self._team_calls.end(attempt, why)
+            return
+        incarnation: Any = attempt.incarnation
+        if attempt.ended_by is None and incarnation is not None and getattr(incarnation, "task", None) is not None:
+            incarnation.cancel_current(why)
+            at_once = False
+        attempt.end_for(why)
+        if at_once:
+            self._replace(attempt)
+        else:
+            self.replace_after_grace(attempt)
+
+    def replace_after_grace(self, attempt: Attempt) -> None:
+        """Replace an attempt that was told to end, should it not do so in time."""
+        attempt.watch(self._core.at(self._core.time() + GRACE_S, lambda: self._replace(attempt)))
+
+    def _replace(self, attempt: Attempt) -> None:
+        """Replace the incarnation of an attempt that does not end. This counts in no restart window."""
+        if not attempt.done and attempt.incarnation is not None:
+            message = ReplaceChild(attempt.incarnation, self._core.settings.max_abandoned)
+            box: Any = self._core.system.boxes.get(self._core.path)
+            if box is not None:
+                box.post(message)
+
+    # -- limits --------------------------------------------------------------------------------------------
+
+    def watch(self, attempt: Attempt, node: SubtaskState, entry: RegistryEntry) -> None:
+        """See to it that it ends when its time is up."""
+        own, theirs = node.spec.idle_timeout_s, entry.executable.idle_timeout_s
+        idle_s = own if own is not None else theirs
+        if attempt.spec.timeout_s is not None or idle_s is not None:
+            self.watch_limits(attempt, attempt.spec.timeout_s, idle_s)
+
+    def watch_limits(self, attempt: Attempt, timeout_s: float | None, idle_s: float | None) -> None:
+        """Look again when its time could be up: it counts from when it has begun, not from here."""
+        limits = [limit for limit in (timeout_s, idle_s) if limit is not None]
+        started = attempt.started
+        if started is None:
+            left = min(limits)
+        else:
+            now = self._core.system.now()
+            ends = [] if timeout_s is None else [(started + timeout_s - now, "timeout")]
+            ends += [] if idle_s is None else [(max(started, attempt.last_sign) + idle_s - now, "idle")]
+            left, why = min(ends)
+            if left <= 0:
+                self.end(attempt, why, at_once=True)
+                return
+
+        def look() -> None:
+            if not attempt.done and attempt.ended_by is None:
+                self.watch_limits(attempt, timeout_s, idle_s)
+
+        attempt.watch(self._core.at(self._core.time() + left, look))

@@ -1,0 +1,94 @@
+"""Facts of one incarnation of an orchestrator, and the few acts that all its parts share. It knows none of the parts.
+
+Facts: its tasks, its workers, the attempts that run, its port, the tree's runtime, the clock. Acts: have something done
+once what is recorded is kept (``act``), or at a time (``at``). The parts are made on top of it, each of those that it
+needs (``actors.tasks.orchestration.parts``). Only the orchestrator's own message handling touches it, so there is no
+lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from actors.tasks.orchestration.attempt_table import AttemptTable
+from actors.tasks.orchestration.messages import TimerFired
+from actors.tasks.recovery.retries import Facts
+from actors.tasks.scheduling.suspects import Suspects
+from actors.tasks.scheduling.worker_registry import WorkerRegistry
+
+if TYPE_CHECKING:
+    from actors.execution.incarnation import Incarnation
+    from actors.execution.timers import Timer
+    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.journal.subtask_state import SubtaskState
+    from actors.tasks.journal.task_state import TaskState
+    from actors.tasks.orchestration.fetching import Effect
+    from actors.tasks.orchestration.task_runtime import TaskRuntime
+    from actors.tasks.planning.task_settings import Tasks
+
+
+class OrchestratorCore:
+    """State of one incarnation that its parts read, and what they may ask for.
+
+    Args:
+        incarnation: its own; timers and orders of an older one say nothing here.
+        runtime: shared by all orchestrators of the tree.
+        settings: its ``tasks=``.
+    """
+
+    def __init__(self, incarnation: Incarnation, runtime: TaskRuntime, settings: Tasks) -> None:
+        self.incarnation = incarnation
+        self.runtime, self.system, self.store = runtime, runtime.system, runtime.store
+        self.settings = settings
+        self.path = incarnation.mailbox.path.rpartition("/")[0]
+        """Path of the supervisor: of the team."""
+        self.port = runtime.port(self.path, settings)
+        self.states: dict[str, TaskState] = {}
+        self.workers, self.attempts = WorkerRegistry(), AttemptTable()
+        self.suspects: Suspects[Attempt] = Suspects(settings.max_losses, self.attempts.is_busy)
+        self.priorities: set[int] = set()
+        """Priorities of all tasks so far: where there is only one, nothing gives way to anything. (What has waited is
+        sooner, and gives way later; but it interrupts nothing that it would not have interrupted at first.)"""
+        self.begun = False
+        """True once it has taken up its tasks."""
+        self.closing = False
+        """True once all is being stopped: nothing new begins."""
+        self.task: str | None = None
+        """Task that the present message is about, as far as that is known."""
+        self.effects: dict[str | None, list[Effect]] = {}
+        """By task, what is to be done when it is kept, and was not handed over yet."""
+
+    def time(self) -> float:
+        """Seconds since 1970, by the tree's clock."""
+        return self.runtime.epoch + self.system.now()
+
+    def facts(self) -> Facts:
+        """Return the facts that a decision needs beside the state of the task."""
+        return Facts(self.workers, tuple(self.settings.on_failure), self.time(), self.system.random)
+
+    def is_idle(self, node: SubtaskState) -> bool:
+        """True if it was asked for and nobody waits for it now: it is not begun before somebody does again."""
+        return node.ask is not None and node.ask not in self.runtime.asks
+
+    def act(self, task: str | None, function: Callable[..., object], *args: Any) -> None:
+        """Do something that others see, once everything is kept that is recorded by the end of this message.
+
+        Args:
+            task: whose records it follows from: it waits for those only. None: for those of all tasks, and behind all
+                that is yet to be done.
+            function: what is called.
+            args: with what.
+        """
+        self.effects.setdefault(task, []).append((function, args))
+
+    def at(self, due: float, then: Callable[[], None]) -> Timer:
+        """Have something done at a time, in seconds since 1970, unless this incarnation is over by then."""
+        message = TimerFired(self.incarnation, then, self.task)
+        return self.system.timers.call_at(due - self.runtime.epoch, lambda: self.port.post(message))
+
+    def flush(self) -> None:
+        """Have done what follows from the records that were made, once they are kept."""
+        effects, self.effects = self.effects, {}
+        for task, its in effects.items():
+            self.port.effects.after(self.runtime.flush(task), its, task)

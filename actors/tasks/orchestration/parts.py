@@ -1,0 +1,103 @@
+"""Parts of one incarnation of an orchestrator, made in the order of what they need: none knows one that comes later.
+
+::
+
+    core          its tasks, workers and attempts; act, at, time        (``orchestrator_core``)
+    recording     every record is made here; follows it with ``CommandHandlers.follow``
+    queue, team_calls, control, results, turns       what the others work with
+    stages, lifecycle                                a task as a whole
+    delegation, teams                                asks, and work for the orchestrator above
+    deciding, breakers, handoff, dispatcher, undo    attempts and undos
+    questions                                        people
+
+The one way back is ``command_handlers``: what follows from a record is carried out by whichever part does it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.tasks.orchestration.attempt_control import AttemptControl
+from actors.tasks.orchestration.attempt_dispatcher import AttemptDispatcher, DispatchParts
+from actors.tasks.orchestration.breaker_records import BreakerRecords
+from actors.tasks.orchestration.command_handlers import CommandHandlers
+from actors.tasks.orchestration.deciding import Deciding
+from actors.tasks.orchestration.delegation import Delegation
+from actors.tasks.orchestration.handoff import AttemptHandoff, HandoffParts
+from actors.tasks.orchestration.lifecycle import TaskLifecycle
+from actors.tasks.orchestration.open_questions import OpenQuestions
+from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
+from actors.tasks.orchestration.recording import Recording
+from actors.tasks.orchestration.stages import TaskStages
+from actors.tasks.orchestration.step_turns import Turns
+from actors.tasks.orchestration.subtask_queue import SubtaskQueue
+from actors.tasks.orchestration.task_results import TaskResults
+from actors.tasks.orchestration.team_calls import TeamCalls
+from actors.tasks.orchestration.teams import Teams
+from actors.tasks.orchestration.undo_dispatch import UndoDispatch, UndoParts
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Parts of one incarnation."""
+
+    handlers: CommandHandlers
+    recording: Recording
+    queue: SubtaskQueue
+    team_calls: TeamCalls
+    control: AttemptControl
+    results: TaskResults
+    turns: Turns
+    stages: TaskStages
+    lifecycle: TaskLifecycle
+    delegation: Delegation
+    teams: Teams
+    deciding: Deciding
+    breakers: BreakerRecords
+    handoff: AttemptHandoff
+    dispatcher: AttemptDispatcher
+    undo: UndoDispatch
+    questions: OpenQuestions
+
+
+def parts_of(core: OrchestratorCore) -> Parts:
+    """Make the parts of an incarnation."""
+    handlers = CommandHandlers(core)
+    recording = Recording(core, handlers.follow)
+    queue, team_calls = SubtaskQueue(core), TeamCalls(core)
+    control = AttemptControl(core, team_calls)
+    results = TaskResults(core.port, queue.settle)
+    turns = Turns(core, recording, control.end)
+    stages = TaskStages(core.port, recording, turns, results, handlers)
+    lifecycle = TaskLifecycle(handlers, recording, results, stages)
+    delegation = Delegation(core, recording, lifecycle, queue, handlers.tell_result)
+    teams = Teams(core, recording, lifecycle, queue, control, handlers.with_report)
+    deciding = Deciding(core, recording, lifecycle, delegation.is_wanted, teams.paused)
+    breakers = BreakerRecords(recording.emit_breaker, core.store.read, core.time, core.at, queue.reopen)
+    handoff = AttemptHandoff(core, HandoffParts(recording, results, control, breakers, deciding, team_calls))
+    dispatcher = AttemptDispatcher(
+        core, DispatchParts(queue, control, handoff, recording, deciding, breakers, delegation, team_calls)
+    )
+    undo = UndoDispatch(core, UndoParts(recording, turns, results, control, handoff))
+    questions = OpenQuestions(core, recording, lifecycle, undo, teams.is_held)
+    parts = Parts(
+        handlers=handlers,
+        recording=recording,
+        queue=queue,
+        team_calls=team_calls,
+        control=control,
+        results=results,
+        turns=turns,
+        stages=stages,
+        lifecycle=lifecycle,
+        delegation=delegation,
+        teams=teams,
+        deciding=deciding,
+        breakers=breakers,
+        handoff=handoff,
+        dispatcher=dispatcher,
+        undo=undo,
+        questions=questions,
+    )
+    handlers.connect(parts)
+    return parts

@@ -1,0 +1,101 @@
+"""Queue of the subtasks that could run: who stands in line, in which lane, and why one waits though a worker is free.
+
+A place is not lost by what is put back (``tickets``). Which of those that wait is next is decided by
+``actors.tasks.scheduling.ready_queue``; who starts it is ``actors.tasks.orchestration.attempt_dispatcher``.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.orchestration.messages import TimerFired
+from actors.tasks.scheduling.ready_queue import LaneKey, ReadyQueue
+from actors.tasks.scheduling.selection import lane_of, put_off
+from actors.tasks.scheduling.unsettled import Unsettled
+
+if TYPE_CHECKING:
+    from actors.tasks.journal.subtask_state import SubtaskState
+    from actors.tasks.journal.task_state import TaskState
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
+    from actors.tasks.scheduling.worker_registry import RegistryEntry
+
+
+class SubtaskQueue:
+    """Subtasks of one orchestrator that wait for an attempt."""
+
+    def __init__(self, core: OrchestratorCore) -> None:
+        self._core = core
+        self.ready: ReadyQueue[tuple[TaskState, SubtaskState]] = ReadyQueue(core.settings.age_s)
+        self.tickets: dict[SubtaskState, object] = {}
+        """Places in the queue, or the last ones, so that what is put back does not lose its age."""
+        self.unsettled: Unsettled[SubtaskState] = Unsettled()
+
+    def push(self, state: TaskState, node: SubtaskState) -> None:
+        """Put a subtask in line that is recorded as queued."""
+        core = self._core
+        if state.paused or core.is_idle(node):
+            return
+        key = lane_of(state, node, core.path)
+        team = core.workers.get(node.worker) if node.acts and node.acts[-1].open else None
+        if team is not None and team.is_team and not team.is_gone:
+            key = LaneKey(team.id, None, key.without)  # it gave way there, and what is finished of it is there
+        deadline = math.inf if state.deadline is None else state.deadline
+        age, since = self.ready.age_of(self.tickets.get(node)), node.waiting_since - core.runtime.epoch
+        core.priorities.add(state.task.priority)
+        item = (state, node)
+        ticket = self.ready.push(key, state.task.priority, deadline, item, age, born=state.born, since=since)
+        self.tickets[node] = ticket
+
+    def leave(self, node: SubtaskState) -> None:
+        """Take a subtask out of the line, where it stands in it."""
+        self.ready.withdraw(self.tickets.get(node))
+
+    def holds(self, node: SubtaskState) -> bool:
+        """True if it stands in line."""
+        return self.ready.holds(self.tickets.get(node))
+
+    def forget(self, state: TaskState) -> None:
+        """Forget the places of a task that is over."""
+        for node in state.nodes.values():
+            self.tickets.pop(node, None)
+
+    def requeue(self, state: TaskState, node: SubtaskState) -> None:
+        """Put one subtask in line anew, where it waits to be begun."""
+        if node.status is SubtaskStatus.QUEUED:
+            self.leave(node)
+            self.push(state, node)
+
+    def requeue_all(self, state: TaskState) -> None:
+        """Others may do it now than before."""
+        for node in state.nodes.values():
+            self.requeue(state, node)
+
+    def reopen(self, entry: RegistryEntry) -> None:
+        """A worker has room again, or is gone: those who wait for it may be served otherwise."""
+        if entry.lanes:
+            lanes, entry.lanes = entry.lanes, set()
+            for key in lanes:
+                self.ready.reopen(key)
+
+    def why_put_off(self, state: TaskState, node: SubtaskState) -> str:
+        """Why one that is queued waits though nobody who could do it is busy; else nothing."""
+        return put_off(self._core.workers, lane_of(state, node, self._core.path), self._core.time())
+
+    def is_put_off(self, node: SubtaskState) -> bool:
+        """True if it could run, and waits: for another suspect of having killed processes, or for the store."""
+        return self._core.suspects.has(node) or self.unsettled.has(node)
+
+    def settle(self, state: TaskState) -> None:
+        """A result is large: choose nobody for what follows from it before it is written."""
+        core = self._core
+        if core.runtime.durable is not None:
+            self.unsettled.begin(state.id)
+            message = TimerFired(core.incarnation, partial(self._settled, state), state.id)
+            core.act(state.id, core.port.post, message)
+
+    def _settled(self, state: TaskState) -> None:
+        for node in self.unsettled.end(state.id):
+            self.requeue(state, node)
