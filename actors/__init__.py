@@ -24,7 +24,7 @@ from actors.messaging.envelope import carry
 from actors.messaging.message_errors import ActorStoppedError, ParkedError, ReplyTimeoutError, TreeDownError
 from actors.messaging.ref import Ref
 from actors.messaging.reply import Reply
-from actors.messaging.worker_api import ref, resource, sleep, stopping
+from actors.messaging.worker_api import heartbeat, ref, resource, sleep, stopping
 from actors.model.child_state import ChildCounts, LastExit
 from actors.model.clock import Clock, SystemClock
 from actors.model.command_events import CommandOutput, CommandOutputLost
@@ -47,6 +47,7 @@ from actors.model.errors import (
     RecursionDetectedError,
     Rejected,
     RestartLimitError,
+    StalledError,
     StartError,
     UnknownEffectError,
     UnknownPathError,
@@ -75,6 +76,7 @@ from actors.model.events import (
     TreeStarted,
     TreeStopped,
 )
+from actors.model.stall_events import ChildStalled
 from actors.supervision.child import ChildInfo
 from actors.worker import Worker
 
@@ -96,6 +98,7 @@ __all__ = [
     "ChildInfo",
     "ChildParked",
     "ChildRestarting",
+    "ChildStalled",
     "ChildStarted",
     "ChildStopAbnormal",
     "Clock",
@@ -143,6 +146,7 @@ __all__ = [
     "ReviewRefused",
     "Reviewed",
     "ReworkBegun",
+    "StalledError",
     "StartError",
     "StepAnswered",
     "StepEscalated",
@@ -190,6 +194,7 @@ __all__ = [
     "Worker",
     "WorkerCrashedError",
     "carry",
+    "heartbeat",
     "ref",
     "resource",
     "sleep",

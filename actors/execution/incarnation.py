@@ -31,10 +31,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from actors.concurrency.failed_frames import Frames
 from actors.concurrency.thread_state import JobRunner, soon
+from actors.messaging.envelope import SystemMessage
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.ports import Host
 from actors.messaging.reply import Reply
-from actors.model.errors import ProcessDiedError
+from actors.model.errors import ProcessDiedError, StalledError
 from actors.model.spec import ChildSpec, Reason
 from actors.validation.introspection import type_name
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from actors.execution.loop import Loop
     from actors.messaging.envelope import Envelope, Home
     from actors.messaging.mailbox import Mailbox
+    from actors.messaging.pulse import Pulse
     from actors.model.spec import WorkerRecipe
 
 
@@ -179,6 +181,7 @@ class Incarnation:
         "order",
         "owner",
         "phase",
+        "pulse",
         "remains",
         "running_on",
         "since",
@@ -220,6 +223,8 @@ class Incarnation:
         self.remains: list[Any] | None = None
         """Objects that its own pinned thread is to let go of when it ends."""
         self.gate: Wakeup | None = None
+        self.pulse: Pulse | None = None
+        """Signs of life; None: nobody looks for any."""
 
     def __repr__(self) -> str:
         return f"<Incarnation of {self.mailbox.path} {self.phase.name}>"
@@ -254,6 +259,8 @@ class Incarnation:
         self.phase = IncarnationPhase.UP
         self.came_up = True
         self.mailbox.incarnation += 1
+        if self.pulse is not None:
+            self.pulse.beat()
 
     @property
     def pid(self) -> int | None:
@@ -350,11 +357,8 @@ class Incarnation:
                 box.abandoned += 1
             signals = (self._stopped, self._ended, *box.detach(self, abandon=abandon))
         box.left()
-        if current is not None:
-            stopped = ActorStoppedError(box.path, "ended while it handled this message")
-            handled = current[1] is not None and not current[1].fail(stopped) and exit_.reason is Reason.KILLED
-            if not handled:  # else it was killed just after it had answered: nothing is lost
-                exit_ = replace(exit_, lost=1)
+        if current is not None and not _is_answered(current, box.path, exit_):
+            exit_ = replace(exit_, lost=1)
         remains: list[Any] = [Frames(exit_.frames), current]
         current = None
         if abandon:
@@ -379,3 +383,14 @@ class Incarnation:
     def _let_go(self, remains: list[Any]) -> None:
         """Empty the list where finalizers of users may run. A supervisor's life has none."""
         remains.clear()
+
+
+def _is_answered(envelope: Envelope, path: str, exit_: Exit) -> bool:
+    """Answer whoever waits for the message that was being handled; True where it was just answered: nothing is lost."""
+    body, reply, _ = envelope
+    stalled = exit_.error if isinstance(exit_.error, StalledError) else None
+    if stalled is not None and issubclass(type(body), SystemMessage):
+        body.note_crash(stalled)
+    error = stalled or ActorStoppedError(path, "ended while it handled this message")
+    is_late = reply is not None and not reply.fail(error)
+    return is_late and (stalled is not None or exit_.reason is Reason.KILLED)

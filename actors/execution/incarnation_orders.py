@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 from actors.execution.incarnation import Exit, Incarnation, IncarnationHost, IncarnationOwner, IncarnationPhase
 from actors.execution.residence import Residence
 from actors.messaging.envelope import STOP, SystemMessage
+from actors.messaging.pulse import Pulse
 from actors.model.spec import ChildSpec, DispatcherKind, Reason, WorkerRecipe
 
 if TYPE_CHECKING:
     from actors.execution.loop_scheduler import LoopScheduler
     from actors.messaging.mailbox import Mailbox
+    from actors.model.errors import StalledError
 
 
 class ControlledIncarnation(Incarnation):
@@ -32,6 +34,8 @@ class ControlledIncarnation(Incarnation):
         """How it is built."""
         self.place = system.place_of(spec.recipe)
         """Where it runs."""
+        if self.recipe.stall_s is not None:
+            self.pulse = Pulse(system.now)
         self.residence = Residence() if self.recipe.resides else None
         """Holder of what stays between its messages; None: nothing does."""
 
@@ -120,6 +124,28 @@ class ControlledIncarnation(Incarnation):
         if idle:
             self.wake()  # a pinned thread waits at its gate, and may go now
         return ended
+
+    @property
+    def silent_since(self) -> float | None:
+        """Time of its last sign of life, on the tree's clock; None: nothing runs that could hang.
+
+        Read without a lock, on any thread: a time that was right at some moment during the call.
+        """
+        pulse = self.pulse
+        if pulse is None or self.phase is not IncarnationPhase.UP or self.order is not None or pulse.waits:
+            return None
+        if self.recipe.is_body:
+            return pulse.last
+        return None if self.current is None else max(self.since, pulse.last)
+
+    def condemn(self, error: StalledError, since: float) -> bool:
+        """Have it end as crashed of ``error``, next; False where it has given a sign of life since, or ends anyway."""
+        with self.mailbox.lock:
+            if self.silent_since != since:
+                return False
+            self.order = Reason.KILLED
+            self.crash = Exit(Reason.CRASHED, error)
+        return True
 
     def abandon(self, what: str = "") -> Exit | None:
         """Leave it to itself after a cancellation that did not end it."""

@@ -48,6 +48,9 @@ class SystemMessage:
         """Act on the worker; what is returned, or the coroutine of that, is the answer."""
         raise NotImplementedError(f"a {type(self).__name__} is no message for a worker")
 
+    def note_crash(self, error: BaseException) -> None:
+        """Take note that its worker was ended for ``error`` while it handled this. What it is answered with follows."""
+
     def request_cancel(self, why: str) -> bool:  # noqa: ARG002 - most cannot be cancelled
         """Take note that it is to be cancelled while it is handled on the event loop; True where it may be now."""
         return False

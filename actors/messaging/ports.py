@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from actors.messaging.mailbox import Mailbox
     from actors.messaging.message_errors import ActorStoppedError
     from actors.messaging.pool_address import PoolAddress
+    from actors.messaging.pulse import Pulse
     from actors.messaging.reply import Reply
     from actors.model.clock import Clock
     from actors.model.events import Event
@@ -147,6 +148,8 @@ class Runnable(Protocol):
     current: Envelope | None
     running_on: int | None
     held: bool
+    pulse: Pulse | None
+    """Signs of life; None: nobody looks for any."""
 
     @property
     def mailbox(self) -> Mailbox:

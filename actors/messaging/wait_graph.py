@@ -52,6 +52,8 @@ def enter(reply: Reply) -> CurrentMessage | None:
     current = CURRENT.get()
     if current is None or reply.target is None or not current.in_request:
         return None
+    if (pulse := current.incarnation.pulse) is not None:
+        pulse.enter()
     _waits_of(current).add(reply)
     vars(reply).setdefault("waiters", set()).add(current)
     _check(reply, current)
@@ -66,6 +68,8 @@ def enter_new(reply: Reply, current: CurrentMessage) -> CurrentMessage | None:
     target = reply.target
     if target is None or not current.in_request:
         return None
+    if (pulse := current.incarnation.pulse) is not None:
+        pulse.enter()
     _waits_of(current).add(reply)
     reply.waiters = {current}
     origin, answer = current.origin, current.reply
@@ -90,6 +94,8 @@ def _waits_of(current: CurrentMessage) -> set[Reply]:
 def leave(reply: Reply, entered: CurrentMessage | None) -> None:
     """The wait that was entered is over."""
     if entered is not None:
+        if (pulse := entered.incarnation.pulse) is not None:
+            pulse.leave()
         cast("set[CurrentMessage]", reply.waiters).discard(entered)
         waits = entered.waits
         if waits is not None:

@@ -1,7 +1,8 @@
-"""Functions for a worker's code: ask if it is to stop, sleep until then, find a colleague."""
+"""Functions for a worker's code: ask if it is to stop, sleep until then, give a sign of life, find a colleague."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from actors.messaging.envelope import CURRENT
@@ -29,10 +30,13 @@ def stopping(timeout_s: float = 0.0) -> bool:
     incarnation = current.incarnation
     if incarnation.is_over:
         raise _AbandonedThreadExit
+    if incarnation.pulse is not None:
+        incarnation.pulse.beat()
     if incarnation.must_stop or timeout_s <= 0:
         return incarnation.must_stop
     require_thread(incarnation.mailbox.path, "await asyncio.sleep(...)")
-    _wait(incarnation, timeout_s)
+    with incarnation.pulse or nullcontext():
+        _wait(incarnation, timeout_s)
     return incarnation.must_stop
 
 
@@ -43,6 +47,22 @@ def sleep(seconds: float) -> bool:
     abandoned, because it did not stop in time, ends at its next sleep.
     """
     return stopping(seconds)
+
+
+def heartbeat() -> None:
+    """Give a sign of life of the worker that runs this code: its ``stall_s`` counts from here.
+
+    For long work between two waits, sync or async. It costs next to nothing, and nothing happens where the worker has
+    no ``stall_s``, or outside of a tree. A body or handler that was given up meanwhile ends here.
+    """
+    current = CURRENT.get()
+    if current is None:
+        return
+    incarnation = current.incarnation
+    if incarnation.is_over:
+        raise _AbandonedThreadExit
+    if incarnation.pulse is not None:
+        incarnation.pulse.beat()
 
 
 def _wait(incarnation: Runnable, timeout_s: float) -> None:
@@ -83,4 +103,4 @@ def resource() -> Any:
     return current.incarnation.resource
 
 
-__all__ = ["ref", "resource", "sleep", "stopping"]
+__all__ = ["heartbeat", "ref", "resource", "sleep", "stopping"]

@@ -243,6 +243,21 @@ class WorkerCrashedError(MessageError):
         return f"{self.path}: left its handler with {self.error_type} and was restarted or stopped."
 
 
+class StalledError(ActorsError):
+    """The worker at ``path`` gave no sign of life for ``silent_s`` seconds: it was taken to be hung, and replaced."""
+
+    def __init__(self, path: str, silent_s: float) -> None:
+        super().__init__(path, silent_s)
+        self.path = path
+        self.silent_s = silent_s
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: gave no sign of life for {self.silent_s:.3g} s and was taken to be hung. In long code call "
+            "actors.heartbeat(), or raise stall_s; in async code wait with await, and never with time.sleep()."
+        )
+
+
 def for_asker(path: str, error: BaseException) -> BaseException:
     """Return what the asker gets for an error that left the code of the worker at ``path``."""
     if isinstance(error, Exception):

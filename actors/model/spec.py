@@ -189,6 +189,8 @@ class WorkerRecipe:
     bounds: MailboxLimit = UNBOUNDED
     expected: tuple[type[BaseException], ...] = ()
     crash_on_ask_error: bool = False
+    stall_s: float | None = None
+    """Seconds without a sign of life after which an incarnation is taken to be hung; None: never."""
     actor_class: type[Any] | None = None
     """The class of the objects it makes, for proxies and for Pykka."""
     has_hooks: InitVar[bool] = False
@@ -211,6 +213,8 @@ class SupervisorRecipe:
     children: tuple[ChildSpec, ...] = field(default=())
     max_children: int | None = None
     parallel_stop: bool = False
+    max_abandoned: int = 8
+    """With more abandoned threads than these a child that hangs is parked, and not restarted."""
     observer: Any = None
     """``observer(supervisor) -> ChildObserver`` (``child``): who is told of its children; None: nobody."""
     settings: Any = None

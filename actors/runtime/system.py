@@ -22,6 +22,7 @@ from actors.execution.incarnation import Exit, Exited, Started
 from actors.execution.loop import Loop
 from actors.execution.pool import Pool
 from actors.execution.pykka_bridge import register_root
+from actors.execution.stall_watch import StallWatch
 from actors.execution.timers import Timers
 from actors.messaging import wait_graph
 from actors.messaging.dead_letters import DeadLetterOffice, down_error, stopped_error
@@ -68,6 +69,7 @@ class System:
     """Seconds since 1970 at which the tree's clock read 0: times for people and for other processes never jump."""
     exit: Exit | None = None
     """How it ended."""
+    is_down = False
     before_stop: Callable[[], object] | None = None
     """Tells whoever would start it, or keeps the right to have it run, that it is to end."""
 
@@ -97,6 +99,7 @@ class System:
         self.bus = Bus(self.pool, name, lambda: self.epoch + self.now())
         self.loop = Loop(f"{name}-loop", blocked=reports.loop_blocked, failed=reports.internal_error)
         self.timers = Timers(f"{name}-timers", self.clock, failed=reports.internal_error)
+        self.stalls = StallWatch(self.clock, self.timers)
         self._dispatchers = Dispatchers(name, self.pool, self.loop, reports, self.fail if on_host_loop else None)
         self.place_of = self._dispatchers.place_of
         self.boxes: dict[str, Mailbox | PoolAddress] = {}
@@ -111,7 +114,6 @@ class System:
         self.cause: ActorsError | None = None
         """Why it ended where nobody had asked for that: what its root gave up for, or what ``fail`` was told."""
         self._last_acts: list[Callable[[], object]] = []
-        self.is_down = False
         box = self.boxes[name] = SupervisorMailbox(name, Refusal.DOWN)  # it is never started again
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
         self._unregister: Callable[[], None] = lambda: None

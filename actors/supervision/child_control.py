@@ -79,6 +79,8 @@ class ChildControl:
         child.standing = ChildState.UP
         child.has_been_up = True
         child.up_since = self._system.now()
+        if child.incarnation is not None:
+            self._system.stalls.watch(child.incarnation)
         self._publish_start(child)
 
     def _publish_start(self, child: Child) -> None:

@@ -8,6 +8,7 @@ from actors.execution.incarnation import IncarnationHost
 from actors.model.spec import RandomSource
 
 if TYPE_CHECKING:
+    from actors.execution.stall_watch import StallWatch
     from actors.messaging.leftovers import Leftovers
     from actors.supervision.child import Child
     from actors.supervision.supervisor import Supervisor
@@ -24,6 +25,10 @@ class Registry(IncarnationHost, Protocol):
     @property
     def supervisors(self) -> dict[str, Supervisor]:
         """The present, or last, incarnation of each supervisor."""
+
+    @property
+    def stalls(self) -> StallWatch:
+        """Watches the workers that may hang."""
 
     @property
     def random(self) -> RandomSource:

@@ -20,6 +20,7 @@ from actors.model.events import ChildParked, ChildRestarting, SupervisorGaveUp
 from actors.model.restart_window import RestartWindow
 from actors.model.spec import Reason, Restart, Strategy
 from actors.supervision.child import Child, ChildState
+from actors.supervision.hung_children import is_given_up_too_often
 from actors.supervision.procedures import RestartProcedure
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class Restarts:
             self._supervisor.carry_out(self._plan(child, now))
             return
         window = self._window_of(child)
+        if is_given_up_too_often(self._supervisor, child, exit_):
+            child.plan = child.due = None
+            self.park(child, child.restarts, exit_)
+            return
         if not window.admit(now):
             child.plan = child.due = None
             if child.spec.park:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 from actors.execution.incarnation import Exit, Exited, Registered, Started, Stopping
 from actors.execution.pykka_bridge import ManagedActor
+from actors.execution.stall_watch import Stalled
 from actors.messaging.mailbox import Refusal
 from actors.messaging.reply import Reply
 from actors.model import strategy
@@ -32,6 +33,7 @@ from actors.supervision.child import Child, ChildObserver, ChildState
 from actors.supervision.child_control import ChildControl, TimedOut
 from actors.supervision.child_ownership import claim, dealt_with
 from actors.supervision.child_table import ChildTable
+from actors.supervision.hung_children import abandoned, on_stalled
 from actors.supervision.procedures import (
     STEPS,
     InitialStart,
@@ -116,12 +118,12 @@ class Supervisor(ManagedActor):
         if child is not None:
             ended = self.control.out_of_time(child, late)
             if ended is not None:
-                self._advance_all(self._ended(child, ended))
+                self.ended(child, ended)
 
     def _on_exited(self, ended: Exited) -> None:
         child = self.table.of(ended.incarnation)
         if child is not None:
-            self._advance_all(self._ended(child, ended.exit))
+            self.ended(child, ended.exit)
 
     def _on_stop(self, order: StopOrder) -> None:
         if order.incarnation is self.incarnation:
@@ -137,9 +139,7 @@ class Supervisor(ManagedActor):
             return  # it has ended, or somebody sees to that
         if order.is_outdated:
             return
-        left = sum(member.mailbox.abandoned for member in self.table.find(child.spec.id)) if child.pool else None
-        left = child.mailbox.abandoned if left is None else left
-        if left >= order.max_abandoned:
+        if abandoned(self, child) >= order.max_abandoned:
             self.carry_out(ParkProcedure(child))
         else:
             self.carry_out(ReplaceProcedure(child))
@@ -228,6 +228,10 @@ class Supervisor(ManagedActor):
         return dealt_with(child)
 
     # -- the end of a child --------------------------------------------------------------------------------
+
+    def ended(self, child: Child, exit_: Exit) -> None:
+        """Treat the end of a child's present incarnation, and go on with what waited for it."""
+        self._advance_all(self._ended(child, exit_))
 
     def _ended(self, child: Child, exit_: Exit) -> list[Procedure]:
         """Treat the end of a child's present incarnation; the plans that go on now."""
@@ -379,4 +383,5 @@ class Supervisor(ManagedActor):
         StopOrder: _on_stop,
         KillOrder: _on_kill,
         ReplaceChild: _on_replace,
+        Stalled: on_stalled,
     }

@@ -132,6 +132,7 @@ class Stock(pykka.ThreadingActor):
 def poll(seconds: float = 1.0) -> None:
     while not actors.sleep(seconds):
         assert_type(actors.stopping(0.5), bool)
+        actors.heartbeat()
 
 
 async def listen() -> None:
@@ -161,7 +162,7 @@ TREE = SupervisorSpec(
         WorkerSpec(id="listen", run=listen, shutdown="brutal_kill"),
         WorkerSpec(id="parse", handle=parse, pool=8, expected=(ValueError,)),
         WorkerSpec(id="fetch", handle=fetch, mailbox=Mailbox(capacity=10, overflow="drop_oldest")),
-        WorkerSpec(id="mailer", actor="shop.mail:Mailer", on_exhausted="park", start_timeout_s=None),
+        WorkerSpec(id="mailer", actor="shop.mail:Mailer", on_exhausted="park", start_timeout_s=None, stall_s=30.0),
         SupervisorSpec(
             id="billing",
             strategy="one_for_all",

@@ -98,6 +98,7 @@ class _Builder:
             children=tuple(children),
             max_children=spec.max_children,
             parallel_stop=spec.parallel_stop,
+            max_abandoned=(spec.tasks or Tasks()).max_abandoned,
             observer=None if spec.tasks is None else RegistryFeed,
             settings=spec.tasks,
         )

@@ -13,7 +13,7 @@ from trees.declaration.command import Command
 from trees.declaration.kind import Flaw, Rules, Target, WorkKind
 from trees.declaration.specs import WorkerSpec
 
-_OF_CODE = ("args", "kwargs", "lifespan", "expected", "crash_on_ask_error")
+_OF_CODE = ("args", "kwargs", "lifespan", "expected", "crash_on_ask_error", "stall_s")
 """Fields that say something of code in Python."""
 
 

@@ -110,6 +110,10 @@ class WorkerSpec(SpecModel, frozen=True):
     see ``on_exhausted`` and ``backoff``."""
     start_timeout_s: field_types.StartTimeout = 30.0
     """Seconds for ``__init__`` and ``on_start`` together. ``None``: no limit."""
+    stall_s: field_types.StartTimeout = None
+    """Seconds without a sign of life after which it is taken to be hung: the start of a message,
+    ``actors.heartbeat()``, any ask or sleep of the library, and what an attempt tells its ``context``. It has then
+    crashed with a ``StalledError``. ``None``: never."""
     backoff: InstanceOf[Backoff] | None = None
     """The delay before restarts. ``None``: no delay."""
     on_exhausted: field_types.ExhaustedWord = "escalate"

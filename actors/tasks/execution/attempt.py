@@ -30,6 +30,7 @@ from actors.messaging.envelope import SystemMessage
 from actors.messaging.reply import Reply
 from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome, AttemptSpec
 from actors.tasks.execution.attempt_stream import AttemptStream
+from actors.tasks.execution.error_facts import error_facts
 from actors.tasks.execution.run_attempt import run_attempt
 from actors.tasks.execution.task_tracer import AttemptTrace, tracer_of
 from actors.tasks.model.attempt_end import LOST, STOP, AttemptEnded
@@ -148,6 +149,10 @@ class Attempt(Reply, SystemMessage):
         """Note what has left the code that does it; before it is completed."""
         self.code_outcome = outcome
 
+    def note_crash(self, error: BaseException) -> None:
+        """Note that its worker was taken to be hung in it: that is a crash of the code that does it."""
+        self.note(AttemptOutcome(error, crashed=True, said=error_facts(error, crashed=True)))
+
     def fail_with(self, error: BaseException) -> None:
         """Fail it with an error that counts as one of the code that does it."""
         self.code_outcome = AttemptOutcome(caught=error)
@@ -193,6 +198,9 @@ class Attempt(Reply, SystemMessage):
     def shows(self, progress: tuple[float, str] | None, now: float) -> None:
         """Note a sign of life, and how far it says that it is."""
         self.last_sign = now
+        incarnation = self.incarnation
+        if incarnation is not None and incarnation.pulse is not None:
+            incarnation.pulse.beat()
         if progress is not None:
             self.progress = progress
 

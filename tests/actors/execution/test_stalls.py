@@ -1,0 +1,604 @@
+"""Hung, not crashed: workers that give no sign of life for ``stall_s``, on a pool, a thread and a loop.
+
+Time is moved by hand, and whatever hangs hangs at a ``Gate``: no test waits for a period to pass.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import actors
+from actors import (
+    ActorStoppedError,
+    ChildExited,
+    ChildParked,
+    ChildRestarting,
+    ChildStalled,
+    ConfigError,
+    StalledError,
+    SupervisorGaveUp,
+)
+from actors.execution.incarnation_orders import ControlledIncarnation
+from actors.execution.stall_watch import HostTime, Stalled
+from actors.model.spec import Reason
+from actors.supervision.supervisor import Supervisor
+from actors.testing import ManualClock, settle
+from tests.support.hardening import (
+    LONG_S,
+    Gate,
+    Ours,
+    Witness,
+    eventually,
+    obey,
+    obey_async,
+    python,
+    root,
+    stop_at,
+    worker,
+)
+from trees import Command, Retry, SupervisorSpec, Tasks, WorkerSpec, start
+
+STALL_S = 10.0
+WATCHED: dict[str, dict[str, Any]] = {
+    "pool": {"target": obey},
+    "thread": {"target": obey, "dispatch": "thread"},
+    "actor": {"target": Ours},
+    "loop": {"target": obey_async},
+}
+
+
+@contextmanager
+def watched(*children: WorkerSpec | SupervisorSpec, **fields: Any) -> Iterator[tuple[Any, ManualClock, Witness]]:
+    clock = ManualClock()
+    with start(root(*children, **fields), clock=clock) as tree:
+        yield tree, clock, Witness(tree)
+
+
+def stuck(kind: str, gate: Gate) -> Any:
+    """A message whose handler gets nowhere."""
+    if kind != "loop":
+        return (lambda _: gate()) if kind == "actor" else gate
+
+    async def never() -> None:
+        gate.reached.set()
+        await asyncio.Event().wait()
+
+    return never
+
+
+def ok(kind: str) -> Any:
+    return (lambda _: 1) if kind == "actor" else (lambda: 1)
+
+
+def exits(witness: Witness) -> list[ChildExited]:
+    return [each for each in witness.events if isinstance(each, ChildExited) and isinstance(each.error, StalledError)]
+
+
+# -- a handler ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", WATCHED)
+def test_a_handler_without_a_sign_of_life_for_stall_s_has_crashed(kind: str) -> None:
+    gate = Gate()
+    with watched(worker("w", stall_s=STALL_S, **WATCHED[kind])) as (tree, clock, witness):
+        reply = tree.ref("t/w").ask(stuck(kind, gate), block=False, timeout=1000.0)
+        gate.wait_reached()
+        clock.advance(STALL_S - 2)
+        assert not reply.done
+        clock.advance(3)
+        with pytest.raises(StalledError) as caught:
+            reply.get(timeout=LONG_S)
+        answer = tree.ref("t/w").ask(ok(kind), timeout=1000.0)
+        exited = witness.wait(ChildExited, path="t/w")
+        child = tree.child("t/w")
+        gate.open.set()
+        eventually(lambda: not tree._system.lives_abandoned)
+
+    assert caught.value.path == "t/w"
+    assert STALL_S <= caught.value.silent_s < STALL_S + 2
+    assert answer == 1
+    assert exited.reason is Reason.CRASHED
+    assert exited.error is caught.value
+    assert exited.lost == 1
+    assert (child.restarts, child.incarnation) == (1, 2)
+
+
+@pytest.mark.parametrize("kind", WATCHED)
+def test_child_stalled_comes_once_before_the_exit(kind: str) -> None:
+    gate = Gate()
+    with watched(worker("w", stall_s=STALL_S, **WATCHED[kind])) as (tree, clock, witness):
+        tree.ref("t/w").tell(stuck(kind, gate))
+        gate.wait_reached()
+        for _ in range(20):
+            clock.advance(1)
+        witness.wait(ChildRestarting, path="t/w")
+        settle(tree)
+        gate.open.set()
+        seen = [type(each).__name__ for each in witness.events if each.path == "t/w"]
+
+    assert seen.count("ChildStalled") == 1
+    assert seen.index("ChildStalled") < seen.index("ChildExited") < seen.index("ChildRestarting")
+
+
+@pytest.mark.parametrize("kind", ["pool", "loop"])
+def test_the_rest_of_the_mailbox_waits_for_the_next_incarnation(kind: str) -> None:
+    gate = Gate()
+    with watched(worker("w", stall_s=STALL_S, **WATCHED[kind])) as (tree, clock, _):
+        tree.ref("t/w").tell(stuck(kind, gate))
+        gate.wait_reached()
+        behind = [tree.ref("t/w").ask(ok(kind), block=False, timeout=1000.0) for _ in range(5)]
+        clock.advance(STALL_S + 2)
+        answers = [reply.get(timeout=LONG_S) for reply in behind]
+        gate.open.set()
+
+    assert answers == [1] * 5
+
+
+@pytest.mark.parametrize("kind", WATCHED)
+def test_an_idle_worker_does_not_hang(kind: str) -> None:
+    with watched(worker("w", stall_s=STALL_S, **WATCHED[kind])) as (tree, clock, witness):
+        for _ in range(5):
+            tree.ref("t/w").ask(ok(kind))
+            clock.advance(10 * STALL_S)
+            settle(tree)
+        assert tree.child("t/w").restarts == 0
+    assert not exits(witness)
+
+
+def test_each_message_begins_anew() -> None:
+    gates = [Gate() for _ in range(5)]
+    with watched(worker("w", stall_s=STALL_S)) as (tree, clock, witness):
+        for gate in gates:
+            tree.ref("t/w").tell(gate)
+        for gate in gates:
+            gate.wait_reached()
+            clock.advance(STALL_S - 2)
+            gate.open.set()
+        settle(tree)
+    assert not exits(witness)
+
+
+# -- signs of life -----------------------------------------------------------------------------------------
+
+SIGNS: dict[str, Callable[[], object]] = {
+    "heartbeat": actors.heartbeat,
+    "stopping": actors.stopping,
+    "ask": lambda: actors.ref("t/other").ask(lambda: None, timeout=1e9),
+}
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+@pytest.mark.parametrize("form", ["run", "handle"])
+def test_a_sign_of_life_counts_from_its_own_time(form: str, sign: str) -> None:
+    signed, gates = threading.Event(), [Gate() for _ in range(4)]
+
+    def work() -> None:
+        for gate in gates:
+            gate()
+            SIGNS[sign]()
+        signed.set()
+        if form == "run":
+            actors.sleep(1e9)
+
+    spec = WorkerSpec(id="w", run=work, stall_s=STALL_S) if form == "run" else worker("w", stall_s=STALL_S)
+    with watched(worker("other"), spec) as (tree, clock, witness):
+        if form == "handle":
+            tree.ref("t/w").tell(work)
+        for gate in gates:
+            gate.wait_reached()
+            clock.advance(STALL_S - 2)
+            gate.open.set()
+        assert signed.wait(LONG_S)
+        settle(tree)
+    assert not exits(witness)
+
+
+def test_a_sign_of_an_async_body_counts_as_well() -> None:
+    ticks: asyncio.Queue[None] | None = None
+    beats, loops = [], []
+
+    async def work() -> None:
+        nonlocal ticks
+        ticks = asyncio.Queue()
+        loops.append(asyncio.get_running_loop())
+        while True:
+            await ticks.get()
+            actors.heartbeat()
+            beats.append(1)
+
+    with watched(WorkerSpec(id="w", run=work, stall_s=STALL_S)) as (tree, clock, witness):
+        eventually(lambda: loops)
+        for n in range(3):
+            clock.advance(STALL_S - 2)
+            loops[-1].call_soon_threadsafe(ticks.put_nowait, None)
+            eventually(lambda n=n: len(beats) > n)
+        assert not exits(witness)
+        clock.advance(STALL_S + 2)
+        exited = witness.wait(ChildExited, path="t/w")
+        eventually(lambda: len(loops) == 2)
+        assert tree.child("t/w").restarts == 1
+    assert isinstance(exited.error, StalledError)
+
+
+def test_a_sleep_of_the_library_is_one_long_sign() -> None:
+    slept = threading.Event()
+
+    def work() -> None:
+        actors.sleep(100 * STALL_S)
+        slept.set()
+        actors.sleep(1e9)
+
+    with watched(WorkerSpec(id="w", run=work, stall_s=STALL_S)) as (tree, clock, witness):
+        for _ in range(100):
+            clock.advance(STALL_S)
+        eventually(slept.is_set)
+        settle(tree)
+    assert not exits(witness)
+
+
+def test_who_waits_for_a_colleague_does_not_hang_the_colleague_does() -> None:
+    gate = Gate()
+    waiting = threading.Event()
+
+    def work() -> object:
+        try:
+            waiting.set()
+            return actors.ref("t/hung").ask(gate, timeout=1e9)
+        except StalledError as error:
+            return error.path
+
+    with watched(worker("w", stall_s=STALL_S), worker("hung", stall_s=2 * STALL_S)) as (tree, clock, witness):
+        reply = tree.ref("t/w").ask(work, block=False, timeout=1e9)
+        gate.wait_reached()
+        clock.advance(2 * STALL_S - 2)
+        assert not exits(witness)
+        clock.advance(4)
+        assert reply.get(timeout=LONG_S) == "t/hung"
+        gate.open.set()
+    assert [each.path for each in exits(witness)] == ["t/hung"]
+
+
+def test_heartbeat_outside_of_a_tree_or_without_stall_s_changes_nothing() -> None:
+    actors.heartbeat()
+    with watched(worker("w")) as (tree, _, _):
+        assert tree.ref("t/w").ask(actors.heartbeat) is None
+        assert tree._system.stalls._timer is None
+
+
+def test_a_body_that_was_given_up_ends_at_its_next_sign() -> None:
+    gate, ended = Gate(), threading.Event()
+
+    def work() -> None:
+        try:
+            gate()
+            actors.heartbeat()
+        except BaseException:
+            ended.set()
+            raise
+
+    with watched(WorkerSpec(id="w", run=work, stall_s=STALL_S, restart="temporary")) as (tree, clock, witness):
+        gate.wait_reached()
+        clock.advance(STALL_S + 2)
+        witness.wait(ChildExited, path="t/w")
+        assert tree._system.lives_abandoned["t/w"] == 1
+        gate.open.set()
+        assert ended.wait(LONG_S)
+        eventually(lambda: not tree._system.lives_abandoned)
+
+
+# -- what follows: as after any crash ----------------------------------------------------------------------
+
+
+def test_a_stall_counts_for_the_restart_limit() -> None:
+    gate = Gate()
+
+    def outlived() -> None:
+        with watched(worker("w", stall_s=STALL_S), max_restarts=0) as (tree, clock, witness):
+            tree.ref("t/w").tell(gate)
+            gate.wait_reached()
+            clock.advance(STALL_S + 2)
+            witness.wait(SupervisorGaveUp)
+            gate.open.set()
+
+    with pytest.raises(actors.RestartLimitError) as caught:
+        outlived()
+    assert isinstance(caught.value.__cause__, StalledError)
+
+
+def test_a_stall_restarts_the_group_as_the_strategy_says() -> None:
+    gate = Gate()
+    with watched(worker("a"), worker("w", stall_s=STALL_S), worker("b"), strategy="rest_for_one") as (tree, clock, _):
+        tree.ref("t/w").tell(gate)
+        gate.wait_reached()
+        clock.advance(STALL_S + 2)
+        eventually(lambda: tree.child("t/b").restarts == 1)
+        found = [tree.child(f"t/{each}").restarts for each in ("a", "w", "b")]
+        gate.open.set()
+    assert found == [0, 1, 1]
+
+
+@pytest.mark.parametrize("pool", [1, 2])
+def test_more_than_max_abandoned_threads_park_it(pool: int) -> None:
+    gates = [Gate() for _ in range(3)]
+    spec = worker("w", stall_s=STALL_S, pool=pool)
+    clock = ManualClock()
+    with start(root(spec, tasks=Tasks(max_abandoned=2)), clock=clock) as tree:
+        witness = Witness(tree)
+        for number, gate in enumerate(gates, 1):
+            tree.ref("t/w").tell(gate)
+            gate.wait_reached()
+            clock.advance(STALL_S + 2)
+            eventually(lambda number=number: len(exits(witness)) == number)
+            settle(tree)
+        parked = witness.wait(ChildParked)
+        for gate in gates:
+            gate.open.set()
+    assert isinstance(parked.error, StalledError)
+
+
+def test_an_async_worker_that_ignores_its_cancel_is_abandoned_after_the_grace() -> None:
+    reached, go_on = threading.Event(), threading.Event()
+
+    async def deaf() -> None:
+        reached.set()
+        while not go_on.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+    with watched(worker("w", obey_async, stall_s=STALL_S)) as (tree, clock, witness):
+        reply = tree.ref("t/w").ask(deaf, block=False, timeout=1000.0)
+        assert reached.wait(LONG_S)
+        clock.advance(STALL_S + 2)
+        witness.wait(ChildStalled, path="t/w")
+        settle_supervisor(tree)
+        clock.advance(1)
+        with pytest.raises(StalledError):
+            reply.get(timeout=LONG_S)
+        assert tree._system.lives_abandoned["t/w"] == 1
+        go_on.set()
+        eventually(lambda: not tree._system.lives_abandoned)
+    assert len(exits(witness)) == 1
+
+
+def settle_supervisor(tree: Any) -> None:
+    tree.which_children("t")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_attempt_that_hangs_has_failed_as_one_that_crashed(is_async: bool) -> None:
+    gate, calls = Gate(), []
+
+    def execute(task: Any, context: Any) -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            gate()
+        return "done"
+
+    async def execute_async(task: Any, context: Any) -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            gate.reached.set()
+            await asyncio.Event().wait()
+        return "done"
+
+    clock = ManualClock()
+    code = execute_async if is_async else execute
+    tasks = Tasks(on_failure=[Retry()])
+    with start(root(WorkerSpec(id="w", execute=code, stall_s=STALL_S), tasks=tasks), clock=clock) as tree:
+        handle = tree.submit("go")
+        gate.wait_reached()
+        clock.advance(STALL_S + 2)
+        eventually(lambda: tree.child("t/w").restarts == 1)
+        for _ in range(20):
+            clock.advance(5)
+            settle(tree)
+        report = handle.result(timeout=LONG_S)
+        gate.open.set()
+    assert list(report.results.values()) == ["done"]
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("sign", ["heartbeat", "progress"])
+def test_what_an_attempt_tells_its_context_is_a_sign_of_life(sign: str) -> None:
+    gates = [Gate() for _ in range(3)]
+
+    def execute(task: Any, context: Any) -> str:
+        for gate in gates:
+            gate()
+            context.heartbeat() if sign == "heartbeat" else context.progress(0.5, "half")
+        return "done"
+
+    clock = ManualClock()
+    with start(root(WorkerSpec(id="w", execute=execute, stall_s=STALL_S), tasks=Tasks()), clock=clock) as tree:
+        handle = tree.submit("go")
+        for gate in gates:
+            gate.wait_reached()
+            clock.advance(STALL_S - 2)
+            gate.open.set()
+        assert list(handle.result(timeout=LONG_S).results.values()) == ["done"]
+        assert tree.child("t/w").restarts == 0
+
+
+# -- races, both orders of each ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["returns", "heartbeat", "stop", "terminate", "group"])
+def test_what_happens_before_the_supervisor_acts_wins(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watch has found it silent, and posted that; then something else comes first."""
+    gate, second = Gate(), Gate()
+    is_beating = threading.Event()
+
+    def work() -> None:
+        gate()
+        if end == "heartbeat":
+            actors.heartbeat()
+            is_beating.set()
+            second()
+
+    children = [worker("a"), worker("w", stall_s=STALL_S)]
+    posted: list[Any] = []
+    real = Supervisor.receive
+
+    def receive(self: Any, message: Any, reply: Any) -> None:
+        if isinstance(message, Stalled):
+            posted.append((self, message))
+            return
+        real(self, message, reply)
+
+    monkeypatch.setattr(Supervisor, "receive", receive)
+    with watched(*children, strategy="one_for_all") as (tree, clock, witness):
+        tree.ref("t/w").tell(work)
+        gate.wait_reached()
+        clock.advance(STALL_S + 2)
+        eventually(lambda: posted)
+        supervisor, message = posted[0]
+        life = message.incarnation
+        if end in {"returns", "heartbeat"}:
+            clock.advance(0.5)
+            gate.open.set()
+            settle(tree) if end == "returns" else eventually(is_beating.is_set)
+        elif end == "stop":
+            life.request_stop(Reason.SHUTDOWN)
+        elif end == "terminate":
+            life._order(Reason.SHUTDOWN)
+        else:
+            tree.ref("t/a").tell(lambda: 1 / 0)
+            eventually(lambda: tree.child("t/w").state != "running" or life.must_stop)
+        real(supervisor, message, None)
+        gate.open.set()
+        second.open.set()
+        settle(tree)
+    assert not exits(witness)
+    assert not [each for each in witness.events if isinstance(each, ChildStalled)]
+
+
+@pytest.mark.parametrize("late", ["returns", "heartbeat", "stop"])
+def test_what_happens_after_the_supervisor_has_acted_changes_nothing(
+    late: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The supervisor has condemned it; before it ends it the other thing happens."""
+    gate = Gate()
+
+    def work() -> str:
+        gate()
+        if late == "heartbeat":
+            actors.heartbeat()
+        return "late"
+
+    def when(*_: Any) -> bool:
+        return True
+
+    with watched(worker("w", stall_s=STALL_S)) as (tree, clock, witness):
+        tree.ref("t/w").tell(work)
+        gate.wait_reached()
+        life = tree._system.children["t/w"].incarnation
+        with stop_at(ControlledIncarnation, "condemn", when, after=True, patch=monkeypatch) as seam:
+            clock.advance(STALL_S + 2)
+            seam.wait_reached()
+            if late == "stop":
+                life.request_stop(Reason.SHUTDOWN)
+            else:
+                gate.open.set()
+                eventually(lambda: life.is_over or life.running_on is None)
+        witness.wait(ChildRestarting, path="t/w")
+        gate.open.set()
+        settle(tree)
+    assert [each.reason for each in exits(witness)] == [Reason.CRASHED]
+    assert len([each for each in witness.events if isinstance(each, ChildStalled)]) == 1
+
+
+def test_an_answer_that_came_first_stays() -> None:
+    """The handler answers, and its worker is condemned before it has looked for more: nothing is lost."""
+    with watched(worker("w", stall_s=STALL_S)) as (tree, clock, _):
+        reply = tree.ref("t/w").ask(lambda: "in time", block=False)
+        assert reply.get(timeout=LONG_S) == "in time"
+        life = tree._system.children["t/w"].incarnation
+        settle(tree)
+        clock.advance(STALL_S + 2)
+        assert not life.condemn(StalledError("t/w", 1.0), 0.0)
+        assert tree.ref("t/w").ask(lambda: 2) == 2
+
+
+# -- time that the host has not run ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("looks", "now", "since", "silent"),
+    [
+        pytest.param([], 20.0, 5.0, 15.0, id="runs"),
+        pytest.param([(10.05, 10.0)], 20.0, 5.0, 15.0, id="a busy machine"),
+        pytest.param([(15.0, 10.0)], 20.0, 5.0, 5.0, id="stopped: a whole period from then on"),
+        pytest.param([(15.0, 10.0)], 20.0, 18.0, 2.0, id="a sign since then"),
+        pytest.param([(15.0, 10.0), (19.0, 16.0)], 20.0, 5.0, 1.0, id="stopped twice"),
+    ],
+)
+def test_time_is_time_that_the_host_has_run(
+    looks: list[tuple[float, float]], now: float, since: float, silent: float
+) -> None:
+    time = HostTime(0.0)
+    for at, due in looks:
+        time.looked(at, due, 1.0)
+    assert time.silent_s(now, since) == silent
+
+
+# -- declared ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [0, -1, "soon", float("nan")])
+def test_stall_s_is_a_positive_number_of_seconds(value: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        worker("w", stall_s=value)
+    assert "stall_s" in str(caught.value)
+
+
+def test_a_command_has_no_stall_s() -> None:
+    spec = SupervisorSpec(id="t", children=[WorkerSpec(id="w", command=Command(["true"]), stall_s=1.0)])
+    with pytest.raises(ConfigError) as caught, start(spec):
+        pass
+    assert "t/w.stall_s" in str(caught.value)
+
+
+def test_without_stall_s_nothing_is_watched() -> None:
+    gate = Gate()
+    with watched(worker("w")) as (tree, clock, witness):
+        reply = tree.ref("t/w").ask(gate, block=False, timeout=1e9)
+        gate.wait_reached()
+        clock.advance(10_000)
+        gate.open.set()
+        assert reply.get(timeout=LONG_S) == "through"
+    assert not exits(witness)
+    assert ActorStoppedError not in {type(each.error) for each in witness.events if isinstance(each, ChildExited)}
+
+
+def test_a_stopped_host_kills_nobody_on_waking() -> None:
+    """SIGSTOP for several periods, in the middle of work that gives its signs in time."""
+    code = """
+        import signal, subprocess
+        import actors
+        from actors import ChildStalled
+        from trees import SupervisorSpec, WorkerSpec, start
+
+        def work():
+            while not actors.stopping():
+                time.sleep(0.02)
+                actors.heartbeat()
+
+        seen = []
+        tree = start(SupervisorSpec(id="t", children=[WorkerSpec(id="w", run=work, stall_s=0.6, shutdown=1.0)]))
+        tree.subscribe(lambda e: seen.append(e) if isinstance(e, ChildStalled) else None)
+        wake = f"sleep 0.3; kill -STOP {os.getpid()}; sleep 2; kill -CONT {os.getpid()}"
+        subprocess.run(["sh", "-c", wake + " &"], check=True)
+        began = time.monotonic()
+        while time.monotonic() - began < 3.2:
+            time.sleep(0.1)
+        print(len(seen), tree.child("t/w").restarts)
+        tree.stop()
+    """
+    done = python(code)
+    assert done.stdout.split() == ["0", "0"], done.stderr
