@@ -1,34 +1,27 @@
 """One process of a command, from its start to its end: its output, its signals, its exit.
 
 Started by a thread of the pool; from then on the reader's thread (``actors.dispatch.reader``) has it, and only that
-changes it. What others ask for (a signal) is done at once, on their thread: it never blocks. The end, in this order, so
-that no signal goes to a group whose number is another's by now::
+changes it. What others ask for (a signal) is done at once, on their thread: it never blocks. The end, in this order
+(``actors.dispatch.guarded_process``)::
 
-    the leader has ended --> (ordered: the others of its group have time, until it is killed) --> the group is killed
-    --> what is left of the output is read --> forgotten by the guardian --> reaped --> ``ended(returncode)``
-
-``_lock`` guards ``_is_reaped``, so that no signal is sent after that.
+    the leader has ended --> (ordered: the others of its group have time, until it is killed) --> the group is killed,
+    and forgotten by the guardian --> what is left of the output is read --> reaped --> ``ended(returncode)``
 """
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import IO, Final, Literal, Protocol, TypeAlias
 
+from actors.dispatch.guarded_process import LOOK_S, GuardedProcess
 from actors.dispatch.output import Allowance, Lines, Tail, text_of
-from actors.dispatch.process_group import end_group, guard, guarded_environment, has_others, signal_group, widen
+from actors.dispatch.process_group import widen
 from actors.dispatch.program import Program
 from actors.dispatch.reader import READER
 from actors.model.clock import monotonic
 
 CHUNK: Final = 1024 * 1024
-LOOK_S: Final = 0.05
-"""Seconds between two looks, at what cannot be watched."""
 MOST_LEFT: Final = 4 * CHUNK
 """Output that is read after the end: another process may hold the stream open, and write on."""
 TELL_LOST_S: Final = 1.0
@@ -65,31 +58,15 @@ class CommandProcess:
         """
         self._owner = owner
         self._reads_all = reads_all
-        self._lock = threading.Lock()
-        self._is_reaped = False
         self._may_linger = False
         """True where the others of its group have time to end, after it: it was asked to stop."""
         self._lost = 0
         self._allowance = Allowance(monotonic)
         self.tail = Tail()
-        self._popen = subprocess.Popen(  # noqa: S603 - a command, in so many words; never a shell
-            program.argv,
-            env=guarded_environment(program.env),
-            cwd=program.cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
-        self.pid = self._popen.pid
+        env = {**os.environ, **(program.env or {})}
+        self._process = GuardedProcess(program.argv, env=env, cwd=program.cwd)
+        self.pid = self._process.pid
         self._open: dict[int, tuple[Stream, IO[bytes], Lines]] = {}
-        self._pidfd: int | None = None
-        try:
-            guard(self.pid)
-        except BaseException:
-            self.give_up()
-            raise
 
     def watch(self) -> None:
         """Have the reader's thread take it over. What becomes of it is told from now on.
@@ -97,57 +74,31 @@ class CommandProcess:
         Raises:
             RuntimeError: the machine gives no more threads; it is ended.
         """
-        try:
-            READER.call(self._begin)
-        except BaseException:
-            self.give_up()
-            raise
-
-    def give_up(self) -> None:
-        """End it, where the reader does not have it."""
-        end_group(self.pid)
-        with self._lock:
-            self._is_reaped = True
-            self._popen.communicate()
+        self._process.on_reader(self._begin)
 
     # -- from any thread -----------------------------------------------------------------------------------
 
     def stop(self, number: int) -> None:
         """Ask the whole group to end."""
         self._may_linger = True
-        with self._lock:
-            if not self._is_reaped:
-                signal_group(self.pid, number)
+        self._process.signal(number)
 
     def kill(self) -> None:
         """End the whole group."""
         self._may_linger = False
-        with self._lock:
-            if not self._is_reaped:
-                signal_group(self.pid, signal.SIGKILL)
+        self._process.kill()
 
     # -- on the reader's thread ----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        for name, pipe in (("stdout", self._popen.stdout), ("stderr", self._popen.stderr)):
-            if pipe is not None:
-                fd, stream = pipe.fileno(), name
-                os.set_blocking(fd, False)
-                widen(fd, CHUNK)
-                self._open[fd] = ("stdout" if stream == "stdout" else "stderr", pipe, Lines())
-                READER.watch(fd, lambda fd=fd: self._read(fd))  # type: ignore[misc]
-        with suppress(AttributeError, OSError):
-            self._pidfd = os.pidfd_open(self.pid)
-            READER.watch(self._pidfd, self._leader_ended)
-        if self._pidfd is None:
-            self._look()
-
-    def _look(self) -> None:
-        """Look if it has ended, where the system does not say so."""
-        if _has_ended(self.pid):
-            self._leader_ended()
-        else:
-            READER.later(LOOK_S, self._look)
+        streams: tuple[Stream, Stream] = ("stdout", "stderr")
+        for stream, pipe in zip(streams, self._process.outputs, strict=True):
+            fd = pipe.fileno()
+            os.set_blocking(fd, False)
+            widen(fd, CHUNK)
+            self._open[fd] = (stream, pipe, Lines())
+            READER.watch(fd, lambda fd=fd: self._read(fd))  # type: ignore[misc]
+        self._process.watch(self._wait_for_others)
 
     def _read(self, fd: int) -> int:
         """Read what is there; how much that was."""
@@ -185,19 +136,12 @@ class CommandProcess:
         if lost:
             self._owner.lost(lost)
 
-    def _leader_ended(self) -> None:
-        if self._pidfd is not None:
-            READER.forget(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = None
-        self._wait_for_others()
-
     def _wait_for_others(self) -> None:
-        if self._may_linger and has_others(self.pid):
+        if self._may_linger and self._process.has_others():
             READER.later(LOOK_S, self._wait_for_others)
             return
         left = MOST_LEFT
-        end_group(self.pid)
+        self._process.end_group()
         for fd in list(self._open):
             while fd in self._open and left > 0 and (read := self._read(fd)):
                 left -= read
@@ -207,14 +151,4 @@ class CommandProcess:
             del self._open[fd]
             pipe.close()
         self._tell_lost()
-        with self._lock:
-            self._is_reaped = True
-            returncode = self._popen.wait()
-        self._owner.ended(returncode)
-
-
-def _has_ended(pid: int) -> bool:
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return True
+        self._owner.ended(self._process.reap())

@@ -14,8 +14,9 @@ after ``unguard(pgid)``        nothing of it was running: the group is killed be
 =============================  ==================================================================================
 
 A guardian that was killed is replaced, and told all groups, as soon as anybody looks (``mended``): a reader of
-processes is called when its pipe ends. The order of a start is therefore: ``guarded_environment``, start, ``guard``;
+processes is called when its pipe ends. The order of a start is therefore: ``marked_environment``, start, ``guard``;
 that of an end: kill the group, ``unguard``, reap. So a number is never sent to a group that is not ours.
+``actors.dispatch.guarded_process`` keeps that order, for commands and for servers of tools alike.
 
 ``_lock`` guards the books and the pipe of the guardian. Nothing waits while it is held.
 """
@@ -56,15 +57,15 @@ class ProcessGroups:
         """Guardians that have ended, or are about to, and were not reaped yet."""
         self.mark = f"{os.getpid()}.{secrets.token_hex(8)}"
 
-    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the environment for a process of this host, with ``extra``; from now on there is a guardian.
+    def marked(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return this environment, marked as one of a process of this host; from now on there is a guardian.
 
         Raises:
             OSError: the guardian cannot be started.
         """
         self.mended()
         above = os.environ.get(MARK)
-        return {**os.environ, **(extra or {}), MARK: f"{above}:{self.mark}" if above else self.mark}
+        return {**environment, MARK: f"{above}:{self.mark}" if above else self.mark}
 
     def guard(self, group: int) -> None:
         """Have the guardian end this group if the host dies.
@@ -202,9 +203,9 @@ GROUPS: Final = ProcessGroups()
 """The groups of this host."""
 
 
-def guarded_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return ``os.environ`` with ``extra`` and the mark of this host, for a process that is not to outlive it."""
-    return GROUPS.environment(extra)
+def marked_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return this environment with the mark of this host, for a process that is not to outlive it."""
+    return GROUPS.marked(environment)
 
 
 def guard(group: int) -> None:

@@ -1,7 +1,8 @@
 """An MCP server for tests: a program that serves on stdio or, with ``--port``, on HTTP of this machine.
 
 What it does wrong is said by its arguments: ``--rubbish`` on stdout first, ``--slow SECONDS`` to start, ``--dies``
-before it answers, ``--stays`` alive when its stdin is closed, ``--child`` starts a process of its own.
+before it answers, ``--stays`` alive when its stdin is closed, ``--child`` starts a process of its own,
+``--apart`` in a session of its own.
 """
 
 from __future__ import annotations
@@ -122,13 +123,15 @@ def main() -> None:
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--child", default="")
+    parser.add_argument("--apart", action="store_true")
     parser.add_argument("--token", default="")
     given = parser.parse_args()
     if given.rubbish:
         sys.stdout.write("Welcome!\n{}\n\n[1, 2\n" + "\N{SNOWMAN}" * 3 + "\n")
         sys.stdout.flush()
     if given.child:
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+        sleeps = [sys.executable, "-c", "import time; time.sleep(1000)"]
+        child = subprocess.Popen(sleeps, start_new_session=given.apart)
         Path(given.child).write_text(f"{os.getpid()} {child.pid}")
     time.sleep(given.slow)
     if given.dies:

@@ -1,17 +1,16 @@
-"""The process of an MCP server: started in a group of its own, spoken to by its pipes, and gone with its worker.
+"""The process of an MCP server: spoken to by its pipes, and gone with its worker.
 
-No orphan is left. Beside the server, in its group, waits a shell that reads from a pipe of which only this process has
-the other end. When that is closed, by us or because this process was killed, the shell kills the whole group::
+No orphan is left: it leads a group that the guardian of this host knows (``actors.dispatch.guarded_process``), as the
+processes of commands do. The group is killed when the server has ended, when its worker ends, and when this process
+dies, whatever of. All of this class runs on the event loop of the worker; the reader's thread tells it of the end.
 
-    this process  --- stdin, stdout, stderr --->  server (leader of the group) and what it starts
-                  --- pipe of life ------------>  shell of the same group: read; kill the group
+Its start awaits nothing, so nothing can be cancelled in the middle of it. Its end::
 
-So it holds on every POSIX system with ``/bin/sh``, also after ``kill -9``, and for a server that spins. What leaves the
-group by ``setsid`` is not caught. Elsewhere (Windows) there is neither group nor shell: the server alone is killed with
-its worker, and after the death of this process it ends if it heeds the end of its stdin.
+    ready --> its stdin or stdout is closed ---(a moment: it may be about to end)---+
+       |                                                                            v
+       +----> the process has ended --> what it has written is read, and handed on --> ended: the session is told
 
-An end of the process, or of its stdout, is the end of the session: the reading stream is closed, whoever waits for an
-answer is told, and ``ended`` says why. All of this runs on the event loop of the worker.
+A server that writes faster than the session reads waits for it; one that reads nothing is ended when too much waits.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import os
 import shutil
 import signal
-import sys
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -31,35 +29,34 @@ import mcp_types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from actors.dispatch.process_group import has_others, signal_group
+from actors.dispatch.guarded_process import GuardedProcess
 from actors.model.clock import monotonic
 from actors.model.errors import StartError
+from trees.agents.mcp_pipes import ReadingPipe, WritingPipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trees.agents.mcp import MCP
 
-_SHELL: Final = "/bin/sh"
-_GUARDED: Final = (
-    '( ( read -r _ </dev/fd/"$1"; kill -s KILL -- "-$$" ) </dev/null >/dev/null 2>&1 & ); shift; exec "$@"'
-)
-"""Begin to wait for the end of the pipe of life, and become the server."""
-_IS_GUARDED: Final = sys.platform != "win32" and os.path.exists(_SHELL)  # noqa: PTH110 - a constant, looked at once
 _CLOSES_S: Final = 1.0
 """How long a server may take to end once its stdin is closed."""
 _TERMINATES_S: Final = 0.5
 """How long after that a SIGTERM may take."""
 _DIES_S: Final = 2.0
 _LOOK_S: Final = 0.01
+_MAY_END_S: Final = 0.1
+"""How long after it has closed a pipe it may end, which says more."""
+_DRAINS_S: Final = 0.5
+"""How long after its end a pipe may stay open, because somebody else holds it."""
 _LONGEST_LINE: Final = 64 * 1024 * 1024
-"""Characters of one message; a server that sends more has lost its way."""
+"""Characters of one message; a server that sends more, or leaves more unread, has lost its way."""
 _TAIL: Final = 2000
 """Bytes of its stderr that are kept while it starts."""
 _log = logging.getLogger("regrow.mcp")
 
 
-class ServerProcess(asyncio.SubprocessProtocol):
+class ServerProcess:
     """One process, as a transport of the SDK's ``Client``: an async context manager that yields its two streams."""
 
     def __init__(self, server: MCP, ends: Callable[[], None]) -> None:
@@ -68,39 +65,61 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._cwd = server.cwd
         self._secrets = server.secrets
         self._ends = ends
-        self._transport: Any = None
-        self._pid = 0
-        self._life: int | None = None
+        self._process: GuardedProcess | None = None
+        self._pipes: tuple[WritingPipe, ReadingPipe, ReadingPipe] | None = None
         self._rest = bytearray()
+        self._lines: deque[bytes] = deque()
+        """Lines that are to be handed on."""
+        self._is_stirred = asyncio.Event()
+        """Set when there are lines to hand on, or it is over."""
         self._said = bytearray()
         self._starts = True
+        self._returncode: int | None = None
         self._exited = asyncio.Event()
+        self._is_closing = self._is_told = False
         self._reads: Any = None
-        self._writer: asyncio.Task[None] | None = None
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
         self._streams: tuple[Any, ...] = ()
         self.ended = ""
         """Reason why it is of no use any more; empty: it is."""
 
+    @property
+    def pid(self) -> int:
+        """Number of the process, which is that of its group; 0: there is none."""
+        return 0 if self._process is None else self._process.pid
+
     # -- start ---------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> tuple[Any, Any]:
-        program = self._found()
-        read_end, self._life = os.pipe()
-        words = [_SHELL, "-c", _GUARDED, "sh", str(read_end), program, *self._command[1:]]
-        given: dict[str, Any] = {"start_new_session": True, "pass_fds": (read_end,)}
-        if not _IS_GUARDED:
-            words, given = [program, *self._command[1:]], {}
-        reads, self._streams = self._make_streams()
+        program, loop = self._found(), asyncio.get_running_loop()
         try:
-            loop = asyncio.get_running_loop()
-            await loop.subprocess_exec(lambda: self, *words, cwd=self._cwd, env=self._env, **given)
-        except OSError as error:
-            self._close_life()
-            raise StartError(self._command[0], f"its process cannot be started: {error.strerror}") from None
-        finally:
-            os.close(read_end)
-        self._writer = asyncio.create_task(self._write(reads))
-        return self._streams[0], self._streams[1]
+            words = [program, *self._command[1:]]
+            self._process = process = GuardedProcess(words, env=self._env, cwd=self._cwd, stdin=True)
+            process.watch_from_afar(lambda code: self._tell(loop, code))
+        except (OSError, ValueError, RuntimeError) as error:
+            why = getattr(error, "strerror", None) or "an argument holds what none can" * isinstance(error, ValueError)
+            raise StartError(self._command[0], f"its process cannot be started: {why or error}") from None
+        try:
+            self._pipes = self._opened(loop, process)
+        except BaseException:
+            process.kill()
+            raise
+        self._reads, read = anyio.create_memory_object_stream[Any](0)
+        write, written = anyio.create_memory_object_stream[Any](0)
+        self._streams = (read, write, self._reads, written)
+        self._tasks = (asyncio.create_task(self._hand_on()), asyncio.create_task(self._write(written)))
+        return read, write
+
+    def _opened(
+        self, loop: asyncio.AbstractEventLoop, process: GuardedProcess
+    ) -> tuple[WritingPipe, ReadingPipe, ReadingPipe]:
+        assert process.stdin is not None  # noqa: S101 - it was started with one
+        out, err = process.outputs
+        return (
+            WritingPipe(loop, process.stdin, lambda: self._is_closed("stdin")),
+            ReadingPipe(loop, out, self._hear),
+            ReadingPipe(loop, err, self._complain),
+        )
 
     def _found(self) -> str:
         """Return the path of the program.
@@ -118,49 +137,58 @@ class ServerProcess(asyncio.SubprocessProtocol):
             raise StartError(name, f"the program {name!r} of this MCP server is not installed or not on the PATH", hint)
         return os.path.abspath(program)  # noqa: PTH100 - symbolic links stay as they are: venvs need them
 
-    def _make_streams(self) -> tuple[Any, tuple[Any, ...]]:
-        self._reads, read = anyio.create_memory_object_stream[Any](math.inf)
-        write, written = anyio.create_memory_object_stream[Any](0)
-        return written, (read, write, self._reads, written)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take note of the process: it may be over before whoever has started it is told so."""
-        self._transport = transport
-        self._pid = self._transport.get_pid()
-
     # -- what comes from it --------------------------------------------------------------------------------
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Take what it has written: lines of messages, and whatever it says on stderr."""
-        if fd != 1:
-            self._complain(data)
-            return
-        *lines, rest = data.split(b"\n")
-        if lines:
-            lines[0] = bytes(self._rest) + lines[0]
-            self._rest.clear()
-        self._rest += rest
-        for line in lines:
-            self._take(line)
-        if len(self._rest) > _LONGEST_LINE:
-            self._end(f"it has sent a line of more than {_LONGEST_LINE // 2**20} MB")
-            self.kill()
+    def _hear(self, data: bytes) -> None:
+        """Take what it has written to stdout; nothing: that is closed."""
+        if not data:
+            self._is_closed("stdout")
+        elif not self._is_closing:  # else it is read so that the server can end
+            *lines, rest = data.split(b"\n")
+            if lines:
+                lines[0] = bytes(self._rest) + lines[0]
+                self._rest.clear()
+            self._rest += rest
+            self._lines += lines
+            if lines:
+                self._pipe_out.pause()  # until these are handed on
+                self._is_stirred.set()
+            if len(self._rest) > _LONGEST_LINE:
+                self._end(f"it has sent a line of more than {_LONGEST_LINE // 2**20} MB")
+                self.kill()
 
-    def _take(self, line: bytes) -> None:
-        """Hand on a message. What is none is rubbish, such as a greeting: it is passed over."""
+    async def _hand_on(self) -> None:
+        """Hand on the messages, as fast as the session takes them, and tell it of the end after the last one."""
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the session is gone
+            while not (self.ended and not self._lines):
+                await self._is_stirred.wait()
+                self._is_stirred.clear()
+                while self._lines:
+                    message = self._message(self._lines.popleft())
+                    if message is not None:
+                        await self._reads.send(message)
+                self._pipe_out.resume()
+        self._tell_end()
+
+    def _message(self, line: bytes) -> SessionMessage | None:
+        """Read a message. What is none is rubbish, such as a greeting: it is passed over."""
         try:
-            message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
             if line.strip():
                 _log.debug("%s: passed over %d bytes on stdout that are no message", self._command[0], len(line))
-            return
-        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the session is gone
-            self._reads.send_nowait(SessionMessage(message))
+            return None
 
     def _complain(self, data: bytes) -> None:
+        """Take what it has said on stderr; nothing: that is closed."""
         if self._starts:
             self._said += data
-            del self._said[:-_TAIL]
+            if len(self._said) > _TAIL:
+                del self._said[:-_TAIL]
+                cut = self._said.split(maxsplit=1)  # the first word is half of one, and may be half of a secret
+                self._said = cut[1] if len(cut) > 1 else bytearray()
+        if not data:
+            self._is_over()
 
     def started(self) -> None:
         """Forget what it has said so far: from now on it may hold what was asked of it."""
@@ -173,81 +201,110 @@ class ServerProcess(asyncio.SubprocessProtocol):
         lines = self._said.decode(errors="replace").strip().splitlines()
         return self._secrets.removed_from(lines[-1].strip()) if lines else ""
 
-    # -- end -----------------------------------------------------------------------------------------------
+    # -- its end -------------------------------------------------------------------------------------------
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - as asyncio calls it
-        """Note that it has closed its stdin or stdout; when it ends by that, ``process_exited`` says more."""
-        if fd in {0, 1} and not self._exited.is_set():
-            asyncio.get_running_loop().call_later(0.1, self._end, f"it has closed its {('stdin', 'stdout')[fd]}")
+    def _tell(self, loop: asyncio.AbstractEventLoop, code: int) -> None:
+        """Tell the loop that it has ended, and its group with it; on the reader's thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is there to hear it
+            loop.call_soon_threadsafe(self._has_exited, code)
 
-    def process_exited(self) -> None:
-        """Note that it has ended."""
-        code = self._transport.get_returncode()
+    def _has_exited(self, code: int) -> None:
+        self._returncode = code
         self._exited.set()
-        if code is not None and code < 0:
-            with contextlib.suppress(ValueError):
+        self._is_over()
+        asyncio.get_running_loop().call_later(_DRAINS_S, self._says_how)
+
+    def _is_closed(self, pipe: str) -> None:
+        """Note that it has closed its stdin or stdout; when it ends by that, its exit says more."""
+        self._is_over()
+        if self._returncode is None:
+            asyncio.get_running_loop().call_later(_MAY_END_S, self._closed_itself, pipe)
+
+    def _closed_itself(self, pipe: str) -> None:
+        if self._returncode is None:
+            self._end(f"it has closed its {pipe}")
+
+    def _is_over(self) -> None:
+        """End it, if it has ended and all that it has written is read."""
+        if self._returncode is not None and self._pipes is not None and all(pipe.is_over for pipe in self._pipes[1:]):
+            self._says_how()
+
+    def _says_how(self) -> None:
+        code = self._returncode or 0
+        with contextlib.suppress(ValueError):
+            if code < 0:
                 self._end(f"its process was ended by {signal.Signals(-code).name}")
         self._end(f"its process has ended with exit code {code}")
 
     def _end(self, why: str) -> None:
         if not self.ended:
             self.ended = why
+            self._is_stirred.set()
+            asyncio.get_running_loop().call_later(_DRAINS_S, self._tell_end)
+
+    def _tell_end(self) -> None:
+        """Tell whoever waits for an answer, and the session."""
+        if not self._is_told:
+            self._is_told = True
             self._reads.close()
             self._ends()
+
+    # -- what is sent to it --------------------------------------------------------------------------------
 
     async def _write(self, messages: Any) -> None:
         with contextlib.suppress(anyio.ClosedResourceError):
             async for message in messages:
-                pipe = self._transport.get_pipe_transport(0)
-                if pipe is not None and not self.ended:
-                    said = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    pipe.write(f"{said}\n".encode())
+                said = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                if self._pipe_in.unread > _LONGEST_LINE:
+                    self._end(f"it has left more than {_LONGEST_LINE // 2**20} MB unread")
+                    self.kill()
+                self._pipe_in.write(f"{said}\n".encode())
+
+    @property
+    def _pipe_in(self) -> WritingPipe:
+        assert self._pipes is not None  # noqa: S101 - it is started
+        return self._pipes[0]
+
+    @property
+    def _pipe_out(self) -> ReadingPipe:
+        assert self._pipes is not None  # noqa: S101 - it is started
+        return self._pipes[1]
 
     def kill(self) -> None:
         """Kill it and its group now."""
-        # The shell is of the group as long as it reads: its number is no other group's, also if the server has ended.
-        if self._pid and self._life is not None:
-            self._signal(signal.SIGKILL)
-        self._close_life()
-
-    def _signal(self, number: signal.Signals) -> None:
-        if _IS_GUARDED:
-            signal_group(self._pid, number)
-        elif not self._exited.is_set():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                self._transport.kill()
-
-    def _close_life(self) -> None:
-        life, self._life = self._life, None
-        if life is not None:
-            os.close(life)
+        if self._process is not None:
+            self._process.kill()
 
     async def __aexit__(self, *_: object) -> None:
+        assert self._process is not None  # noqa: S101 - it is started
         try:
             for stream in self._streams:
                 stream.close()
-            if self._writer is not None:
-                self._writer.cancel()
-            pipe = self._transport.get_pipe_transport(0)
-            if pipe is not None and self._life is not None:
-                pipe.close()
-                await self._exits_within(_CLOSES_S)
-            if not self._exited.is_set() and self._life is not None:
-                self._signal(signal.SIGTERM)
+            for task in self._tasks:
+                task.cancel()
+            self._is_closing = True
+            self._pipe_out.resume()
+            self._pipe_in.close()
+            await self._exits_within(_CLOSES_S)
+            if not self._exited.is_set():
+                self._process.signal(signal.SIGTERM)
                 await self._exits_within(_TERMINATES_S)
         finally:
-            self.kill()
+            await self._is_gone(self._process)
+
+    async def _is_gone(self, process: GuardedProcess) -> None:
+        """Kill what is left, and wait until the system has: it takes a moment, and does not say when."""
+        try:
+            process.kill()
             await self._exits_within(_DIES_S)
-            await self._others_go_within(_DIES_S)
-            self._transport.close()
+            until = monotonic() + _DIES_S
+            while monotonic() < until and await asyncio.to_thread(process.has_others):  # noqa: ASYNC110 - no event
+                await asyncio.sleep(_LOOK_S)
+        finally:
+            for pipe in self._pipes or ():
+                pipe.close()
 
     async def _exits_within(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._exited.wait()
-
-    async def _others_go_within(self, seconds: float) -> None:
-        """Wait for the rest of the group, which was killed: the system takes a moment, and says of nobody when."""
-        until = monotonic() + seconds
-        while _IS_GUARDED and monotonic() < until and await asyncio.to_thread(has_others, self._pid):  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK_S)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
+from urllib.parse import unquote
 
 _SHORTEST: Final = 4
 """Characters from which on a text is looked for: a shorter one is part of too many words."""
+_PARTS: Final = re.compile(r"[\s=&:;,@?#\"']+")
+"""What stands between the parts of a secret: of ``Bearer TOKEN``, ``--key=KEY``, ``scheme://user:PASSWORD@host``."""
 
 
 class SecretTexts:
-    """Secret texts of one server."""
+    """Secret texts of one server: each, and each part of it that is long enough to be one by itself."""
 
     def __init__(self, *texts: Iterable[str]) -> None:
-        found = {each for group in texts for each in group if len(each) >= _SHORTEST}
-        words = {word for each in found for word in each.split() if len(word) >= 2 * _SHORTEST}
+        given = [each for group in texts for each in group]
+        forms = {form for each in given for form in (each, unquote(each), repr(each)[1:-1])}
+        found = {each for each in forms if len(each) >= _SHORTEST}
+        words = {word for each in found for word in _PARTS.split(each) if len(word) >= 2 * _SHORTEST}
         self._texts = sorted(found | words, key=len, reverse=True)  # the longest first: it may contain another
 
     def __repr__(self) -> str:

@@ -4,11 +4,12 @@ Each argument is a way to start one: ``guarded`` leads a group that the guardian
 mark; ``apart`` is started by a guarded one, in a session of its own; ``below`` by a guarded one, in its group.
 """
 
+import os
 import subprocess
 import sys
 import time
 
-from actors.dispatch.process_group import GROUPS, guard, guarded_environment
+from actors.dispatch.process_group import GROUPS, guard, marked_environment
 
 _SLEEPS = "import time; time.sleep(600)"
 _STARTS = (
@@ -23,7 +24,7 @@ def start(how: str) -> list[int]:
     program = _SLEEPS if how in {"guarded", "marked"} else _STARTS.format(apart=int(how == "apart"))
     process = subprocess.Popen(
         [sys.executable, "-c", program],
-        env=guarded_environment(),
+        env=marked_environment(os.environ),
         start_new_session=True,
         stdout=subprocess.PIPE,
         text=True,

@@ -70,9 +70,9 @@ def test_a_guardian_of_a_host_within_a_host_does_its_own_work_first() -> None:
     environment = os.environ | {MARK: "above"}
     groups = ProcessGroups()
     try:
-        assert groups.environment()[MARK].endswith(groups.mark)
+        assert groups.marked({})[MARK].endswith(groups.mark)
         os.environ[MARK] = "above"
-        marked = groups.environment({"other": "1"})
+        marked = groups.marked({"other": "1"})
     finally:
         os.environ.pop(MARK)
         groups.dismiss()

@@ -256,7 +256,7 @@ def test_killed_50_times_during_200_calls_of_read_only_tools_every_call_ends_in_
             session = getattr(getattr(now, "actor", None), "_session", None)
             process = getattr(session, "_process", None)
             if now is not incarnation and process is not None and session._is_ready:
-                os.kill(process._pid, signal.SIGKILL)
+                os.kill(process.pid, signal.SIGKILL)
                 incarnation, kills = now, kills + 1
             time.sleep(0.002)
         report = handle.result(120.0)
