@@ -62,6 +62,8 @@ from trees.agents import MCP, LangChain, PydanticAI, toolset
 GOAL = "What is installed here, under which licences, and how well is it documented?"
 READ = 6
 """Documents that an agent reads."""
+FEW_TOKENS = 60
+"""Tokens of an answer of the local model: a small one repeats itself for ever."""
 KINDS = ("", "mcp", "agent", "model")
 
 
@@ -205,6 +207,7 @@ def tree(path: str = "", model: str = "test", kill: str = "", port: int = 8091) 
     crashes, fails, never = Once(test and kill == "agent"), Once(test and kill == "model"), Once(wanted=False)
     real: Any = _local(port) if local else model
     models: dict[str, Any] = {"survey": real, "licences": real, "summary": real}
+    short: Any = {"max_tokens": FEW_TOKENS} if local else None
     if test:
         models["survey"] = reading("Installed:", _title, crashes, fails)
         models["licences"] = reading("Licences:", _licence, never, never)
@@ -216,6 +219,7 @@ def tree(path: str = "", model: str = "test", kill: str = "", port: int = 8091) 
                 Agent(
                     models[name],
                     name=name,
+                    model_settings=short,
                     deps_type=Context,
                     toolsets=[] if local else [lambda run: toolset(run.deps, "files").pydantic_ai()],
                 ),
@@ -229,7 +233,7 @@ def tree(path: str = "", model: str = "test", kill: str = "", port: int = 8091) 
     return SupervisorSpec(
         id="research",
         tasks=Tasks(
-            planner=ModelPlanner(real, slots=4) if local else StaticPlan(PLAN) if test else ModelPlanner(real),
+            planner=ModelPlanner(real, slots=2) if local else StaticPlan(PLAN) if test else ModelPlanner(real),
             reviewer=None if local else _review if test else ModelReviewer(real, criteria=["It names its documents."]),
             on_failure=[Retry(max_attempts=6, initial_s=0.2)],
         ),
@@ -252,7 +256,11 @@ def tree(path: str = "", model: str = "test", kill: str = "", port: int = 8091) 
                 tasks=Tasks(planner=StaticPlan([Subtask("style", "look at the form"), Subtask("gaps", "find gaps")])),
                 children=[WorkerSpec(id="style", execute=style), WorkerSpec(id="gaps", execute=gaps)],
             ),
-            WorkerSpec(id="summary", execute=Agent(models["summary"], name="summary"), description="sums up"),
+            WorkerSpec(
+                id="summary",
+                execute=Agent(models["summary"], name="summary", model_settings=short),
+                description="sums up",
+            ),
         ],
     )
 

@@ -181,6 +181,7 @@ class Incarnation:
         "order",
         "owner",
         "phase",
+        "program_pid",
         "pulse",
         "remains",
         "running_on",
@@ -211,6 +212,8 @@ class Incarnation:
         """When that began, on the tree's clock."""
         self.running_on: int | None = None
         """The thread that is in ``drive`` now, or None."""
+        self.program_pid: int | None = None
+        """Number of a process that works for its worker (an MCP server), while that runs; its worker tells it."""
         self.held = False
         """True during a run of it. The mailbox's."""
         self.abandoned = False
@@ -264,8 +267,8 @@ class Incarnation:
 
     @property
     def pid(self) -> int | None:
-        """Number of the process that it is; None: it is none of its own."""
-        return None
+        """Number of the process that it is, or that works for it; None: there is none."""
+        return self.program_pid
 
     @property
     def resource(self) -> Any:

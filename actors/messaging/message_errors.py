@@ -16,6 +16,9 @@ class ReplyTimeoutError(MessageError, pykka.Timeout):
     You get this for a target that is up or restarting. For one that is down you get ``ActorStoppedError`` at once.
     """
 
+    hint = "The worker may still finish; give the ask a longer timeout, or the worker a pool."
+    """What to do about it; of an item of a batch something else."""
+
     def __init__(self, path: str, asker: str | None, timeout_s: float, waiting: int) -> None:
         super().__init__(path, asker, timeout_s, waiting)
         self.path = path
@@ -27,7 +30,7 @@ class ReplyTimeoutError(MessageError, pykka.Timeout):
         who = f" from {self.asker!r}" if self.asker else ""
         return (
             f"{self.path}: no reply to ask{who} in {self.timeout_s:.3g} s; {self.waiting} messages waiting in its "
-            "mailbox. The worker may still finish; give the ask a longer timeout, or the worker a pool."
+            f"mailbox. {self.hint}"
         )
 
 

@@ -381,9 +381,17 @@ class Reply(pykka.Future[Any]):
         """The error of a wait that was too long, as the present handler's own."""
         return own_copy(self._too_late(timeout))
 
-    def expire(self, limit_s: float | None = None) -> None:
-        """Fail a request that nobody waits for any more; ``limit_s``: its time, where its own says less of it."""
-        self._finish(None, self._too_late(limit_s))
+    def expire(self, limit_s: float | None = None, hint: str = "") -> None:
+        """Fail a request that nobody waits for any more.
+
+        Args:
+            limit_s: its time, where its own says less of it.
+            hint: what to do, where that is not what an ask is told.
+        """
+        error = self._too_late(limit_s)
+        if hint:
+            error.hint = hint
+        self._finish(None, error)
 
     def _too_late(self, timeout: float | None) -> ReplyTimeoutError:
         path = self.target.path if self.target is not None else "?"

@@ -55,7 +55,7 @@ class ChildInfo:
     """None: no incarnation has ended yet."""
     ref: Ref
     pid: int | None = None
-    """Number of the process that it is; None: it is none of its own, or is not running."""
+    """Number of its process: of its command, or of its MCP server. None: it has none, or that is not running."""
 
 
 class Child:

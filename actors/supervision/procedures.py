@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from actors.model.errors import StartError
-from actors.model.spec import Restart
+from actors.model.spec import Restart, WorkerRecipe
 from actors.supervision.child import ChildState
 from actors.supervision.child_ownership import claim, wait_for_owner
 from actors.validation.introspection import type_name
@@ -308,13 +308,15 @@ def start_error(child: Child, exit_: Exit) -> StartError:
     if isinstance(exit_.error, StartError) and exit_.error.path == child.path:
         return exit_.error  # of a command, which says more
     if child.timed_out:
-        limit, is_command = child.spec.start_timeout_s, getattr(child.spec.recipe, "program", None) is not None
-        error = StartError(
-            child.path,
-            f"did not start within {limit:g} s ({'it is not ready' if is_command else 'on_start still running'})",
-            "Raise start_timeout_s, or do the slow part later"
-            + ("." if is_command else ", e.g. with a tell to itself."),
-        )
+        limit, recipe = child.spec.start_timeout_s, child.spec.recipe
+        still, later = "on_start still running", "Raise start_timeout_s, or do the slow part later"
+        if getattr(recipe, "program", None) is not None:
+            still, later = "it is not ready", f"{later}."
+        elif isinstance(recipe, WorkerRecipe) and recipe.waits_for:
+            still, later = recipe.waits_for, "Raise start_timeout_s, or see what it waits for."
+        else:
+            later = f"{later}, e.g. with a tell to itself."
+        error = StartError(child.path, f"did not start within {limit:g} s ({still})", later)
     elif isinstance(exit_.error, StartError) and not child.spec.is_supervisor:
         what, hint = exit_.error.what, exit_.error.hint
         error = StartError(child.path, what, hint, said=f"{what}. {hint}".strip())

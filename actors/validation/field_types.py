@@ -80,6 +80,8 @@ def _some_code(value: object) -> object:
         return value
     called = inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value)
     hint = "Give the function itself, without calling it." if called else "Give a function, or 'module:attr'."
+    if any(callable(getattr(type(value), each, None)) for each in ("execute", "run", "invoke", "ainvoke")):
+        hint = "Write execute= for an agent, or for any object that is given tasks."
     raise validation_error(f"{type_phrase(value)} cannot be called", hint)
 
 

@@ -23,11 +23,24 @@ _MODULES: Final[dict[str, str]] = {
 """Module of each public name."""
 
 
+__all__ = [
+    "MCP",
+    "LangChain",
+    "OpenAIAgent",
+    "PydanticAI",
+    "as_tool",
+    "instrument",
+    "model_call",
+    "render_prompt",
+    "toolset",
+]
+
+
 def __getattr__(name: str) -> Any:
     """Load the module of a public name when it is asked for."""
     module = _MODULES.get(name)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}. Its names are {', '.join(_MODULES)}.")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}. Its names are {', '.join(_MODULES)}")
     return getattr(import_module(f"{__name__}.{module}"), name)
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from actors.tasks.execution.off_loop import off_loop
+from actors.validation.validation_messages import type_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, outcome_of, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
@@ -76,7 +77,7 @@ class LangChain(AgentWrapper):
         if not callable(getattr(self.runnable, "ainvoke", None)):
             compiles = callable(getattr(self.runnable, "compile", None))
             hint = "Give the compiled one: graph.compile()." if compiles else "Give a chat model, a chain or a graph."
-            return f"a {type(self.runnable).__name__} cannot be called", hint
+            return f"{type_phrase(self.runnable)} cannot be called", hint
         return None if self._input is not None else _input_flaw(self.runnable)
 
     async def execute(self, task: Any, context: Any) -> Any:

@@ -65,10 +65,18 @@ class MCPWorker(Worker):
         at_once = True
         try:
             await session.open()
+            self._has_process(session.pid)
             yield session
             at_once = False
         finally:
+            self._has_process(None)
             await session.close(at_once=at_once)
+
+    def _has_process(self, pid: int | None) -> None:
+        """Say which process serves it: ``tree.child(path).pid``."""
+        life: Any = self._regrow_incarnation
+        if life is not None:
+            life.program_pid = pid
 
     def _lists(self, tools: tuple[ToolInfo, ...]) -> None:
         """Tell the registry which tools there are now."""
@@ -154,6 +162,7 @@ class MCP(AgentWrapper):
 
     requires: ClassVar = packages.MCP
     worker: ClassVar[type[Worker] | None] = MCPWorker
+    waits_for: ClassVar[str] = "its MCP server has not answered 'initialize' and 'tools/list'"
     has_tools: ClassVar[bool] = True
 
     def __init__(
@@ -233,6 +242,9 @@ def _problems(server: Any, command: Any, env: Any, cwd: Any, url: Any, headers: 
     given = [name for name, value in (("server", server), ("command", command), ("url", url)) if value is not None]
     if len(given) != 1:
         yield Problem("MCP", f"{' and '.join(given)} together" if given else "names no server", _ONE)
+    if isinstance(server, (str, bytes, Sequence)):
+        hint = "Write MCP(url='http://...')." if isinstance(server, str) else "Write MCP(command=['server', ...])."
+        yield Problem("MCP.server", f"{type_phrase(server)} is no server object", hint)
     words = isinstance(command, Sequence) and not isinstance(command, (str, bytes)) and len(command) > 0
     if command is not None and not (words and all(isinstance(word, (str, Path)) for word in command)):
         what = "is empty" if command in ([], ()) else f"expected a list of texts, got {type_phrase(command)}"

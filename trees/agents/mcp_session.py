@@ -74,6 +74,11 @@ class Session:
 
     # -- open and close ------------------------------------------------------------------------------------
 
+    @property
+    def pid(self) -> int | None:
+        """Number of the server's process; None: it runs in this one, or elsewhere."""
+        return (self._process.pid or None) if self._process is not None else None
+
     async def open(self) -> None:
         """Connect, and list the tools.
 

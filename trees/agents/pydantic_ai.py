@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from actors.model.errors import Failed, Later
+from actors.validation.validation_messages import type_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, is_refused, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
@@ -55,18 +56,18 @@ class PydanticAI(AgentWrapper):
     @property
     def name(self) -> str:
         """Name of the agent."""
-        return self.agent.name or ""
+        return getattr(self.agent, "name", None) or ""
 
     @property
     def description(self) -> str:
         """Description of the agent, else its name."""
-        said = self.agent.description
+        said = getattr(self.agent, "description", None)
         return said if isinstance(said, str) and said else self.name
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
         """JSON schema of its output; None where that is any text, or cannot be told."""
-        own = self.agent.output_type
+        own = getattr(self.agent, "output_type", str)
         outputs = [each for each in (own if isinstance(own, (list, tuple)) else [own]) if not _is_question(each)]
         if outputs == [str]:
             return None
@@ -74,6 +75,13 @@ class PydanticAI(AgentWrapper):
             return self.agent.output_json_schema(outputs)
         except Exception:  # noqa: BLE001 - a type of the user's may have no schema, and says so in its own words
             return None
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Say why it cannot be used as it is declared."""
+        found = packages.package_flaw(*self.requires)
+        if found is None and not (hasattr(self.agent, "output_type") and callable(getattr(self.agent, "run", None))):
+            return f"{type_phrase(self.agent)} is no agent of pydantic-ai", "Write PydanticAI(Agent(...))."
+        return found
 
     async def execute(self, task: Any, context: Any, **options: Any) -> Any:
         """Run the agent once, or have it go on after an answer; ``options`` are further arguments of its ``run``."""

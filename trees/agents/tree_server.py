@@ -45,6 +45,7 @@ from actors.tasks.model.task_events import (
     SubtaskStarted,
     SubtaskSucceeded,
 )
+from actors.validation.validation_messages import nearest
 
 FIRST_MODERN: Final = "2026-07-28"
 """First revision of the protocol in which a server asks by ``input_required``, not by a request of its own."""
@@ -112,6 +113,12 @@ class TreeServer(MCPServer[Any]):
         Raises:
             ToolError: it failed; its text is for the client.
         """
+        listed = next((each for each in await self.list_tools() if each.name == name), None)
+        takes = [] if listed is None else list(listed.input_schema.get("properties", {}))
+        if listed is not None and (strange := [each for each in arguments if each not in takes]):
+            hint = f"It takes {', '.join(takes)}." if takes else "It takes none."
+            what = f"{name}: there is no argument {', '.join(map(repr, strange))}"
+            raise ToolError(f"{what}. {nearest(strange[0], takes)}{hint}")
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:

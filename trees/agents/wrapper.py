@@ -19,6 +19,8 @@ class AgentWrapper:
     """The package that it needs, its extra, and the oldest version that will do; None: none."""
     worker: ClassVar[type[Worker] | None] = None
     """Class of which each incarnation is a new object, made of this and the ``args``; None: it has no state."""
+    waits_for: ClassVar[str] = ""
+    """What a start that takes too long still waits for."""
     has_tools: ClassVar[bool] = False
     """True where its tools, which become capabilities of its worker, are known when that is up."""
 

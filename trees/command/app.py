@@ -26,7 +26,7 @@ from trees.command.serve import NotServedError, claim_wire, serving
 from trees.command.target import Program, TargetError, load
 from trees.declaration.check import require_valid
 from trees.declaration.hints import hints
-from trees.host.console import ConsoleError, ConsoleRequest, ask, find
+from trees.host.console import ConsoleError, ConsoleRequest, ask, find, open_consoles
 from trees.host.start import DURABILITIES
 from trees.views.declaration_text import draw
 from trees.views.snapshot import Only
@@ -161,7 +161,7 @@ def dump(
 ) -> None:
     """Show the trees of a running program; several trees are shown one after the other. Changes nothing."""
     if (pid is None) == (socket is None):
-        raise typer.BadParameter("give either --pid PID or --socket PATH")
+        raise typer.BadParameter(f"give either --pid PID or --socket PATH. {_open_here()}")
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is none of {', '.join(FORMATS)}", param_hint="--format")
     chosen: Format = next(each for each in FORMATS if each == format)
@@ -187,12 +187,16 @@ def _show_anew(picture: str) -> None:
     typer.echo(f"{EMPTIED}{picture}" if sys.stdout.isatty() else f"{picture}\n")
 
 
+def _open_here() -> str:
+    return f"Open here: {', '.join(open_consoles()) or 'none'}."
+
+
 def _of_process(pid: int, request: ConsoleRequest) -> list[str]:
     """Return what every tree of a process shows; with a path only those that have it."""
     sockets = find(pid)
     if not sockets:
         hint = "It must run as you, with 'regrow run' or start(..., console=True), and with the same XDG_RUNTIME_DIR."
-        raise ConsoleError(f"process {pid}", "has no open console", hint)
+        raise ConsoleError(f"process {pid}", "has no open console", f"{hint} {_open_here()}")
     dumps, refused = [], None
     for socket in sockets:
         try:

@@ -97,7 +97,9 @@ def finish(tree: Tree, say: Say) -> bool:
 def _line(handle: TaskHandle) -> str:
     """A task, and what of it is done already."""
     total, kept = len(handle._before().nodes), handle.kept  # noqa: SLF001 - its own package
-    what = f"{len(kept)} of {total} subtasks done already, not done again" if total else "not planned yet"
+    what = "not planned yet"
+    if total:
+        what = f"{len(kept)} of {total} subtasks done" + (" already, not done again" if kept else "")
     which = f" ({', '.join(kept)})" if kept else ""
     return f"task {handle.id}: {one_line(handle.task.goal, _GOAL_CHARS)}: {what}{which}"
 

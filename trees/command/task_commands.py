@@ -166,7 +166,8 @@ def _value(answer: str, value: str | None) -> Any:
     if answer == "approve" and value is not None:
         raise typer.BadParameter("approve takes no value", param_hint="VALUE")
     if answer not in {"approve", "reject", "respond"}:
-        raise typer.BadParameter(f"{answer!r} is none of approve, reject, edit, respond", param_hint="ANSWER")
+        what = f"{answer!r} is none of approve, reject, edit, respond. To answer with a text: respond 'TEXT'"
+        raise typer.BadParameter(what, param_hint="ANSWER")
     return value
 
 

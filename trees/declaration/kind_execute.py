@@ -34,6 +34,8 @@ class ExecuteKind(WorkKind):
 
     def flaw(self, found: Any) -> Flaw | None:
         """Judge what ``execute=`` names by itself."""
+        if isinstance(found, type) and issubclass(found, AgentWrapper):
+            return f"{type_of(found)} is a class", f"Give an object of it: {found.__name__}(...)."
         flaw = found.flaw() if isinstance(found, AgentWrapper) else execute_flaw(found)
         if flaw is not None:
             return flaw
@@ -76,7 +78,7 @@ class ExecuteKind(WorkKind):
     def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
         """Call the code with each piece of work; an object of a class is adapted when it is made."""
         if isinstance(found, AgentWrapper) and found.worker is not None:
-            return actor_recipe(found.worker, (found, *args), kwargs, **rules)
+            return actor_recipe(found.worker, (found, *args), kwargs, waits_for=found.waits_for, **rules)
         makes_object = isinstance(found, type)
         call = _maker(found) if makes_object else adapt(found, args, kwargs).call
         return execute_recipe(call, args, kwargs, makes_object=makes_object, **rules)

@@ -48,7 +48,10 @@ def execute_flaw(value: object) -> tuple[str, str] | None:
     if is_executable(value) or wrapped(value) is not value:
         return None
     if isinstance(value, type):
-        return f"{type_phrase(value)} has no method execute", "Add execute(self, task, context), or give a function."
+        hint = "Add execute(self, task, context), or give a function."
+        if any(callable(getattr(value, each, None)) for each in ("run", "arun", "invoke", "ainvoke")):
+            hint = f"Give an object of it: {value.__name__}(...)."
+        return f"{type_phrase(value)} has no method execute", hint
     hint = "Give a function of (task, context), an object with a method execute, or an agent with invoke or run."
     if inspect.isawaitable(value) or inspect.isgenerator(value) or inspect.isasyncgen(value):
         hint = "Give the function itself, without calling it."

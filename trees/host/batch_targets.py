@@ -62,6 +62,8 @@ AHEAD: Final = 4
 MAX_HUNG: Final = 256
 """Threads that a worker may leave behind in hung items; one more parks it."""
 ITEM: Final = "item"
+_REPLACED: Final = "Its worker is replaced. Give items more time: map(..., timeout_s=30)"
+_NOT_BEGUN: Final = "It is not begun any more. Give the worker a pool, or items more time: map(..., timeout_s=30)"
 
 
 @dataclass(slots=True, eq=False)
@@ -228,7 +230,7 @@ class _MessageTime:
         if more_s > 0 and now < self._end:
             return min(self._end, now + more_s)
         self._reply.abandon()  # what has not begun is not to begin any more
-        self._reply.expire(None if self._limit_s == math.inf else self._limit_s)
+        self._reply.expire(None if self._limit_s == math.inf else self._limit_s, _REPLACED if request else _NOT_BEGUN)
         if request is not None:  # a worker that still handles it hangs: the others must not wait for it
             incarnation: Any = request.incarnation
             incarnation.owner.post(ReplaceChild(incarnation, MAX_HUNG, self._reply))

@@ -101,6 +101,12 @@ def find(pid: int) -> list[Path]:
     return sorted((path for path in found if not _is_stale(path)), key=lambda path: int(path.stem.rpartition("-")[2]))
 
 
+def open_consoles() -> list[str]:
+    """Return the processes whose trees can be looked at, each as ``4711 (shop)``."""
+    found = [path.stem.rpartition("-")[0].partition("-") for path in folder().glob("*.sock") if not _is_stale(path)]
+    return sorted({f"{pid} ({root})" for pid, _, root in found})
+
+
 def _sweep(place: Path) -> None:
     """Remove the sockets that processes left behind which were killed."""
     for path in place.glob("*.sock"):

@@ -50,7 +50,8 @@ class Database:
     def __init__(self, url: str, durability: Durability = "process", *, busy_s: float = BUSY_S) -> None:
         self._url = _normal(url)
         self._busy_s = busy_s
-        self.name = self._url.set(query={}).render_as_string(hide_password=True)  # a query may have a password, too
+        said = self._url.set(query={}, drivername=self._url.get_backend_name())  # as it is typed
+        self.name = said.render_as_string(hide_password=True)  # a query may have a password, too
         """For messages."""
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
         self.file = Path(os.path.realpath(self._url.database)) if self.is_sqlite and self._url.database else None
@@ -118,7 +119,8 @@ class Database:
             StoreError: there is no such file.
         """
         if self.file is not None and not self.file.exists():
-            raise StoreError(self.name, "does not exist. Give the file that the tree was started with")
+            hint = "Name the file that the tree was started with: --store sqlite:///FILE"
+            raise StoreError(self.name, f"does not exist. {hint}")
 
     def writing(self) -> Connection:
         """A connection that the caller keeps, and closes. Each of its transactions takes the right to write at once."""

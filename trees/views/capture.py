@@ -24,6 +24,7 @@ from actors.runtime.system import System
 from actors.supervision.child import Child, ChildState
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from trees.views.capture_tasks import capture_tasks
+from trees.views.processes import process_of
 from trees.views.snapshot import (
     BreakerSnapshot,
     Doing,
@@ -135,6 +136,7 @@ class _Capture:
             own_limit=self.own_limit(child) if spec.park else None,
             mailbox=None if recipe.is_body or recipe.never_waits else box.depth,
             current=self.current(incarnation) if incarnation is not None else None,
+            process=None if incarnation is None or (pid := incarnation.pid) is None else process_of(pid),
             stack=stack_of_life(incarnation) if self.stacks and incarnation is not None else None,
             abandoned_stacks=self.abandoned_stacks(box.path) if self.stacks else None,
         )

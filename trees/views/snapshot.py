@@ -63,6 +63,16 @@ class MessageSnapshot(_Record):
     """Seconds since its handling began."""
 
 
+class ProcessSnapshot(_Record):
+    """A process of its own that a worker is, or has."""
+
+    pid: int
+    memory_bytes: int | None
+    """Resident memory of that process alone. None: the system does not show it (it is no Linux)."""
+    cpu_s: float | None
+    """Seconds of CPU time that it has used; None: likewise."""
+
+
 class BreakerSnapshot(_Record):
     """The breaker of a worker that an orchestrator gives work to."""
 
@@ -112,6 +122,8 @@ class WorkerSnapshot(_One):
     """Messages that wait; None: a ``run=`` body has no mailbox, an orchestrator's messages are the library's own."""
     current: MessageSnapshot | None
     """None: it handles no message, or none can be seen (a ``run=`` body)."""
+    process: ProcessSnapshot | None = None
+    """Its process: a command, or an MCP server. None: it has none, or that is not running."""
     stack: str | None = None
     """Where its code stands, the innermost call last. None: it is idle, or was not asked for."""
     abandoned_stacks: tuple[str, ...] | None = None

@@ -19,6 +19,7 @@ from trees.views.snapshot import (
     ExitSnapshot,
     LimitSnapshot,
     PoolSnapshot,
+    ProcessSnapshot,
     SupervisorSnapshot,
     TreeSnapshot,
     WorkerSnapshot,
@@ -198,6 +199,16 @@ def _now(node: ShownNode) -> Iterator[str]:
         yield f"handles {node.current.type} for {node.current.age_s:.1f} s"
     if node.up_s is not None:
         yield f"up {node.up_s:.1f} s"
+    if isinstance(node, WorkerSnapshot) and node.process is not None:
+        yield from _process(node.process)
+
+
+def _process(process: ProcessSnapshot) -> Iterator[str]:
+    yield f"pid {process.pid}"
+    if process.memory_bytes is not None:
+        yield f"memory {process.memory_bytes / 1e6:.0f} MB"
+    if process.cpu_s is not None:
+        yield f"cpu {process.cpu_s:.1f} s"
 
 
 def _footer(snapshot: TreeSnapshot, *, verbose: bool) -> Iterator[str]:

@@ -109,6 +109,9 @@ class NoCapableWorkerError(PlanError):
         self.known = known
         self.hint = hint
 
+    def __str__(self) -> str:
+        return str(self.problems[0])  # of a plan, or of one subtask
+
     def __reduce__(self) -> tuple[object, ...]:
         return (_no_capable_worker, (type(self), self.needed, self.known, self.task, self.hint))
 

@@ -2,7 +2,8 @@
 
 A small model cannot keep a graph in order by itself. With ``slots=3`` it fills in the slots ``s1``, ``s2`` and ``s3``:
 each has one of the workers of the catalogue, and needs only slots before it, so there is no unknown worker, no unknown
-dependency, no id twice and no cycle, whatever is filled in. Every string and every list is bounded: a model that is
+dependency, no id twice and no cycle, whatever is filled in. A worker whose tools have to be named, or given arguments,
+gets no slot: agents call those. Every string and every list is bounded: a model that is
 held to the schema ends. Slots that are not needed are null. Pure.
 
 After a failure another plan is made: then slots have names that no subtask has, and may need what is done.
@@ -14,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeGuard
 
-from actors.tasks.model.executable import Catalogue
+from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.task import Plan
 from actors.tasks.planning.replanning import ReplanFeedback
 
@@ -35,7 +36,7 @@ def plan_schema(catalogue: Catalogue, slots: int | None = None, feedback: str = 
     if slots is None:
         return Plan.model_json_schema()
     names, done = slot_names(slots, feedback), _done(feedback)
-    workers = [row.id for row in catalogue]
+    workers = [row.id for row in fit_for_slots(catalogue)]
     properties: dict[str, Any] = {}
     for n, name in enumerate(names):
         slot = _slot(workers, [*done, *names[:n]])
@@ -47,6 +48,17 @@ def plan_schema(catalogue: Catalogue, slots: int | None = None, feedback: str = 
         "required": list(names),
         "additionalProperties": False,
     }
+
+
+def fit_for_slots(catalogue: Catalogue) -> Catalogue:
+    """Return the rows of those for whom an instruction is enough: a slot names no tool, and has no inputs."""
+    return tuple(row for row in catalogue if _told_by_words(row))
+
+
+def _told_by_words(row: ExecutableInfo) -> bool:
+    if not row.tools:
+        return True
+    return len(row.tools) == 1 and not (row.tools[0].input_schema or {}).get("required")
 
 
 def _slot(workers: list[str], earlier: list[str]) -> dict[str, Any]:

@@ -238,10 +238,17 @@ class _PlanCheck:
         elif row is not None and capability is not None and capability not in row.capabilities:
             hint = f"It has: {_some(row.capabilities)}. Name another worker, or leave one of the two out."
             self._problem(subtask, "worker", f"{row.id!r} does not have capability {value_phrase(capability)}", hint)
-        tools = None if row is None or row.tools is None else [each.name for each in row.tools]
-        if row is not None and tools is not None and subtask.tool is not None and subtask.tool not in tools:
+        if row is not None and row.tools is not None:
+            self._tool(subtask, row.id, [each.name for each in row.tools])
+
+    def _tool(self, subtask: Subtask, worker: str, tools: list[str]) -> None:
+        """Check that a worker with tools of its own is told which one to call."""
+        if subtask.tool is not None and subtask.tool not in tools:
             hint = f"{self._nearest(subtask.tool, tools)}It has: {_some(tools)}."
-            self._problem(subtask, "tool", f"{row.id!r} has no tool {value_phrase(subtask.tool)}", hint)
+            self._problem(subtask, "tool", f"{worker!r} has no tool {value_phrase(subtask.tool)}", hint)
+        elif subtask.tool is None and len(tools) > 1 and subtask.capability not in tools:
+            hint = f"Name one of: {_some(tools)}."
+            self._problem(subtask, "tool", f"{worker!r} has several tools, and the subtask names none", hint)
 
     def _workers(self, word: str) -> str:
         near = self._nearest(word, self._index.by_id).strip()

@@ -22,7 +22,14 @@ from actors.tasks.model.task import Budget, Plan, Subtask, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.planning.capability_planner import CapabilityPlanner
 from actors.tasks.planning.keyword_planner import KeywordPlanner
-from actors.tasks.planning.plan_schema import MOST_SLOTS, is_slots, plan_of_slots, plan_schema, slot_names
+from actors.tasks.planning.plan_schema import (
+    MOST_SLOTS,
+    fit_for_slots,
+    is_slots,
+    plan_of_slots,
+    plan_schema,
+    slot_names,
+)
 from actors.tasks.planning.planner_prompt import planner_prompt
 from actors.validation.validation_messages import type_phrase, value_phrase
 
@@ -92,10 +99,10 @@ class ModelPlanner:
         """
         if self.slots is None:
             prompt = self.prompt(task, catalogue, feedback)
-        elif catalogue:
-            prompt = planner_prompt(task, catalogue, feedback, slot_names(self.slots, feedback))
+        elif fit := fit_for_slots(catalogue):
+            prompt = planner_prompt(task, fit, feedback, slot_names(self.slots, feedback))
         else:
-            raise NoCapableWorkerError((), (), task=task.id or "?")
+            raise NoCapableWorkerError((), (), task=task.id or "?", hint=_TOOLS_ONLY if catalogue else "")
         return ask(self.call, prompt, plan_schema(catalogue, self.slots, feedback))
 
     @staticmethod
@@ -114,6 +121,7 @@ class ModelPlanner:
 
 # -- what a planner returned -------------------------------------------------------------------------------------
 
+_TOOLS_ONLY: Final = "There are only tools that need arguments, which slots have not. Add an agent that calls them"
 _HINT: Final = 'Answer with {"subtasks": [{"id": ..., "instruction": ..., "worker": ...}]}.'
 
 

@@ -15,7 +15,7 @@ from actors.tasks.model.policy import Failover, LadderField, Retry, Rung
 from actors.tasks.planning.planners import KeywordPlanner
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
-from actors.validation.validation_messages import type_phrase, validation_error
+from actors.validation.validation_messages import type_phrase, validation_error, value_phrase
 
 
 def _some(verb: str) -> PlainValidator:
@@ -26,9 +26,11 @@ def _some(verb: str) -> PlainValidator:
             return value
         if recognised_model(value) is not None:
             return value
-        raise validation_error(
-            f"{type_phrase(value)} can neither be called nor has it a method {verb!r}", "Give a function."
-        )
+        if isinstance(value, str):
+            what = f"{value_phrase(value)} is no name of a model"
+            raise validation_error(what, "Write 'PROVIDER:NAME', such as 'openai:gpt-5-mini', or give a function.")
+        what = f"{type_phrase(value)} can neither be called nor has it a method {verb!r}"
+        raise validation_error(what, "Give a function.")
 
     return PlainValidator(look)
 

@@ -78,8 +78,8 @@ def _refused(
 
 
 def plan_problem(state: TaskState, text: str) -> Problem:
-    """Problem of a planner that raised."""
-    return Problem(f"task {state.id}", f"the planner raised {text}", "Repair it, or its answer.")
+    """Return the problem of a planner that raised."""
+    return Problem(f"task {state.id}", f"the planner raised {text.removesuffix('.')}", "Repair it, or its answer.")
 
 
 def _plan_failed(state: TaskState, failure: Failure, usage: Usage, *, is_pure: bool) -> Draft:

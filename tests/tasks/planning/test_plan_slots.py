@@ -4,12 +4,14 @@ import asyncio
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from actors.model.errors import ConfigError
-from actors.tasks.model.task import Plan, Task
+from actors.tasks.model.executable import ToolInfo
+from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.planning.plan_schema import plan_schema
 from actors.tasks.planning.plan_validation import check_plan
@@ -19,6 +21,15 @@ from actors.testing import FakeModel
 from tests.tasks.planning.test_planners import CODE, SEARCH
 
 ROWS = (SEARCH, CODE)
+NEEDS = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+SERVERS = tuple(
+    replace(CODE, id=id_, path=f"o/{id_}", tools=tools)
+    for id_, tools in {
+        "two-tools": (ToolInfo(name="list"), ToolInfo(name="count")),
+        "needs-inputs": (ToolInfo(name="read", input_schema=NEEDS),),
+        "one-tool": (ToolInfo(name="list", input_schema={"type": "object", "properties": {}}),),
+    }.items()
+)
 
 
 def filled_in(schema: Any, chance: random.Random) -> Any:
@@ -52,6 +63,33 @@ def test_whatever_fills_in_the_slots_is_a_plan_that_can_run(slots: int) -> None:
         sizes.add(len(plan.subtasks))
 
     assert sizes == set(range(1, slots + 1))
+
+
+def test_a_worker_whose_tool_must_be_named_or_given_arguments_gets_no_slot() -> None:
+    asked: list[str] = []
+    planner = ModelPlanner(
+        lambda prompt, _: asked.append(prompt) or '{"s1": {"instruction": "x", "worker": "one-tool"}}', slots=1
+    )
+
+    asyncio.run(planner.plan(Task("do it"), (*ROWS, *SERVERS)))
+
+    slot = plan_schema((*ROWS, *SERVERS), 1)["properties"]["s1"]
+    assert slot["properties"]["worker"]["enum"] == [*(row.id for row in ROWS), "one-tool"]
+    assert "two-tools" not in asked[0]
+    assert "needs-inputs" not in asked[0]
+    with pytest.raises(NoCapableWorkerError, match=r"only tools that need arguments.* Add an agent that calls them"):
+        planner.ask(Task("do it"), SERVERS[:2])
+
+
+def test_a_plan_that_names_no_tool_of_a_worker_with_several_is_refused_with_their_names() -> None:
+    def problems(**fields: Any) -> list[str]:
+        plan = Plan([Subtask("a", "x", worker="two-tools", **fields)])
+        return list(map(str, check_plan(plan, SERVERS, task_id="t", max_subtasks=50, budget=None, ancestry=())[0]))
+
+    said = "task t/a.tool: 'two-tools' has several tools, and the subtask names none. Name one of: "
+    assert [each.partition("Name one of: ")[0] + "Name one of: " for each in problems()] == [said]
+    assert problems(tool="list") == []
+    assert "has no tool 'lst'. Did you mean 'list'?" in problems(tool="lst")[0]
 
 
 def parts_of(schema: Any) -> Iterator[dict[str, Any]]:

@@ -255,6 +255,12 @@ def test_a_question_that_somebody_else_answers_ends_the_wait_for_the_client(tree
     ("name", "arguments", "said"),
     [
         ("run_task", {}, "run_task: goal: field required."),
+        ("get_task", {"id": "t"}, "get_task: there is no argument 'id'. It takes task_id."),
+        (
+            "get_task",
+            {"task_ids": "t"},
+            "get_task: there is no argument 'task_ids'. Did you mean 'task_id'? It takes task_id.",
+        ),
         ("run_task", {"goal": 3}, "run_task: goal: input should be a valid string."),
         ("run_task", {"goal": ""}, "goal: '' is refused"),
         ("run_task", {"goal": "x", "inputs": [1]}, "run_task: inputs: input should be a valid dictionary."),

@@ -1,0 +1,93 @@
+"""Wrong turns of somebody who gives agents, tools and models to a tree for the first time: each says what to type."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+import trees.agents
+from actors import ConfigError, StartError
+from trees import SupervisorSpec, Tasks, WorkerSpec, start
+from trees.agents import MCP, LangChain, PydanticAI
+
+AGENT = Agent(TestModel())
+TYPED: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
+    "the address of a server without its name": (
+        lambda: {"execute": MCP("http://127.0.0.1:9/mcp")},
+        r"MCP\.server: a str is no server object. Write MCP\(url='http://...'\)",
+    ),
+    "a command without its name": (
+        lambda: {"execute": MCP(["python", "server.py"])},
+        r"MCP\.server: a list is no server object. Write MCP\(command=\['server', ...\]\)",
+    ),
+    "the class of a wrapper": (
+        lambda: {"execute": MCP},
+        r"a\.execute: the class MCP is a class. Give an object of it: MCP\(...\)",
+    ),
+    "the class of an agent": (
+        lambda: {"execute": Agent},
+        r"a\.execute: the class Agent has no method execute. Give an object of it: Agent\(...\)",
+    ),
+    "a model where an agent belongs": (
+        lambda: {"execute": PydanticAI(TestModel())},
+        r"a\.execute: a TestModel is no agent of pydantic-ai. Write PydanticAI\(Agent\(...\)\)",
+    ),
+    "a name where an agent belongs": (
+        lambda: {"execute": PydanticAI("openai:gpt-5-mini")},
+        r"a\.execute: a str is no agent of pydantic-ai",
+    ),
+    "an agent in the wrapper of another framework": (
+        lambda: {"execute": LangChain(AGENT)},
+        r"a\.execute: an Agent cannot be called. Give a chat model, a chain or a graph",
+    ),
+    "an agent as handle": (lambda: {"handle": AGENT}, r"a\.handle: an Agent cannot be called. Write execute= "),
+    "an agent as run": (lambda: {"run": AGENT}, r"a\.run: an Agent cannot be called. Write execute= "),
+}
+
+
+def up(**fields: Any) -> None:
+    with start(SupervisorSpec(id="s", tasks=Tasks(), children=[WorkerSpec(id="a", **fields)])):
+        pass
+
+
+@pytest.mark.parametrize("what", TYPED)
+def test_what_is_typed_wrong_is_told_with_what_to_type(what: str) -> None:
+    typed, said = TYPED[what]
+
+    with pytest.raises(ConfigError, match=said):
+        up(**typed())
+
+
+def test_a_planner_that_is_no_name_of_a_model_is_told_how_one_is_written() -> None:
+    said = r"planner: 'gpt-5' is no name of a model. Write 'PROVIDER:NAME', such as 'openai:gpt-5-mini'"
+    with pytest.raises(ConfigError, match=said):
+        Tasks(planner="gpt-5")
+
+
+def test_a_server_that_does_not_answer_says_what_its_start_waits_for() -> None:
+    silent = MCP(command=[sys.executable, "-c", "import time; time.sleep(600)"])
+
+    with pytest.raises(StartError) as refused:
+        up(execute=silent, start_timeout_s=0.2)
+
+    assert str(refused.value) == (
+        "s/a: did not start within 0.2 s (its MCP server has not answered 'initialize' and 'tools/list'). "
+        "Raise start_timeout_s, or see what it waits for."
+    )
+
+
+def test_a_star_import_has_every_public_name() -> None:
+    names: dict[str, Any] = {}
+    exec("from trees.agents import *", names)  # noqa: S102 - as a user types it
+    page = (Path(trees.agents.__file__).parent / "README.md").read_text(encoding="utf-8")
+
+    assert set(trees.agents.__all__) <= set(names)
+    assert [name for name in trees.agents.__all__ if f"`{name}" not in page and name not in page] == []
+    with pytest.raises(AttributeError, match=r"no attribute 'MPC'. Its names are .*toolset$"):
+        trees.agents.MPC  # noqa: B018 - it is asked for
