@@ -17,7 +17,7 @@ class ReplyTimeoutError(MessageError, pykka.Timeout):
     """
 
     hint = "The worker may still finish; give the ask a longer timeout, or the worker a pool."
-    """What to do about it; of an item of a batch something else."""
+    """Advice of the text: what to do about it. Of an item of a batch it is another."""
 
     def __init__(self, path: str, asker: str | None, timeout_s: float, waiting: int) -> None:
         super().__init__(path, asker, timeout_s, waiting)

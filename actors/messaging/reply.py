@@ -382,15 +382,9 @@ class Reply(pykka.Future[Any]):
         return own_copy(self._too_late(timeout))
 
     def expire(self, limit_s: float | None = None, hint: str = "") -> None:
-        """Fail a request that nobody waits for any more.
-
-        Args:
-            limit_s: its time, where its own says less of it.
-            hint: what to do, where that is not what an ask is told.
-        """
+        """Fail a request that nobody waits for any more; ``limit_s``, ``hint``: in place of what an ask is told."""
         error = self._too_late(limit_s)
-        if hint:
-            error.hint = hint
+        error.hint = hint or error.hint
         self._finish(None, error)
 
     def _too_late(self, timeout: float | None) -> ReplyTimeoutError:

@@ -175,7 +175,7 @@ class WorkerRecipe:
     program: Any = None
     """Program of a command (``actors.dispatch.program``); None: it is no command."""
     waits_for: str = ""
-    """What a start that takes too long still waits for, in words; empty: for its ``on_start``."""
+    """Words for what a start that takes too long still waits for; empty: for its ``on_start``."""
     never_waits: bool = False
     """True for code of ours on the loop that awaits nothing: it needs no task of its own."""
     stops_plain: bool = False

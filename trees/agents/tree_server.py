@@ -113,12 +113,10 @@ class TreeServer(MCPServer[Any]):
         Raises:
             ToolError: it failed; its text is for the client.
         """
-        listed = next((each for each in await self.list_tools() if each.name == name), None)
-        takes = [] if listed is None else list(listed.input_schema.get("properties", {}))
-        if listed is not None and (strange := [each for each in arguments if each not in takes]):
-            hint = f"It takes {', '.join(takes)}." if takes else "It takes none."
-            what = f"{name}: there is no argument {', '.join(map(repr, strange))}"
-            raise ToolError(f"{what}. {nearest(strange[0], takes)}{hint}")
+        takes = {each.name: list(each.input_schema["properties"]) for each in await self.list_tools()}.get(name)
+        if takes is not None and (odd := [each for each in arguments if each not in takes]):
+            hint = f"{nearest(odd[0], takes)}It takes {', '.join(takes) or 'none'}."
+            raise ToolError(f"{name}: there is no argument {', '.join(map(repr, odd))}. {hint}")
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:

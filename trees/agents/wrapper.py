@@ -20,7 +20,7 @@ class AgentWrapper:
     worker: ClassVar[type[Worker] | None] = None
     """Class of which each incarnation is a new object, made of this and the ``args``; None: it has no state."""
     waits_for: ClassVar[str] = ""
-    """What a start that takes too long still waits for."""
+    """Words for what a start that takes too long still waits for; empty: for an ``on_start``."""
     has_tools: ClassVar[bool] = False
     """True where its tools, which become capabilities of its worker, are known when that is up."""
 

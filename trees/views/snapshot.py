@@ -123,7 +123,7 @@ class WorkerSnapshot(_One):
     current: MessageSnapshot | None
     """None: it handles no message, or none can be seen (a ``run=`` body)."""
     process: ProcessSnapshot | None = None
-    """Its process: a command, or an MCP server. None: it has none, or that is not running."""
+    """Process of its own: a command, or an MCP server. None: it has none, or that is not running."""
     stack: str | None = None
     """Where its code stands, the innermost call last. None: it is idle, or was not asked for."""
     abandoned_stacks: tuple[str, ...] | None = None
