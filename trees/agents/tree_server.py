@@ -108,11 +108,7 @@ class TreeServer(MCPServer[Any]):
         await low.run(read, write, low.create_initialization_options())
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Call a tool; what is wrong with its arguments is said in a sentence.
-
-        Raises:
-            ToolError: it failed; its text is for the client.
-        """
+        """Call a tool; what is wrong is raised as a ``ToolError``, a sentence for the client."""
         takes = {each.name: list(each.input_schema["properties"]) for each in await self.list_tools()}.get(name)
         if takes is not None and (odd := [each for each in arguments if each not in takes]):
             hint = f"{nearest(odd[0], takes)}It takes {', '.join(takes) or 'none'}."
