@@ -148,7 +148,7 @@ class CommandIncarnation(Incarnation):
         program, cwd = self._program.argv[0], self._program.cwd
         what, hint = f"program {program!r} cannot be started: {getattr(error, 'strerror', None) or error}", ""
         if cwd is not None and not os.path.isdir(cwd):  # noqa: PTH112 - what was given, as it is
-            what, hint = f"cwd of program {program!r} is no folder", "Give one that exists, or leave cwd out."
+            what, hint = f"cwd of program {program!r} is not a folder", "Give one that exists, or leave cwd out."
         elif isinstance(error, FileNotFoundError):
             what, hint = f"program {program!r} is not there", "Install it, or give its path."
         elif isinstance(error, PermissionError):

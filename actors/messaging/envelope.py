@@ -46,7 +46,7 @@ class SystemMessage:
 
     def handle(self, worker: Any) -> Any:
         """Act on the worker; what is returned, or the coroutine of that, is the answer."""
-        raise NotImplementedError(f"a {type(self).__name__} is no message for a worker")
+        raise NotImplementedError(f"a {type(self).__name__} is not a message for a worker")
 
     def note_crash(self, error: BaseException) -> None:
         """Take note that its worker was ended for ``error`` while it handled this. What it is answered with follows."""

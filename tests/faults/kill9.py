@@ -104,7 +104,7 @@ def journal(url: str) -> Sequence[Event]:
     try:
         store = SqlStore.look(url)
     except StoreError as error:
-        if "is no store yet" in str(error) or "does not exist" in str(error):
+        if "is not a store yet" in str(error) or "does not exist" in str(error):
             return ()
         raise
     with contextlib.closing(store):

@@ -95,7 +95,10 @@ class OpenAIAgent(AgentWrapper):
         """Say why it cannot be used as it is declared."""
         found = super().flaw()
         if found is None and not callable(getattr(self.agent, "as_tool", None)):
-            return f"{type_phrase(self.agent)} is no agent of the OpenAI Agents SDK", "Write OpenAIAgent(Agent(...))."
+            return (
+                f"{type_phrase(self.agent)} is not an agent of the OpenAI Agents SDK",
+                "Write OpenAIAgent(Agent(...)).",
+            )
         return found
 
     async def execute(self, task: Any, context: Any) -> Any:

@@ -64,7 +64,9 @@ def _split(target: str) -> tuple[str, str]:
     if not colon:
         return target, ""
     if not place or not all(part.isidentifier() for part in attribute.split(".")):
-        raise TargetError(target, "is no target", "Write FILE.py, FILE.py:ATTR, package.module or package.module:ATTR.")
+        raise TargetError(
+            target, "is not a target", "Write FILE.py, FILE.py:ATTR, package.module or package.module:ATTR."
+        )
     return place, attribute
 
 
@@ -91,7 +93,7 @@ def _import_file(path: Path) -> ModuleType:
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_as_target"
     loader = importlib.util.spec_from_file_location(name, path)
     if loader is None or loader.loader is None:
-        raise TargetError(str(path), "is no Python file", "Name one that ends with .py.")
+        raise TargetError(str(path), "is not a Python file", "Name one that ends with .py.")
     sys.path.insert(0, str(path.resolve().parent))
     module = sys.modules[name] = importlib.util.module_from_spec(loader)
     loader.loader.exec_module(module)
@@ -100,7 +102,9 @@ def _import_file(path: Path) -> ModuleType:
 
 def _import_module(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise TargetError(name, "is no file and no module name", "Name a Python file, or a module as package.module.")
+        raise TargetError(
+            name, "is neither a file nor a module name", "Name a Python file, or a module as package.module."
+        )
     sys.path.insert(0, str(Path.cwd()))
     try:
         return importlib.import_module(name)
@@ -151,7 +155,7 @@ def _tree_or_maker(found: Any, name: str, place: str) -> Any:
     if isinstance(found, SupervisorSpec) or (callable(found) and not isinstance(found, type)):
         return found
     hint = "Name a SupervisorSpec, or a function that makes one."
-    raise TargetError(f"{place}:{name}", f"{type_phrase(found)} is no tree", hint)
+    raise TargetError(f"{place}:{name}", f"{type_phrase(found)} is not a tree", hint)
 
 
 def _makers(module: ModuleType) -> list[Callable[..., Any]]:

@@ -159,7 +159,7 @@ def _value(answer: str, value: str | None) -> Any:
         try:
             return json.loads(value)
         except ValueError as error:
-            hint = f"it is no JSON ({error}); a text needs quotes of its own: '\"text\"'"
+            hint = f"it is not JSON ({error}); a text needs quotes of its own: '\"text\"'"
             raise typer.BadParameter(hint, param_hint="VALUE") from None
     if answer == "respond" and not value:
         raise typer.BadParameter("respond needs a text", param_hint="VALUE")

@@ -59,7 +59,7 @@ def _codes(value: object) -> frozenset[int]:
         raise validation_error(f"expected exit codes, got {type_phrase(value)}", hint)
     wrong = [each for each in value if type(each) is not int or not 0 <= each <= MOST_CODE]
     if wrong:
-        raise validation_error(f"{value_phrase(wrong[0])} is no exit code", hint)
+        raise validation_error(f"{value_phrase(wrong[0])} is not an exit code", hint)
     return frozenset(value)
 
 
@@ -75,7 +75,7 @@ def _ready(value: object) -> object:
     except re.error as error:
         flaw = str(error)
     if flaw:
-        raise validation_error(f"{value_phrase(value)} is no regular expression ({flaw})", hint)
+        raise validation_error(f"{value_phrase(value)} is not a regular expression ({flaw})", hint)
     return value
 
 
@@ -85,7 +85,7 @@ def _signal(value: object) -> str:
         raise validation_error(f"expected the name of a signal, got {type_phrase(value)}", hint)
     name = value.removeprefix("SIG")
     if f"SIG{name}" not in signal.Signals.__members__:
-        raise validation_error(f"{value_phrase(value)} is no signal here", hint)
+        raise validation_error(f"{value_phrase(value)} is not a signal on this system", hint)
     return name
 
 

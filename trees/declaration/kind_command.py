@@ -38,7 +38,7 @@ class CommandKind(WorkKind):
         """Refuse what only code in Python could take."""
         for name in _OF_CODE:
             if getattr(spec, name) != type(spec).model_fields[name].get_default(call_default_factory=True):
-                what = f"a command is no code that could take {name} ({target.name})"
+                what = f"a command is not code that could take {name} ({target.name})"
                 yield Problem(f"{at}.{name}", what, "Leave it out; its arguments stand in the command itself.")
 
     def dispatch(self, spec: WorkerSpec, at: str, target: Target) -> Iterator[Problem]:  # noqa: ARG002 - see the base

@@ -79,7 +79,7 @@ class Leadership:
     def wait_for(self, role: Role, timeout: float | None) -> bool:
         """Wait until this process plays a part; True once it does."""
         if role not in {"leader", "standby", "stopped"}:
-            raise ValueError(f"wait_for_role: {role!r} is no role. Use 'leader', 'standby' or 'stopped'.")
+            raise ValueError(f"wait_for_role: {role!r} is not a role. Use 'leader', 'standby' or 'stopped'.")
         require_thread(self._system.root_path, "await asyncio.to_thread(tree.wait_for_role, ...)")
         if self.keeper is not None:
             return self.keeper.wait_for(role, timeout)

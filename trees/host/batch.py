@@ -336,7 +336,7 @@ def _source_of(items: Any) -> Iterator[Any] | AsyncIterator[Any]:
     if isinstance(items, AsyncIterable) and not isinstance(items, Iterable):
         return aiter(items)
     if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
-        raise TypeError(f"map: {type_phrase(items)} is no collection of items. Give a list, a generator, ...")
+        raise TypeError(f"map: {type_phrase(items)} is not a collection of items. Give a list, a generator, ...")
     return iter(items)
 
 

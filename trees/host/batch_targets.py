@@ -119,10 +119,12 @@ def target_of(api: TaskApi, system: System, to: str, timeout_s: float | None, ma
         ValueError: a number is wrong.
     """
     if not isinstance(to, str):
-        raise TypeError(f"map: to={value_phrase(to)} is no path. Give the path, or a capability, of a worker as a text")
+        raise TypeError(
+            f"map: to={value_phrase(to)} is not a path. Give the path, or a capability, of a worker as a text"
+        )
     require_seconds("map", timeout_s)
     if max_in_flight is not None and (type(max_in_flight) is not int or max_in_flight < 1):
-        raise ValueError(f"map: max_in_flight={value_phrase(max_in_flight)} is no number of items. Give 1 or more")
+        raise ValueError(f"map: max_in_flight={value_phrase(max_in_flight)} is not a number of items. Give 1 or more")
     owner, _, name = to.rpartition("/")
     ports = task_runtime_of(system).ports
     child = name.partition("#")[0]

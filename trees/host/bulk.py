@@ -58,7 +58,7 @@ class _Checking:
 
     def __init__(self, tasks: object) -> None:
         if isinstance(tasks, (str, bytes, Task)) or not isinstance(tasks, Iterable):
-            what = f"{type_phrase(tasks)} is no list of tasks"
+            what = f"{type_phrase(tasks)} is not a list of tasks"
             hint = "Write [Task(...), ...], or submit one with tree.submit(task)."
             raise ConfigError((Problem("tasks", what, hint),))
         self._found: list[Task] = []

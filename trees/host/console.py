@@ -290,7 +290,7 @@ def ask(path: Path, request: ConsoleRequest, timeout_s: float = 30.0) -> str:
         hint = "Its process is stopped, or very busy. Try again."
         raise ConsoleError(str(path), f"no answer in {timeout_s:g} s", hint) from error
     except (OSError, ValidationError) as error:
-        hint = "The tree ended meanwhile, or runs as another user, or is no regrow tree."
+        hint = "The tree ended meanwhile, or runs as another user, or is not a regrow tree."
         raise ConsoleError(str(path), f"no answer ({type(error).__name__})", hint) from error
     if answer.dump is None:
         raise ConsoleError(str(path), (answer.error or "no answer").rstrip("."), "Look at the whole tree first.")

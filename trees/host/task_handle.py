@@ -252,7 +252,7 @@ class TaskHandle:
             TreeDownError: while it is read: the tree has ended, and nobody had asked for that.
         """
         if after is not None and (type(after) is not int or after < 0):
-            what = f"events: after={value_phrase(after)} is no number of an event"
+            what = f"events: after={value_phrase(after)} is not a number of an event"
             raise ValueError(f"{what}. Give the seq of the last one that was seen, or 0")
         return TaskEvents(self._port, self.id, new=new, deep=deep, after=after or 0)
 
@@ -303,7 +303,9 @@ def respond(port: OrchestratorPort, id_: str, answer: Answer, given: float | Non
     """
     kind = _ANSWERS.get(type(answer))
     if kind is None:
-        what = f"a {type(answer).__name__} is no answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
+        what = (
+            f"a {type(answer).__name__} is not an answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
+        )
         raise EscalationError(id_, what)
     found = port.question(id_)
     if found is None or port.answered.setdefault(id_, answer) is not answer:

@@ -226,7 +226,7 @@ class Database:
         except ImportError as error:  # also where psycopg is there, and what it needs is not
             raise StoreError(self.name, f"needs {error.name or error}, which is not installed. {INSTALL}") from error
         except (ArgumentError, SQLAlchemyError) as error:
-            raise StoreError(self.name, f"is no store. {_FORMS}") from error
+            raise StoreError(self.name, f"is not a store. {_FORMS}") from error
         if not self.is_sqlite:
             event.listen(engine, "connect", self._set_up_postgres)
             return engine
@@ -314,7 +314,7 @@ def _normal(url: str) -> URL:
         backend, _, driver = found.drivername.partition("+")
         wanted = {"sqlite": "pysqlite", "postgresql": "psycopg", "postgres": "psycopg"}[backend]
     except (ArgumentError, KeyError, ValueError):
-        raise StoreError(url.partition(":")[0], f"is no store that is known. {_FORMS}{_meant(url)}") from None
+        raise StoreError(url.partition(":")[0], f"is not a known kind of store. {_FORMS}{_meant(url)}") from None
     if "@" in (found.host or ""):
         what = "has more than one @ before its host. Write one that belongs to the user or the password as %40"
         raise StoreError(backend, what)  # without the URL: a part of a password may stand anywhere in it

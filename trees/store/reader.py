@@ -74,7 +74,7 @@ class StoreReader:
             if found != VERSION:
                 self._database.close()
         if found != VERSION:
-            what = "is no store yet" if not found else f"is of schema version {found}, this one reads {VERSION}"
+            what = "is not a store yet" if not found else f"is of schema version {found}, this one reads {VERSION}"
             raise StoreError(self._database.name, f"{what}. Start a tree on it with this version first")
 
     def __repr__(self) -> str:

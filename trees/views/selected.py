@@ -35,9 +35,9 @@ def selected(snapshot: TreeSnapshot, *, only: Only | None = None, depth: int | N
         ValueError: there is no such part, or depth.
     """
     if only not in {None, "troubled"}:
-        raise ValueError(f"dump: only={only!r} is no part of a tree. Use 'troubled', or None for everything")
+        raise ValueError(f"dump: only={only!r} is not a part of a tree. Use 'troubled', or None for everything")
     if depth is not None and (type(depth) is not int or depth < 0):
-        raise ValueError(f"dump: depth={depth!r} is no depth. Give the number of levels below the top, 0 or more")
+        raise ValueError(f"dump: depth={depth!r} is not a depth. Give the number of levels below the top, 0 or more")
     top = snapshot.top
     if isinstance(top, SupervisorSnapshot):
         top = _troubled_part(top) if only is not None else top

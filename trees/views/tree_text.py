@@ -50,7 +50,7 @@ class DumpFormatError(ActorsError, ValueError):
 
     def __str__(self) -> str:
         what = repr(self.given) if isinstance(self.given, str) else f"a {type(self.given).__name__}"
-        return f"dump: {what} is no format. Use 'text', 'json' or 'mermaid'."
+        return f"dump: {what} is not a format. Use 'text', 'json' or 'mermaid'."
 
 
 def render(snapshot: TreeSnapshot, format: Format = "text", *, verbose: bool = False) -> str:

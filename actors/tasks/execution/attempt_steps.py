@@ -283,6 +283,8 @@ def _as_json(step: Step, result: Any) -> Any:
         require_length(value)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         what = f"the result of step {step.name!r} cannot be recorded: "
-        why = str(error) if type(error) is ValueError else f"a {name_of(result)} is no JSON (dicts, lists, str, models)"
+        why = (
+            str(error) if type(error) is ValueError else f"a {name_of(result)} is not JSON (dicts, lists, str, models)"
+        )
         raise InvalidResultError(what + why) from None
     return value

@@ -225,7 +225,7 @@ class Context:
         if kind != "text":
             require_kind(kind)
         if not isinstance(text, str):
-            raise TypeError(f"context.stream: {type_phrase(text)} is no text. Give a str")
+            raise TypeError(f"context.stream: {type_phrase(text)} is not a text. Give a str")
         attempt.shows(None, attempt.owner.system.now())
         if text:
             (attempt.stream or attempt.open_stream()).add(kind, str.__str__(text))

@@ -208,7 +208,7 @@ def _counted(told: object) -> Usage:
         )
     numbers = (told.tokens, told.cost, told.seconds)
     if type(numbers[0]) is not int or any(type(each) not in {int, float} or not each >= 0 for each in numbers):
-        raise InvalidResultError("Done.usage holds what is no count. Give Usage(tokens=..., cost=...), all at least 0.")
+        raise InvalidResultError("Done.usage holds no counts. Give Usage(tokens=..., cost=...), all at least 0.")
     return usage_of(*numbers)
 
 

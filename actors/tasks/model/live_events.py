@@ -21,7 +21,7 @@ def require_kind(kind: Any) -> StreamKind:
         ValueError: there is no such kind.
     """
     if type(kind) is not str or kind not in STREAM_KINDS:
-        what = f"context.stream: kind={value_phrase(kind)} is no kind"
+        what = f"context.stream: kind={value_phrase(kind)} is not a kind"
         raise ValueError(f"{what}. Use 'text', 'tool_call' or 'tool_result'")
     return cast("StreamKind", kind)
 

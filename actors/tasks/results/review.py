@@ -23,7 +23,7 @@ class InvalidVerdictError(ConfigError, ValueError):
     """The answer of a reviewer is no verdict; ``problems`` and the text say why, in words that a model can be told."""
 
     def __str__(self) -> str:
-        return "this is no verdict:" + "".join(f"\n  {problem}" for problem in self.problems)
+        return "this is not a verdict:" + "".join(f"\n  {problem}" for problem in self.problems)
 
 
 def as_verdict(value: object, subtasks: Collection[str] = ()) -> Verdict:
@@ -110,7 +110,7 @@ def _of_checks(entries: list[Any] | tuple[Any, ...], passed: bool | None) -> Ver
         if isinstance(entry, Check):
             checks.append(entry)
         elif not isinstance(entry, Mapping):
-            problems.append(Problem(where, f"{type_phrase(entry)} is no check", _HINT))
+            problems.append(Problem(where, f"{type_phrase(entry)} is not a check", _HINT))
         else:
             try:
                 checks.append(Check(**{str(name): each for name, each in entry.items() if each is not None}))

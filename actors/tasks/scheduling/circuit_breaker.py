@@ -155,7 +155,7 @@ class CircuitBreaker:
         """
         known = {each: each for each in get_args(BreakerState)}
         if state not in known:
-            raise ValueError(f"{state!r} is no state of a breaker. Use one of {', '.join(known)}.")
+            raise ValueError(f"{state!r} is not a state of a breaker. Use one of {', '.join(known)}.")
         self._turn(known[state], None if state == "closed" else opened_at)
         self.failures = tuple(sorted(failures))[-self.policy.failure_threshold :]
         self.ended = [list(each) for each in ended] or [[at, 1, 1] for at in self.failures]

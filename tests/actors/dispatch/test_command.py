@@ -127,7 +127,7 @@ def test_a_clean_exit_follows_the_restart_type(restart: Any, again: bool) -> Non
         (["no-such-program-here"], "program 'no-such-program-here' is not there"),
         (["/no/such/program"], "program '/no/such/program' is not there"),
         (["/etc/passwd"], "program '/etc/passwd' is not executable"),
-        (Command(["ls"], cwd="/no/such/folder"), "cwd of program 'ls' is no folder"),
+        (Command(["ls"], cwd="/no/such/folder"), "cwd of program 'ls' is not a folder"),
     ],
 )
 def test_a_program_that_is_not_there_or_not_executable_is_a_start_error_that_names_it(command: Any, said: str) -> None:

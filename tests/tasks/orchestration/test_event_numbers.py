@@ -110,7 +110,7 @@ def test_an_orchestrator_that_is_replaced_goes_on_counting() -> None:
 def test_what_is_no_number_of_an_event_is_refused_where_the_events_are_asked_for(bad: Any) -> None:
     with start(house()) as tree:
         handle = tree.submit("go")
-        with pytest.raises(ValueError, match=r"events: after=.* is no number of an event. Give the seq"):
+        with pytest.raises(ValueError, match=r"events: after=.* is not a number of an event. Give the seq"):
             handle.events(after=bad)
 
 

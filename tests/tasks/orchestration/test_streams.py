@@ -170,9 +170,9 @@ def test_a_kind_that_there_is_not_and_what_is_no_text_are_refused_where_they_are
         said = tree.run("go", timeout=LONG_S).results["a"]
 
     assert said == [
-        "context.stream: kind='thought' is no kind. Use 'text', 'tool_call' or 'tool_result'",
-        "context.stream: None is no text. Give a str",
-        "context.stream: kind=a list is no kind. Use 'text', 'tool_call' or 'tool_result'",
+        "context.stream: kind='thought' is not a kind. Use 'text', 'tool_call' or 'tool_result'",
+        "context.stream: None is not a text. Give a str",
+        "context.stream: kind=a list is not a kind. Use 'text', 'tool_call' or 'tool_result'",
     ]
 
 

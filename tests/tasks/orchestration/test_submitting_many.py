@@ -107,7 +107,7 @@ def test_a_bad_one_among_them_is_named_by_its_place_and_nothing_is_submitted(*, 
 
 @pytest.mark.parametrize("odd", ["goal", Task("goal"), b"goal", 5, None], ids=lambda odd: type(odd).__name__)
 def test_what_is_no_list_of_tasks_is_refused(odd: Any) -> None:
-    with start(spec_of()) as tree, pytest.raises(ConfigError, match="is no list of tasks"):
+    with start(spec_of()) as tree, pytest.raises(ConfigError, match="is not a list of tasks"):
         tree.submit_many(odd)
 
 

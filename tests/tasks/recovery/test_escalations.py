@@ -269,7 +269,7 @@ def test_what_is_no_answer_is_refused_and_names_those_there_are() -> None:
         handle = it.submit()
         [question] = handle.escalations
 
-        with pytest.raises(EscalationError, match=r"a str is no answer. Use Approve\(\)"):
+        with pytest.raises(EscalationError, match=r"a str is not an answer. Use Approve\(\)"):
             handle.respond(question.id, "approve")  # type: ignore[arg-type]
         assert len(handle.escalations) == 1
 

@@ -69,7 +69,7 @@ def test_a_reviewers_answer_is_parsed_like_a_planners(name: str) -> None:
         ({"passed": False, "checks": [7]}, "checks[0]"),
         ({"passed": False, "checks": [{"subtask": "a"}]}, "passed"),
         ((False, 7), "expected a text"),
-        (['{"passed": true}'], "is no check"),
+        (['{"passed": true}'], "is not a check"),
     ],
     ids=str,
 )

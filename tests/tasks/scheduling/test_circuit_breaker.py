@@ -262,7 +262,7 @@ def test_a_lower_threshold_after_a_restart_opens_at_the_next_failure() -> None:
 
 
 def test_a_state_that_there_is_not_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"'ajar' is no state of a breaker. Use one of closed, open, half_open"):
+    with pytest.raises(ValueError, match=r"'ajar' is not a state of a breaker. Use one of closed, open, half_open"):
         CircuitBreaker(POLICY).restore("ajar", (), None)
 
 

@@ -59,7 +59,7 @@ def test_a_declaration_that_is_wrong_while_it_is_imported_is_shown_the_same_way(
     ("text", "target", "said"),
     [
         ("", "empty.py", "empty.py: has no tree. Declare one: TREE = SupervisorSpec(id=..., children=[...])."),
-        ("x = 1", "x.py:x", "x.py:x: an int is no tree. Name a SupervisorSpec, or a function that makes one."),
+        ("x = 1", "x.py:x", "x.py:x: an int is not a tree. Name a SupervisorSpec, or a function that makes one."),
         (SHOP, "x.py:TREES", "x.py: has no 'TREES'. Did you mean 'TREE'? Write x.py:TREE."),
         (SHOP + "OTHER = TREE.children[2]\nTREE2 = TREE\ndel TREE", "x.py", "x.py: has several trees and none called"),
         ("raise OSError('secret')", "x.py", "x.py:1: raised OSError on import. The traceback shows where."),
@@ -83,8 +83,8 @@ def test_a_target_that_leads_to_no_tree_is_an_error_that_says_what_to_write(
     [
         ("nowhere.py", "nowhere.py: no such file."),
         ("no_such_module", "no_such_module: module 'no_such_module' not found."),
-        ("a-b", "a-b: is no file and no module name."),
-        ("shop.py:a b", "shop.py:a b: is no target. Write FILE.py, FILE.py:ATTR"),
+        ("a-b", "a-b: is neither a file nor a module name."),
+        ("shop.py:a b", "shop.py:a b: is not a target. Write FILE.py, FILE.py:ATTR"),
         ("./", "is a folder. Name a Python file"),
     ],
 )

@@ -238,7 +238,7 @@ def test_a_store_that_is_taken_over_is_exit_code_5_and_said(program: Path) -> No
     [
         (("--resume", "--store", "memory:"), 2, "--store memory: keeps nothing that could be resumed"),
         (("--durability", "much"), 2, "'much' is none of process, power"),
-        (("--store", "mysql://me@here/db"), 1, "is no store that is known. Use sqlite:///FILE or postgresql://"),
+        (("--store", "mysql://me@here/db"), 1, "is not a known kind of store. Use sqlite:///FILE or postgresql://"),
         (("--store", "sqlite:///no/such/folder/x.db"), 1, "Check that its directory exists"),
     ],
 )

@@ -286,7 +286,7 @@ def test_an_answer_for_a_tree_that_is_down_waits_for_its_next_start(url: str) ->
         (("show", "t-1", "--format", "xml"), 2, "'xml' is none of text, mermaid, json"),
         (("cancel", "nobody"), 1, "task nobody: is not in this store."),
         (("respond", "t-1:b:9", "approve"), 1, "escalation t-1:b:9: is not in this store."),
-        (("respond", "ASKED", "edit", "two teas"), 2, "it is no JSON (Expecting value"),
+        (("respond", "ASKED", "edit", "two teas"), 2, "it is not JSON (Expecting value"),
         (("respond", "ASKED", "edit"), 2, "edit needs the result, as JSON"),
         (("respond", "ASKED", "respond"), 2, "respond needs a text"),
         (("respond", "ASKED", "approve", "yes"), 2, "approve takes no value"),

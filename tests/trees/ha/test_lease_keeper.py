@@ -432,7 +432,7 @@ def test_what_can_never_be_is_not_waited_for() -> None:
         assert tree.wait_for_role("leader", 0)
         assert not tree.wait_for_role("standby")
         assert not tree.wait_for_role("stopped", 0.01)
-        with pytest.raises(ValueError, match="is no role"):
+        with pytest.raises(ValueError, match="is not a role"):
             tree.wait_for_role("boss")  # type: ignore[arg-type]
         tree.stop()
         assert not tree.wait_for_role("leader")

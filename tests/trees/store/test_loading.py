@@ -37,15 +37,15 @@ def test_no_store_is_memory_and_a_store_is_used_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("tasks.db", "store tasks.db: is no store that is known. Use sqlite:///FILE or postgresql://"),
-        ("", "is no store that is known"),
-        ("mysql://me:secret@host/db", "store mysql: is no store that is known"),
+        ("tasks.db", "store tasks.db: is not a known kind of store. Use sqlite:///FILE or postgresql://"),
+        ("", "is not a known kind of store"),
+        ("mysql://me:secret@host/db", "store mysql: is not a known kind of store"),
         ("sqlite+aiosqlite:///x.db", "another driver than ours (pysqlite)"),
         ("postgresql+asyncpg://h/db", "another driver than ours (psycopg)"),
         ("sqlite://", "no store for memory"),
         ("sqlite:///:memory:", "no store for memory"),
         ("sqlite:///file:x?mode=memory&uri=true", "a plain file"),
-        ("postgresql://me:secret@host:port/db", "is no store that is known"),
+        ("postgresql://me:secret@host:port/db", "is not a known kind of store"),
     ],
 )
 def test_a_url_that_is_none_of_ours_is_refused_and_shows_no_password(url: str, said: str) -> None:

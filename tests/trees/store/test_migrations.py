@@ -73,7 +73,7 @@ def test_who_only_looks_brings_nothing_up_to_date(tmp_path: Path) -> None:
         SqlStore.look(f"sqlite:///{file}")
     assert not file.exists()
     sqlite3.connect(file).close()
-    with pytest.raises(StoreError, match="is no store yet"):
+    with pytest.raises(StoreError, match="is not a store yet"):
         SqlStore.look(f"sqlite:///{file}")
     write_version_1(file)
     with pytest.raises(StoreError, match="schema version 1"):

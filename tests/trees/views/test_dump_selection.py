@@ -161,9 +161,9 @@ def test_a_dump_may_end_at_a_depth(depth: int | None, shown: list[str]) -> None:
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda tree: tree.dump(only="broken"), "only='broken' is no part of a tree. Use 'troubled'"),
-        (lambda tree: tree.dump(depth=-1), "depth=-1 is no depth"),
-        (lambda tree: tree.dump(depth=1.5), "depth=1.5 is no depth"),
+        (lambda tree: tree.dump(only="broken"), "only='broken' is not a part of a tree. Use 'troubled'"),
+        (lambda tree: tree.dump(depth=-1), "depth=-1 is not a depth"),
+        (lambda tree: tree.dump(depth=1.5), "depth=1.5 is not a depth"),
     ],
 )
 def test_what_is_no_part_of_a_tree_is_refused(ask: Callable[[Tree], str], said: str) -> None:

@@ -344,7 +344,7 @@ def test_an_unknown_format_is_said_to_be_so_while_it_runs_and_afterwards() -> No
     with Hang() as hang, running(team(Subtask("a", worker="w"), workers={"w": holding(hang)})) as tree:
         task = submitted(tree)
         hang.wait_until_entered()
-        with pytest.raises(DumpFormatError, match=r"'xml' is no format\. Use 'text', 'json' or 'mermaid'"):
+        with pytest.raises(DumpFormatError, match=r"'xml' is not a format\. Use 'text', 'json' or 'mermaid'"):
             task.dump("xml")  # type: ignore[arg-type]
         hang.release()
         task.result(LONG_S)

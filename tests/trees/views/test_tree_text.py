@@ -278,7 +278,7 @@ def test_mermaid_escapes_what_would_mean_something_to_it() -> None:
 
 def test_an_unknown_format_and_an_unknown_path_are_said_to_be_so() -> None:
     with running(shop()) as tree:
-        with pytest.raises(DumpFormatError, match=r"'xml' is no format\. Use 'text', 'json' or 'mermaid'"):
+        with pytest.raises(DumpFormatError, match=r"'xml' is not a format\. Use 'text', 'json' or 'mermaid'"):
             tree.dump(format="xml")  # type: ignore[arg-type]
         with pytest.raises(UnknownPathError):
             tree.dump("shop/nobody")

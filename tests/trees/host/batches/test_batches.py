@@ -616,7 +616,7 @@ def test_a_progress_that_raises_costs_no_item_and_is_reported_once() -> None:
         ({"timeout_s": "soon"}, ValueError, "number of seconds"),
         ({"progress": 3}, TypeError, "cannot be called"),
         ({"items": 3}, TypeError, "Give a list"),
-        ({"to": 3}, TypeError, "is no path"),
+        ({"to": 3}, TypeError, "is not a path"),
         ({"items": "letters"}, TypeError, "Give a list"),
     ],
 )
