@@ -1,14 +1,14 @@
 """An MCP server for tests: a program that serves on stdio or, with ``--port``, on HTTP of this machine.
 
 What it does wrong is said by its arguments: ``--rubbish`` on stdout first, ``--slow SECONDS`` to start, ``--dies``
-before it answers, ``--stays`` alive when its stdin is closed, ``--child`` starts a process of its own,
-``--apart`` in a session of its own.
+before it answers, ``--stays`` alive when its stdin is closed, ``--child`` starts a process of its own, ``--apart`` in a
+session of its own. With ``--plain`` it answers without the package ``mcp``, whose import takes a second of work
+(``tests.support.plain_mcp_server``).
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import signal
 import subprocess
@@ -22,6 +22,8 @@ PIXEL = bytes.fromhex("89504e470d0a1a0a")
 
 def server() -> Any:  # noqa: C901 - a list of tools
     """Make the server."""
+    import asyncio  # noqa: PLC0415 - the same
+
     from mcp.server import mcpserver  # noqa: PLC0415 - what the arguments ask for comes before that, which takes long
     from mcp_types import CallToolResult, TextContent, ToolAnnotations  # noqa: PLC0415
 
@@ -118,12 +120,13 @@ def server() -> Any:  # noqa: C901 - a list of tools
 def main() -> None:
     """Serve."""
     parser = argparse.ArgumentParser()
-    for name in ("--rubbish", "--dies", "--stays", "--spins"):
+    for name in ("--rubbish", "--dies", "--stays", "--spins", "--plain"):
         parser.add_argument(name, action="store_true")
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--child", default="")
     parser.add_argument("--apart", action="store_true")
+    parser.add_argument("--deaths", default="")
     parser.add_argument("--token", default="")
     given = parser.parse_args()
     if given.rubbish:
@@ -144,7 +147,13 @@ def main() -> None:
     if given.port:
         server().run("streamable-http", port=given.port)
         return
-    server().run()
+    if given.plain:
+        sys.path.insert(0, str(Path(__file__).parents[2]))
+        from tests.support.plain_mcp_server import serve  # noqa: PLC0415 - only then
+
+        serve(given.deaths)
+    else:
+        server().run()
     if given.stays:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(1000.0)

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from tests.support.mcp_trees import (
     office,
     row,
 )
-from tests.support.sizes import only_in_the_whole
+from tests.support.plain_mcp_server import DEATHS
 from trees import (
     Backoff,
     Plan,
@@ -37,7 +38,9 @@ from trees import (
     Task,
     TaskCancelledError,
     TaskFailedError,
+    TaskHandle,
     Tasks,
+    Tree,
     WorkerSpec,
     start,
 )
@@ -242,29 +245,47 @@ def test_an_http_server_that_dies_and_comes_back_is_connected_to_again(tmp_path:
         assert (tmp_path / "w").read_text() == "ab"
 
 
-@pytest.mark.parametrize("most", [6, pytest.param(50, marks=[only_in_the_whole, pytest.mark.timeout(400)])])
-def test_killed_50_times_during_200_calls_of_read_only_tools_every_call_ends_in_a_result(most: int) -> None:
+def reads_200_times(server: MCP, then: Callable[[Tree, TaskHandle], int]) -> None:
+    """Call a read-only tool 200 times, while something kills the server so often."""
     limits = {"max_restarts": 1000, "period_s": 1.0}
     subtasks = [Subtask(f"s{n}", capability="read_file", inputs={"path": str(n)}) for n in range(200)]
-    spec = office(MCP(command=command()), on_failure=AT_ONCE, breaker=None, tasks=Tasks(max_subtasks=300), **limits)
+    spec = office(server, on_failure=AT_ONCE, breaker=None, tasks=Tasks(max_subtasks=300), **limits)
     with start(spec) as tree:
-        record, kills = Record(tree), 0
+        record = Record(tree)
         handle = tree.submit(Task("g", plan=Plan(subtasks)))
-        incarnation: Any = None
-        while handle.status not in {"succeeded", "failed"} and kills < most:
+        kills = then(tree, handle)
+        report = handle.result(120.0)
+
+        assert report.results == {f"s{n}": f"content of {n}" for n in range(200)}
+        assert len(record.of(ChildExited, "office/files")) >= kills - 1
+
+
+def test_killed_from_outside_during_200_calls_of_read_only_tools_every_call_ends_in_a_result() -> None:
+    def kill(tree: Tree, handle: TaskHandle) -> int:
+        kills = 0
+        last: Any = None
+        while handle.status not in {"succeeded", "failed"} and kills < 6:
             now = tree._system.supervisors["office"].table.children["files"].incarnation
             session = getattr(getattr(now, "actor", None), "_session", None)
             process = getattr(session, "_process", None)
-            if now is not incarnation and process is not None and session._is_ready:
+            if now is not last and process is not None and session._is_ready:
                 os.kill(process.pid, signal.SIGKILL)
-                incarnation, kills = now, kills + 1
+                last, kills = now, kills + 1
             time.sleep(0.002)
-        report = handle.result(120.0)
+        assert kills == 6
+        return kills
 
-        assert len(report.results) == 200
-        assert all(report.results[f"s{n}"] == f"content of {n}" for n in range(200))
-        assert kills == most
-        assert len(record.of(ChildExited, "office/files")) >= kills - 1
+    reads_200_times(MCP(command=command()), kill)
+
+
+@pytest.mark.slow
+def test_killed_50_times_during_200_calls_of_read_only_tools_every_call_ends_in_a_result(tmp_path: Path) -> None:
+    deaths = tmp_path / "deaths"
+    deaths.touch()
+
+    reads_200_times(MCP(command=command("--plain", "--deaths", str(deaths))), lambda *_: DEATHS)
+
+    assert deaths.stat().st_size == DEATHS
 
 
 # -- start ---------------------------------------------------------------------------------------------------

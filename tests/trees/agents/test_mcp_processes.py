@@ -48,11 +48,10 @@ def gone(pids: list[int]) -> Any:
     return lambda: not any(is_alive(pid) for pid in pids)
 
 
-@pytest.mark.parametrize("option", ["", "--stays"])
-def test_the_server_and_its_group_are_gone_when_the_tree_is_down(tmp_path: Path, option: str) -> None:
+@pytest.mark.parametrize("options", [[], ["--plain", "--stays"]], ids=["ends", "stays"])
+def test_the_server_and_its_group_are_gone_when_the_tree_is_down(tmp_path: Path, options: list[str]) -> None:
     mark = tmp_path / "pids"
-    options = [*([option] if option else []), "--child", str(mark)]
-    with start(office(MCP(command=command(*options)), shutdown=10.0)):
+    with start(office(MCP(command=command(*options, "--child", str(mark))), shutdown=10.0)):
         pids = pids_of(mark)
         assert all(is_alive(pid) for pid in pids)
 
@@ -63,7 +62,7 @@ def test_the_server_and_its_group_are_gone_when_the_tree_is_down(tmp_path: Path,
 def test_they_are_gone_however_the_worker_ends(tmp_path: Path, how: str) -> None:
     mark = tmp_path / "pids"
     shutdown: Any = "brutal_kill" if how == "brutal_kill" else 5.0
-    spec = office(MCP(command=command("--stays", "--child", str(mark))), shutdown=shutdown, max_restarts=0)
+    spec = office(MCP(command=command("--plain", "--stays", "--child", str(mark))), shutdown=shutdown, max_restarts=0)
     with start(spec) as tree:
         pids = pids_of(mark)
         if how == "crash of the server":
@@ -78,7 +77,7 @@ def test_they_are_gone_however_the_worker_ends(tmp_path: Path, how: str) -> None
 def test_they_are_gone_within_a_second_when_the_process_of_the_tree_is_killed(tmp_path: Path, option: str) -> None:
     mark = tmp_path / "pids"
     options = [*([option] if option else []), "--child", str(mark)]
-    text = HOST.format(root=ROOT, command=command(*options))
+    text = HOST.format(root=ROOT, command=command("--plain", *options))
     host = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
     try:
         assert host.stdout is not None
@@ -98,7 +97,7 @@ def test_they_are_gone_within_a_second_when_the_process_of_the_tree_is_killed(tm
 
 def test_they_are_gone_when_it_is_killed_while_a_server_that_spins_starts(tmp_path: Path) -> None:
     mark = tmp_path / "pids"
-    text = HOST.format(root=ROOT, command=command("--spins", "--child", str(mark)))
+    text = HOST.format(root=ROOT, command=command("--plain", "--spins", "--child", str(mark)))
     host = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.DEVNULL)
     try:
         pids = pids_of(mark)
@@ -109,7 +108,7 @@ def test_they_are_gone_when_it_is_killed_while_a_server_that_spins_starts(tmp_pa
 
 
 def test_restarts_leave_no_process_and_no_file_open() -> None:
-    with start(office(MCP(command=command()), max_restarts=100)) as tree:
+    with start(office(MCP(command=command("--plain")), max_restarts=100)) as tree:
         os.kill(call(tree, "pid"), signal.SIGKILL)
         eventually(lambda: tree.child("office/files").incarnation == 2)
         call(tree, "numbers")
