@@ -76,6 +76,7 @@ from actors.model.events import (
     TreeStarted,
     TreeStopped,
 )
+from actors.model.process_errors import NotPicklableError, RemoteError
 from actors.model.stall_events import ChildStalled
 from actors.supervision.child import ChildInfo
 from actors.worker import Worker
@@ -128,6 +129,7 @@ __all__ = [
     "LoopBlocked",
     "MailboxFullError",
     "MessageError",
+    "NotPicklableError",
     "ParkedError",
     "PlanRefused",
     "Planned",
@@ -138,6 +140,7 @@ __all__ = [
     "RecursionRefused",
     "Ref",
     "Rejected",
+    "RemoteError",
     "Replanning",
     "Reply",
     "ReplyTimeoutError",

@@ -9,11 +9,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final, TypeGuard
 
 import pykka
 
+from actors.dispatch.process import ProcessCode, ProcessWorker
 from actors.dispatch.program import Program
 from actors.execution.pykka_bridge import ManagedActor, build, managed
 from actors.messaging.envelope import CURRENT, SystemMessage
@@ -88,7 +90,7 @@ def _unhandled(message: Any, why: str) -> None:
     if current is None:
         return
     box = current.incarnation.mailbox
-    if current.reply is not None:
+    if current.reply is not None and not current.reply.is_tell:
         raise Failed(f"{box.path}: {why}")
     current.incarnation.system.letters.dead_letter(box, message, Refusal.UNHANDLED, None)
 
@@ -219,6 +221,27 @@ def body_recipe(
         fails_plain=True,
         actor_class=BodyWorker,
         **rules,
+    )
+
+
+def process_recipe(inner: WorkerRecipe, code: ProcessCode) -> WorkerRecipe:
+    """The recipe for ``dispatch="process"``: the host's half of a worker whose own half is made there.
+
+    Args:
+        inner: the recipe of the worker as it would run here.
+        code: how its own half is made there.
+    """
+    return replace(
+        inner,
+        make=lambda incarnation: ProcessWorker(incarnation, code),
+        where=DispatcherKind.LOOP,
+        starts_plain=False,
+        stops_plain=False,
+        fails_plain=False,
+        resource=None,
+        has_lifespan=True,
+        has_hooks=True,
+        process=code,
     )
 
 

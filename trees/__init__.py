@@ -94,6 +94,7 @@ from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import Last, ModelSynthesizer, Verbatim
 from trees.agents.roles import recognised_model
 from trees.declaration.command import Command
+from trees.declaration.process import Process
 from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
 from trees.ha.ha_settings import HA
 from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
@@ -151,6 +152,7 @@ __all__ = [
     "PlanError",
     "PlanRefused",
     "Planned",
+    "Process",
     "Reject",
     "Replanning",
     "Report",

@@ -42,6 +42,11 @@ class Reader:
         self._selector: Any = None
         self._watched = 0
 
+    @property
+    def thread(self) -> threading.Thread | None:
+        """Thread of it, while there is one: the host's, and no tree's."""
+        return self._thread
+
     # -- from any thread -----------------------------------------------------------------------------------
 
     def call(self, act: Callable[[], object]) -> None:
@@ -89,6 +94,14 @@ class Reader:
     def forget(self, fd: int) -> None:
         """Watch it no longer. The caller closes it."""
         self._selector.unregister(fd)
+        self._watched -= 1
+
+    def hold(self) -> None:
+        """Stay, and see to the guardian: there is a process that others read."""
+        self._watched += 1
+
+    def release(self) -> None:
+        """Take a ``hold`` back."""
         self._watched -= 1
 
     def later(self, delay_s: float, act: Callable[[], object]) -> None:

@@ -192,6 +192,8 @@ class Incarnation:
     )
 
     urgent = False
+    is_elsewhere = False
+    """True where its object only forwards: the worker's own is in a process."""
 
     def __init__(self, system: IncarnationHost, spec: ChildSpec, mailbox: Mailbox, owner: IncarnationOwner) -> None:
         self.system = system

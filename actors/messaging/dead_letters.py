@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actors.messaging.envelope import SystemMessage
+from actors.messaging.envelope import PackedMessage, SystemMessage
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError, ParkedError, TreeDownError
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
@@ -66,7 +66,8 @@ class DeadLetterOffice:
             if box is not None:
                 box.dead += 1
         where = box.path if box is not None else path
-        self._tree.publish(DeadLetter(where, str(reason), type_name(type(body)), sender))
+        kind = body.type_name if issubclass(type(body), PackedMessage) else type_name(type(body))
+        self._tree.publish(DeadLetter(where, str(reason), kind, sender))
 
     def expired(self, box: Mailbox, envelope: Envelope) -> None:
         """Drop a message whose asker waits no longer."""

@@ -56,6 +56,14 @@ class SystemMessage:
         return False
 
 
+class PackedMessage:
+    """Message of a user in the form in which it crosses to another process. It is shown as what it stands for."""
+
+    __slots__ = ("type_name",)
+
+    type_name: str
+
+
 class MessageContext:
     """Where a message came from; never changed once built."""
 

@@ -21,7 +21,7 @@ Locking: ``lock`` guards every field but ``queue``, to which anybody may append 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -68,6 +68,9 @@ class Inbox:
     """A queue of messages with a bound, open or closed."""
 
     __slots__ = ("bounds", "lock", "path", "places", "plain", "queue", "refusal")
+
+    pack: Callable[[Any], Any] | None = None
+    """Makes of a message what can cross to where it is handled, in the sender; None: it is handled here. A method."""
 
     queue: Any
     batch: Iterator[Envelope] = NOTHING

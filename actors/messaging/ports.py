@@ -176,6 +176,10 @@ class Runnable(Protocol):
         """The tree that it belongs to."""
 
     @property
+    def is_elsewhere(self) -> bool:
+        """True where the object that handles them only forwards: the worker's own is in a process."""
+
+    @property
     def is_over(self) -> bool:
         """True after the end."""
 

@@ -84,6 +84,7 @@ class Ref(pykka.ActorRef[Any]):
             message: anything.
             detached: start a new chain, so that the hop limit does not count what led to this tell.
         """
+        message = message if (pack := self._box.pack) is None else pack(message)
         current = CURRENT.get()
         if current is None or detached:  # nothing led to it: straight into the mailbox
             envelope: Envelope = (message, None, None if self._system.tracer is None else self._origin_of_tell(None))
@@ -96,6 +97,7 @@ class Ref(pykka.ActorRef[Any]):
 
     async def tell_async(self, message: Any, *, detached: bool = False) -> None:
         """As ``tell``; where the mailbox is full and its overflow is "block", waits without holding up the loop."""
+        message = message if (pack := self._box.pack) is None else pack(message)
         envelope = (message, None, self._origin_of_tell(None if detached else CURRENT.get()))
         verdict = self._put(envelope)
         if verdict is not None:
@@ -175,10 +177,7 @@ class Ref(pykka.ActorRef[Any]):
         return Proxy(actor_ref=self)
 
     def is_alive(self) -> bool:
-        """True while an incarnation is attached, in a pool to any member.
-
-        Never wait for this: messages to a restarting worker are kept.
-        """
+        """True while an incarnation is attached. Never wait for this: messages to a restarting worker are kept."""
         return any(box.attached is not None for box in self._boxes())
 
     @property
@@ -226,8 +225,8 @@ class Ref(pykka.ActorRef[Any]):
 
     def living_actors(self) -> list[Any]:
         """The actor objects that live now: one, or in a pool those of its members."""
-        lives = (box.attached for box in self._boxes())
-        return [incarnation.actor for incarnation in lives if incarnation is not None and incarnation.actor is not None]
+        lives = [life for box in self._boxes() if (life := box.attached) is not None and not life.is_elsewhere]
+        return [actor for life in lives if (actor := life.actor) is not None]
 
     @property
     def _actor_weakref(self) -> Any:  # type: ignore[override]
@@ -248,6 +247,7 @@ class Ref(pykka.ActorRef[Any]):
         self, message: Any, timeout: float | None, current: CurrentMessage | None, *, is_waited_for: bool = True
     ) -> tuple[Reply, Envelope | None]:
         """The reply to wait for and what to send for it; nothing where the time is up already."""
+        message = message if (pack := self._box.pack) is None else pack(message)
         now = self._system.now()
         try:
             deadline = None if timeout is None else now + timeout

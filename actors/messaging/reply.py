@@ -103,6 +103,8 @@ class Reply(pykka.Future[Any]):
     """The request that it will be the answer of, while that is being handled."""
     is_abandoned = False
     """True once its only asker has gone: the message need not be handled any more."""
+    is_tell = False
+    """True where nobody has asked: it only tells, elsewhere, that the message was handled."""
     is_of_batch = False
     """True for an item of a batch: a crash that it causes says nothing of its worker, so it counts in no window."""
 

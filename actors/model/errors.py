@@ -260,7 +260,7 @@ class StalledError(ActorsError):
 
 def for_asker(path: str, error: BaseException) -> BaseException:
     """Return what the asker gets for an error that left the code of the worker at ``path``."""
-    if isinstance(error, Exception):
+    if isinstance(error, Exception) and not isinstance(error, ProcessDiedError):
         return error
     wrapped = WorkerCrashedError(path, type(error).__name__)
     wrapped.__cause__ = error
@@ -315,10 +315,12 @@ class ProcessDiedError(ActorsError):
         """How it ended, in the words of a dump."""
         if self.signal is not None:
             return f"died {getattr(self.signal, 'name', f'of signal {self.signal}')}"
+        if self.exit_code is None:
+            return "died"
         return f"died exit code {self.exit_code}"
 
     def __str__(self) -> str:
-        return f"{self.path}: its process {self.exit_detail}. Its last lines are in the event of its exit."
+        return f"{self.path}: its process {self.exit_detail}. What a command wrote last is in the event of its exit."
 
 
 # -- what a worker raises to say something -----------------------------------------------------------------

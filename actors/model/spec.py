@@ -176,6 +176,8 @@ class WorkerRecipe:
     """Program of a command (``actors.dispatch.program``); None: it is no command."""
     waits_for: str = ""
     """Words for what a start that takes too long still waits for; empty: for its ``on_start``."""
+    process: Any = None
+    """Code of a process (``actors.dispatch.process``) that this is the host's half of; None: it runs here."""
     never_waits: bool = False
     """True for code of ours on the loop that awaits nothing: it needs no task of its own."""
     stops_plain: bool = False

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from actors.execution.host_loop import HostLoop
+from actors.execution.loop import Loop
 from actors.execution.pinned_thread import Threads
 from actors.model.spec import DispatcherKind, WorkerRecipe
 
 if TYPE_CHECKING:
     from actors.execution.dispatcher import Dispatcher
-    from actors.execution.loop import Loop
     from actors.execution.pool import Pool
     from actors.model.errors import HostLoopClosedError
     from actors.runtime.dispatch_reports import DispatchReports
@@ -41,6 +41,8 @@ class Dispatchers:
         self._host: HostLoop | None = None
         if lost is not None:
             self._host = HostLoop(name, blocked=reports.host_loop_blocked, lost=lost)
+        self._processes = Loop(f"{name}-processes", blocked=reports.loop_blocked, failed=reports.internal_error)
+        """Runs the halves of workers in processes that are here: no code of a user, so nothing holds it up."""
         self._places: dict[DispatcherKind, Dispatcher] = {
             DispatcherKind.POOL: pool,
             DispatcherKind.LOOP: loop if self._host is None else self._host,
@@ -49,6 +51,8 @@ class Dispatchers:
 
     def place_of(self, recipe: WorkerRecipe) -> Dispatcher:
         """Return the place of a worker."""
+        if recipe.process is not None:
+            return self._processes
         return self._own if recipe.never_waits else self._places[recipe.where]
 
     def open(self) -> None:
@@ -64,4 +68,5 @@ class Dispatchers:
         """Close the loops, because nothing of the tree runs any more; waits at most ``timeout_s`` for each."""
         if self._host is not None:
             self._host.close(timeout_s)
+        self._processes.close(timeout_s)
         self._own.close(timeout_s)

@@ -16,10 +16,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.dispatch.command_incarnation import CommandIncarnation
-from actors.execution.crash_boundary import WorkerIncarnation
+from actors.dispatch.forms import incarnation_type
 from actors.model.events import ChildExited, ChildStarted, ChildStopAbnormal
-from actors.model.spec import Reason, Restart
+from actors.model.spec import Reason, Restart, WorkerRecipe
 from actors.supervision.child import Child, ChildState
 from actors.supervision.child_table import natural_refusal
 from actors.supervision.supervisor_incarnation import SupervisorIncarnation
@@ -53,10 +52,8 @@ class ChildControl:
     def start(self, child: Child) -> bool:
         """Begin a new incarnation; True when it is up already."""
         spec, mailbox = child.spec, child.mailbox
-        is_command = getattr(spec.recipe, "program", None) is not None
-        kind: type[Incarnation] = CommandIncarnation if is_command else WorkerIncarnation
-        if spec.is_supervisor:
-            kind = SupervisorIncarnation
+        recipe = spec.recipe
+        kind = incarnation_type(recipe) if isinstance(recipe, WorkerRecipe) else SupervisorIncarnation
         incarnation = child.incarnation = kind(self._system, spec, mailbox, self._box)
         child.standing = ChildState.STARTING
         child.timed_out = False

@@ -11,10 +11,11 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from actors.dispatch.forms import address_of, mailbox_of
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
-from actors.model.spec import UNBOUNDED, ChildSpec, WorkerRecipe
+from actors.model.spec import ChildSpec, WorkerRecipe
 from actors.supervision.child import Child, ChildState
 
 if TYPE_CHECKING:
@@ -75,8 +76,9 @@ class ChildTable:
         path = f"{self.path}/{spec.id}"
         box = self._system.boxes.get(path)
         if not isinstance(box, PoolAddress):
-            bounds = spec.recipe.bounds if isinstance(spec.recipe, WorkerRecipe) else UNBOUNDED
-            box = self._system.boxes[path] = PoolAddress(path, bounds)
+            recipe = spec.recipe
+            box = address_of(recipe, path) if isinstance(recipe, WorkerRecipe) else PoolAddress(path)
+            self._system.boxes[path] = box
         return box
 
     def _add_one(self, spec: ChildSpec, id_: str, pool: PoolAddress | None, *, dynamic: bool) -> Child:
@@ -130,7 +132,7 @@ def new_box(spec: ChildSpec, path: str, pool: PoolAddress | None = None) -> Mail
     """The mailbox of a child that had none."""
     if not isinstance(spec.recipe, WorkerRecipe):
         return SupervisorMailbox(path)
-    box = Mailbox(path, spec.recipe.bounds, pool)
+    box = mailbox_of(spec.recipe, path, pool)
     box.open(natural_refusal(spec))
     return box
 

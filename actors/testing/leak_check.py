@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pykka
 
 from actors.concurrency.thread_state import join_thread
+from actors.dispatch.reader import READER
 from actors.execution.pool import Pool
 from actors.execution.pool_thread import PoolThread
 from actors.model.clock import monotonic
@@ -51,8 +52,8 @@ def _end_actors(before: set[pykka.ActorRef[pykka.Actor]]) -> list[str]:
 
 
 def _is_growth(thread: threading.Thread, pools: set[Pool]) -> bool:
-    """A tree that was there before may need a thread more for what it does now."""
-    return isinstance(thread, PoolThread) and thread.pool in pools
+    """A tree that was there before may need a thread more; and one reads for all processes of the host."""
+    return thread is READER.thread or (isinstance(thread, PoolThread) and thread.pool in pools)
 
 
 def _outliving(before: set[threading.Thread], patience_s: float) -> list[threading.Thread]:

@@ -97,7 +97,11 @@ DOORS = (
     ),
     Door(
         frozenset({"socket"}),
-        {"trees/agents/serving.py": "a server's port", "trees/host/console.py": "both ends of the console"},
+        {
+            "actors/dispatch/": "the wire to a worker's process",
+            "trees/agents/serving.py": "a server's port",
+            "trees/host/console.py": "both ends of the console",
+        },
     ),
     Door(
         frozenset({"signal"}),
@@ -123,6 +127,7 @@ DOORS = (
         frozenset({"loguru"}),
         {
             "actors/runtime/event_log.py": "one subscriber of the event stream writes the log",
+            "actors/dispatch/process_log.py": "lines of a worker's process go to the log of its host",
             "trees/command/live_view.py": "log lines go above the live view",
         },
     ),

@@ -30,6 +30,7 @@ from typing import Any
 
 import pytest
 
+from actors.dispatch.fork_server import SERVERS
 from tests.support.ids import unstable
 
 MARK = "REGROW_TEST_RUN"
@@ -145,6 +146,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail the run if a process is left, and end it."""
     if is_worker():
         return
+    SERVERS.dismiss()  # without workers of pytest's this is their host, and goes on
     left = _outliving(os.environ[MARK], PATIENCE_S)
     if left:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

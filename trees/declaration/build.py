@@ -27,8 +27,10 @@ from actors.model.spec import (
 from actors.tasks.model.executable import Executable
 from actors.tasks.orchestration.registry_feed import RegistryFeed
 from actors.tasks.planning.task_settings import Tasks
+from actors.worker import process_recipe
 from trees.declaration import executables
 from trees.declaration.kinds import kind_of, parks, where
+from trees.declaration.process import in_process, place_of
 from trees.declaration.resolve import resolve
 from trees.declaration.specs import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
 
@@ -115,7 +117,9 @@ class _Builder:
         facts = self._facts[key]
         if facts is None:
             return None
-        return executables.of_worker(spec, facts, is_async=where(spec) is DispatcherKind.LOOP)
+        return executables.of_worker(
+            spec, facts, is_async=place_of(spec) == "process" or where(spec) is DispatcherKind.LOOP
+        )
 
     def _worker(self, spec: WorkerSpec) -> WorkerRecipe:
         if spec.args or spec.kwargs:
@@ -125,7 +129,7 @@ class _Builder:
         key = (
             kind.field,
             id(value),
-            spec.dispatch,
+            spec.dispatch if isinstance(spec.dispatch, str) else id(spec.dispatch),
             id(spec.mailbox),
             id(spec.lifespan),
             spec.tools,
@@ -150,7 +154,9 @@ def _recipe(spec: WorkerSpec) -> WorkerRecipe:
     found = kind.find(value)
     if spec.tools is not None:
         found = found.restricted_to(frozenset(spec.tools))
-    return kind.recipe(found, tuple(spec.args), dict(spec.kwargs), rules)
+    recipe = kind.recipe(found, tuple(spec.args), dict(spec.kwargs), rules)
+    process = in_process(spec)
+    return recipe if process is None else process_recipe(recipe, kind.code(spec, process, rules))
 
 
 def _seconds(shutdown: float | str) -> float:

@@ -95,14 +95,20 @@ def _on_line(value: object) -> object:
     raise validation_error(f"{type_phrase(value)} cannot be called", "Give a function of one line.")
 
 
+Environment: TypeAlias = Annotated[Mapping[str, str] | None, PlainValidator(_env)]
+"""Variables of the environment of a process."""
+Folder: TypeAlias = Annotated[str | None, PlainValidator(_cwd)]
+"""Folder in which a process runs."""
+
+
 class Command(SpecModel, frozen=True, kw_only=False):
     """A program that is a child: it runs as long as the worker lives, and its exit is the worker's exit. No shell."""
 
     argv: Annotated[Sequence[str], PlainValidator(_argv)]
     """The program and its arguments, each by itself. A repr shows the program only."""
-    env: Annotated[Mapping[str, str] | None, PlainValidator(_env)] = None
+    env: Environment = None
     """Added to the environment of the host. Shown nowhere."""
-    cwd: Annotated[str | None, PlainValidator(_cwd)] = None
+    cwd: Folder = None
     """The folder that it runs in. ``None``: that of the host."""
     ok_codes: Annotated[Collection[int], PlainValidator(_codes)] = (0,)
     """Exit codes that are a normal end. Any other one, and any signal that is not ours, is a crash."""

@@ -10,10 +10,11 @@ to look at what import strings name; nothing of theirs is called.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias
 
+from actors.dispatch.process import ProcessCode
 from actors.model.errors import Problem
 from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.tasks.execution.adapters import name_of
@@ -22,6 +23,8 @@ from actors.validation.validation_messages import type_phrase as type_of
 from actors.worker import is_actor_class
 from trees.declaration import check_tasks
 from trees.declaration.check_tasks import names_of
+from trees.declaration.process import Process, code_of, place_of
+from trees.declaration.process import problems as process_problems
 from trees.declaration.resolve import ResolveError, resolve
 from trees.declaration.specs import WorkerSpec
 
@@ -29,6 +32,8 @@ Flaw: TypeAlias = tuple[str, str]
 """Fault of the code behind a field, as (what, hint)."""
 Rules: TypeAlias = dict[str, Any]
 """Rules of a worker that its recipe carries, whatever kind it is of: fields of ``WorkerRecipe``."""
+CROSSING: Final = ("where", "expected", "crash_on_ask_error", "stall_s")
+"""Rules that a worker's half in a process needs; its mailbox stays in the host."""
 FIRST: Final = object()
 """Stands for the message, or for the object itself, when arguments are tried on a signature."""
 
@@ -55,6 +60,8 @@ class WorkKind:
 
     field: ClassVar[str]
     """Name of its field in a ``WorkerSpec``, which is also how it is shown."""
+    maker: ClassVar[Callable[..., WorkerRecipe] | None] = None
+    """``maker(code, args, kwargs, **rules)``: makes the recipe of such a worker in a process; None: it cannot."""
     may_execute: ClassVar[bool] = False
     """True where code of this kind may be such that it can be given work."""
 
@@ -141,12 +148,22 @@ class WorkKind:
 
     def dispatch(self, spec: WorkerSpec, at: str, target: Target) -> Iterator[Problem]:
         """Check if the code can run where the spec wants it."""
-        if target.coroutines and spec.dispatch in {"pool", "thread"}:
+        if place_of(spec) == "process":
+            yield from self.process(spec, at)
+        if target.coroutines and place_of(spec) in {"pool", "thread"}:
             what = f"{spec.dispatch!r} cannot run what is async: {', '.join(target.coroutines)}"
             hint = (
                 "Leave dispatch out, or write 'loop'; a helper that is not to be called from outside starts with '_'."
             )
             yield Problem(f"{at}.dispatch", what, hint)
+
+    def process(self, spec: WorkerSpec, at: str) -> Iterator[Problem]:
+        """Check if the code can run in a process."""
+        if self.maker is None:
+            what = f"{self.field}= cannot run in a process yet"
+            yield Problem(f"{at}.dispatch", what, "Leave dispatch out, or use handle=, actor= or run=.")
+            return
+        yield from process_problems(spec, at, self.field, getattr(spec, self.field))
 
     # -- incarnations --------------------------------------------------------------------------------------
 
@@ -157,6 +174,13 @@ class WorkKind:
     def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
         """Say how an incarnation is made."""
         raise NotImplementedError
+
+    def code(self, spec: WorkerSpec, process: Process, rules: Rules) -> ProcessCode:
+        """Return the code of a worker as it crosses to its process."""
+        assert self.maker is not None  # noqa: S101 - the check has refused it
+        kept = {name: rules[name] for name in CROSSING if name in rules}
+        value = getattr(spec, self.field)
+        return code_of(process, self.maker, value, tuple(spec.args), dict(spec.kwargs), **kept, resource=spec.lifespan)
 
     # -- views ---------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ class ActorKind(WorkKind):
 
     field = "actor"
     may_execute = True
+    maker = staticmethod(actor_recipe)
 
     def flaw(self, found: Any) -> Flaw | None:
         """Judge the class by itself."""

@@ -11,6 +11,7 @@ from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.worker import command_recipe
 from trees.declaration.command import Command
 from trees.declaration.kind import Flaw, Rules, Target, WorkKind
+from trees.declaration.process import place_of
 from trees.declaration.specs import WorkerSpec
 
 _OF_CODE = ("args", "kwargs", "lifespan", "expected", "crash_on_ask_error", "stall_s")
@@ -44,7 +45,7 @@ class CommandKind(WorkKind):
     def dispatch(self, spec: WorkerSpec, at: str, target: Target) -> Iterator[Problem]:  # noqa: ARG002 - see the base
         """Refuse a place, and a mailbox: it is a process, and takes no messages."""
         if spec.dispatch != "auto":
-            what = f"{spec.dispatch!r} cannot run a command, which is a process"
+            what = f"{place_of(spec)!r} cannot run a command, which is a process"
             yield Problem(f"{at}.dispatch", what, "Leave dispatch out.")
         if spec.mailbox.capacity is not None:
             hint = "Leave mailbox out, or use handle= for a worker that takes messages."

@@ -13,6 +13,7 @@ class HandleKind(WorkKind):
     """A function of a message, shared by all incarnations."""
 
     field = "handle"
+    maker = staticmethod(handle_recipe)
 
     def called(self) -> str:
         """Begin a sentence that goes on with the parameters."""

@@ -6,11 +6,13 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from actors.dispatch.process import ProcessCode
 from actors.model.errors import Problem
 from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.validation.introspection import is_async
 from actors.worker import body_recipe
 from trees.declaration.kind import Flaw, Rules, Target, WorkKind
+from trees.declaration.process import Process, place_of
 from trees.declaration.specs import WorkerSpec
 
 _OF_MESSAGES = frozenset({"bounds", "expected", "crash_on_ask_error"})
@@ -21,6 +23,7 @@ class RunKind(WorkKind):
     """A body: it takes no messages, and returning is a normal exit."""
 
     field = "run"
+    maker = staticmethod(body_recipe)
 
     def flaw(self, found: Any) -> Flaw | None:
         """Judge the function by itself."""
@@ -43,13 +46,17 @@ class RunKind(WorkKind):
     def dispatch(self, spec: WorkerSpec, at: str, target: Target) -> Iterator[Problem]:
         """Check if the body can run where the spec wants it."""
         yield from super().dispatch(spec, at, target)
-        if not target.coroutines and spec.dispatch in {"pool", "loop"}:
+        if not target.coroutines and place_of(spec) in {"pool", "loop"}:
             what = f"{spec.dispatch!r} cannot run a sync body, which needs a thread of its own"
             yield Problem(f"{at}.dispatch", what, "Leave dispatch out, or write 'thread'.")
 
     def place(self, found: Any) -> DispatcherKind:
         """Give a sync body a thread of its own."""
         return DispatcherKind.LOOP if is_async(found) else DispatcherKind.THREAD
+
+    def code(self, spec: WorkerSpec, process: Process, rules: Rules) -> ProcessCode:
+        """Return the code of the body as it crosses to its process."""
+        return super().code(spec, process, {name: rules[name] for name in rules.keys() - _OF_MESSAGES})
 
     def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
         """Call the function once in each incarnation."""

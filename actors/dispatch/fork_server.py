@@ -1,0 +1,188 @@
+"""Processes for workers, forked by a server: ``multiprocessing``'s forkserver, with a group and an environment of ours.
+
+A host has threads, so it never forks: a child would inherit their locks and none of them. A server of one thread,
+started fresh, imports what is to be preloaded and forks on demand: a start costs about 10 ms. There is one server for
+each set of modules; it lives as long as its host: a pipe tells it of the end of that. Its environment carries the mark
+of the host (``actors.dispatch.process_group``), so whatever descends from it does.
+
+A server that was killed is started again with the next process that is wanted. Processes that it has forked go on: what
+joins them to their host is a socket, and their end is seen without the server (``actors.dispatch.worker_handle``).
+
+``_lock`` guards the server of one set of modules; a start of it takes as long as starting a program.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from multiprocessing import connection, reduction, resource_tracker
+from typing import Final
+
+from actors.dispatch.preloading import IMPORTS
+from actors.dispatch.process_group import guarded_environment
+from actors.dispatch.worker_process import Entry
+
+_COMMAND: Final = (
+    "import sys; sys.path[:] = {path!r}; from actors.dispatch.preloading import preload; preload({modules!r}); "
+    "from multiprocessing.forkserver import main; main({listener}, {alive}, [])"
+)
+_HINT: Final = "Put what starts the tree under 'if __name__ == \"__main__\":'."
+
+
+class NoMainGuardError(RuntimeError):
+    """A worker's process imports the script that started it, and the script starts its tree once more."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the process of a worker imports this script to find the worker's code, and the script starts its tree "
+            f"again while it is imported. {_HINT}"
+        )
+
+
+def refuse_while_importing() -> None:
+    """Refuse to start a process where this one only imports a script.
+
+    Raises:
+        NoMainGuardError: it does.
+    """
+    if IMPORTS.is_script:
+        raise NoMainGuardError
+
+
+class ForkServer:
+    """One server, for the processes of workers that preload the same modules."""
+
+    def __init__(self, modules: tuple[str, ...]) -> None:
+        self._modules = modules
+        self._lock = threading.Lock()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._address = ""
+        self._alive = -1
+
+    def dismiss(self) -> None:
+        """End it, where nothing is being started; the processes that it has forked go on."""
+        with self._lock:
+            server, self._server = self._server, None
+            if server is not None:
+                os.close(self._alive)
+                server.kill()  # it does nothing just now
+                server.wait()
+
+    def start_process(self, end: socket.socket) -> int:
+        """Have a process forked that has this end of a socket; closes it here.
+
+        Returns:
+            Pipe from which the number of the process can be read, and later its exit code, as multiprocessing has it.
+
+        Raises:
+            OSError: none can be started.
+            NoMainGuardError: this process only imports a script.
+        """
+        try:
+            refuse_while_importing()
+            for is_last in (False, True):
+                with self._lock:
+                    self._ensure()
+                    address = self._address
+                try:
+                    return self._fork(address, end.fileno())
+                except OSError:  # it was killed just now
+                    if is_last:
+                        raise
+        finally:
+            end.close()
+        raise AssertionError  # pragma: no cover - the loop returns or raises
+
+    def _fork(self, address: str, end: int) -> int:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(address)
+            status, told = os.pipe()
+            heard, data = os.pipe()
+            null = os.open(os.devnull, os.O_RDONLY)
+            try:
+                # In place of the pipe that keeps the server alive: a worker that runs on must not keep it.
+                reduction.sendfds(client, [heard, told, null, resource_tracker.getfd() or 0, end])
+                os.write(data, pickle.dumps({}) + pickle.dumps(Entry()))
+            except BaseException:
+                os.close(status)
+                raise
+            finally:
+                for each in (heard, told, data, null):
+                    os.close(each)
+        return status
+
+    def _ensure(self) -> None:
+        server = self._server
+        if server is not None:
+            if server.poll() is None:
+                return
+            os.close(self._alive)
+            self._server = None
+        with socket.socket(socket.AF_UNIX) as listener:
+            address = connection.arbitrary_address("AF_UNIX")  # type: ignore[attr-defined]
+            listener.bind(address)
+            with suppress(OSError):
+                os.chmod(address, 0o600)  # noqa: PTH101 - an address, perhaps in no folder
+            listener.listen(128)
+            alive, kept = os.pipe()
+            try:
+                self._server = self._launch(listener.fileno(), alive)
+            except BaseException:
+                os.close(kept)
+                raise
+            finally:
+                os.close(alive)
+        self._address, self._alive = address, kept
+
+    def _launch(self, listener: int, alive: int) -> subprocess.Popen[bytes]:
+        path = [each or os.getcwd() for each in sys.path]  # noqa: PTH109 - as it stands there
+        command = _COMMAND.format(path=path, modules=self._modules, listener=listener, alive=alive)
+        return subprocess.Popen(  # noqa: S603 - this interpreter
+            [sys.executable, "-c", command],
+            env=guarded_environment(),
+            stdin=subprocess.DEVNULL,
+            pass_fds=(listener, alive),
+            start_new_session=True,
+        )
+
+
+class ForkServers:
+    """Servers of this host, by the modules that they preload."""
+
+    _follows_forks = False
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._servers: dict[tuple[str, ...], ForkServer] = {}
+
+    def of(self, modules: tuple[str, ...]) -> ForkServer:
+        """Return the server for these modules; it is started with its first process."""
+        with self._lock:
+            if not self._follows_forks:
+                self._follows_forks = True
+                os.register_at_fork(after_in_child=self._forked)
+            found = self._servers.get(modules)
+            if found is None:
+                found = self._servers[modules] = ForkServer(modules)
+            return found
+
+    def dismiss(self) -> None:
+        """End them all; they are started again when they are wanted."""
+        with self._lock:
+            servers = list(self._servers.values())
+        for each in servers:
+            each.dismiss()
+
+    def _forked(self) -> None:
+        """In the child of a fork: the servers are those of the parent."""
+        self._lock = threading.Lock()
+        self._servers = {}
+
+
+SERVERS: Final = ForkServers()
+"""The servers of this host."""

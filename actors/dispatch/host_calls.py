@@ -1,0 +1,139 @@
+"""Back-calls of a worker's process: done here, in the name of the message that is being handled there.
+
+Each runs as a task of its own in a copy of the context of the host's half, so ``Ref`` finds the request there:
+ancestry, deadline and hops are those of any worker, and a circle is refused as anywhere. Calls of one process begin in
+the order in which they came. What is asked of another worker in a process goes on as it came, unpickled by nobody here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from actors.dispatch.process_log import log_here
+from actors.dispatch.remote import Frame, Kind, Packed, Parts, dumped, loaded, pack_error, parts_of, reason, rebuilt
+from actors.messaging.inbox import Refusal
+from actors.messaging.ref import Ref, ref_of
+from actors.model.errors import ActorsError, UnknownPathError
+from actors.model.process_errors import NotPicklableError
+from actors.validation.introspection import type_name
+
+if TYPE_CHECKING:
+    from actors.dispatch.process import ProcessIncarnation
+
+
+class HostCalls:
+    """Does what one process asks of its host. Used on the loop's thread only."""
+
+    def __init__(self, life: ProcessIncarnation, send: Callable[[Kind, int, Parts], None]) -> None:
+        self._life = life
+        self._path = life.mailbox.path
+        self._send = send
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def perform(self, frame: Frame) -> None:
+        """Begin a call."""
+        head, *parts = parts_of(frame)
+        name, *args = loaded([head])
+        done: Any = getattr(self, f"_do_{name}")(*args, parts) if parts else getattr(self, f"_do_{name}")(*args)
+        if isinstance(done, Coroutine):
+            context = self._life.context_for_run().copy()
+            task = asyncio.get_running_loop().create_task(self._answered(frame.number, done), context=context)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif frame.number:
+            self._send(Kind.ANSWER, frame.number, dumped((True, done)))
+
+    async def _answered(self, number: int, call: Coroutine[Any, Any, Any]) -> None:
+        """Answer with what a call returns or raises."""
+        try:
+            value = await call
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the worker's
+            parts = dumped((False, pack_error(error)))
+        else:
+            try:
+                parts = dumped((True, value))
+            except Exception as failed:  # noqa: BLE001 - pickling runs the user's code
+                failure = NotPicklableError(self._path, type_name(type(value)), reason(failed))
+                parts = dumped((False, pack_error(failure)))
+        if number:
+            self._send(Kind.ANSWER, number, parts)
+
+    # -- refs ----------------------------------------------------------------------------------------------
+
+    def _do_find(self, path: str) -> tuple[str, ...] | None:
+        system = self._life.system
+        return None if path in system.boxes else system.near(path)
+
+    def _do_is_alive(self, path: str) -> bool:
+        return self._ref(path).is_alive()
+
+    async def _do_stop(self, path: str) -> Any:
+        return await self._ref(path).stop(block=False)
+
+    async def _do_tell(self, path: str, kind: str, detached: bool, parts: Parts) -> None:
+        ref = self._ref(path)
+        try:
+            await ref.tell_async(self._message(path, kind, parts), detached=detached)
+        except ActorsError as error:  # a message that cannot be unpickled here
+            self._life.system.reports.callback_raised(self._path, error)
+
+    async def _do_ask(self, path: str, kind: str, left: float | None, waits: bool, parts: Parts) -> Any:
+        ref, message = self._ref(path), self._message(path, kind, parts)
+        if waits:
+            return await ref.ask_async(message, timeout=left)
+        reply = ref.ask(message, timeout=left, block=False)
+        # Outside of the request: it does not wait for this.
+        return await asyncio.get_running_loop().create_task(_waited(reply), context=contextvars.Context())
+
+    def _ref(self, path: str) -> Ref:
+        try:
+            return ref_of(self._life.system, path)
+        except UnknownPathError:
+            if path == self._path:
+                return Ref(self._life.system, self._life.mailbox)
+            raise
+
+    def _message(self, path: str, kind: str, parts: Parts) -> Any:
+        box = self._life.system.boxes.get(path)
+        if box is not None and box.pack is not None:
+            return Packed([bytes(each) for each in parts], kind)
+        try:
+            return loaded(parts)
+        except Exception as error:  # noqa: BLE001 - unpickling runs the user's code
+            why = f"{type_name(type(error))} while it was unpickled"
+        raise NotPicklableError(path, kind, why)
+
+    # -- what is told --------------------------------------------------------------------------------------
+
+    def _do_log(self, level: str, number: int, text: str, name: str | None, line: int) -> None:
+        log_here(self._path, level, number, text, name, line)
+
+    def _do_beat(self) -> None:
+        if self._life.pulse is not None:
+            self._life.pulse.beat()
+
+    def _do_wait(self, begins: bool) -> None:
+        pulse = self._life.pulse
+        if pulse is not None:
+            (pulse.enter if begins else pulse.leave)()
+
+    def _do_dead_letter(self, kind: str, why: str, sender: str | None) -> None:
+        self._life.system.letters.dead_letter(self._life.mailbox, Packed([], kind), Refusal(why), sender)
+
+    def _do_callback_raised(self, error: Any) -> None:
+        self._life.system.reports.callback_raised(self._path, rebuilt(error))
+
+    def _do_hook_raised(self, hook: str, error: Any) -> None:
+        self._life.system.reports.hook_raised(self._path, hook, rebuilt(error))
+
+    def _do_internal_error(self, error: Any) -> None:
+        self._life.system.reports.internal_error(rebuilt(error))
+
+
+async def _waited(reply: Any) -> Any:
+    return await reply

@@ -1,0 +1,356 @@
+"""A worker whose incarnation is a process: its host's half.
+
+**Life.** One incarnation is one process. Its host's half is an incarnation as any other (the crash boundary, its
+mailbox, its supervisor know no difference) whose code is async and runs on a loop that only such workers share; so
+one thread reads for all of them, and an idle one costs none. The object it builds (``ProcessWorker``) forwards: what
+it is asked it hands over, one message at a time, and what comes back is what its handler returns or raises. The
+process is the lifespan of that object: it is started before ``on_start``, and after the last hook whatever is left of
+its group is killed. The worker's half is a real incarnation as well (``actors.dispatch.worker_process``)::
+
+    host's half        lifespan            on_start          a message           on_stop       the lifespan is left
+    on the wire        HELLO               BOOT > STARTED    MESSAGE > RESULT    STOP > EXIT
+    worker's half      it is guarded now   on_start          on_receive          on_stop       the group is killed
+
+**Who decides what an exception is.** The worker's half: it knows its own asks. It says so with the ``RESULT``; the
+host's half raises the exception as what it was, and everything follows from that: answer, crash, restart.
+
+**Points of death.** The end of the process is seen within milliseconds (``actors.dispatch.worker_handle``):
+
+===========================  =========================================================================================
+the process ends             then
+===========================  =========================================================================================
+before it is up              its start has failed: ``ProcessDiedError``
+between two messages         it has crashed (``lose_resource``); what waits, waits for the next incarnation
+before it has read one       that one is the first for the next incarnation; it has crashed
+while it handles one         that one fails with ``WorkerCrashedError``, caused by ``ProcessDiedError``; it has crashed
+while it answers             if the whole ``RESULT`` is there, that counts, and then it has crashed between two messages
+in its last hook             what the hook would have said is not known: it has crashed; a crash stays what it was
+after ``EXIT``               that was its end
+===========================  =========================================================================================
+
+A message is acknowledged by its ``RESULT``, and lost with the process that has read it; it is never handled twice.
+
+**Order against death.** All frames, orders and ends of one worker meet on one thread, in the order in which they come.
+A kill cancels what the host's half awaits; leaving the lifespan kills the group, whatever the process is doing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from multiprocessing import spawn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from actors.dispatch.fork_server import SERVERS, refuse_while_importing
+from actors.dispatch.host_calls import HostCalls
+from actors.dispatch.process_group import MARK, guarded_environment
+from actors.dispatch.remote import Frame, Kind, Packed, PackedError, Parts, dumped, loaded, packed, parts_of, rebuilt
+from actors.dispatch.worker_handle import WorkerHandle
+from actors.dispatch.worker_process import Setup
+from actors.execution.crash_boundary import WorkerIncarnation
+from actors.execution.pykka_bridge import ManagedActor
+from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
+from actors.model.errors import Ignore, ProcessDiedError
+from actors.model.process_errors import NotPicklableError
+from actors.model.spec import Reason
+from actors.validation.introspection import type_name
+
+if TYPE_CHECKING:
+    from actors.messaging.envelope import CurrentMessage
+    from actors.messaging.reply import Reply
+
+LARGE: Final = 1024 * 1024
+"""Bytes from which on an answer is unpickled off the loop."""
+MEGABYTE: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessCode:
+    """Code of a worker, and how its process is set up."""
+
+    code: bytes
+    """Pickle of a function that returns the recipe of the worker's half."""
+    modules: tuple[str, ...] = ()
+    """Modules that the fork server imports once."""
+    memory_mb: int | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str | None = None
+
+    def __repr__(self) -> str:
+        return "<ProcessCode>"  # its environment may hold secrets
+
+
+class InnerExit(NamedTuple):
+    """End of the worker's half."""
+
+    reason: Reason
+    error: BaseException | None = None
+    ignored: bool = False
+    handled: int = sys.maxsize
+    """Number of the last message that it has handled."""
+
+
+class NotBegunError(BaseException):
+    """The worker's half has ended, of ``cause``, and has not begun with the message that was handed over last."""
+
+    def __init__(self, cause: BaseException | None) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+class ProcessIncarnation(WorkerIncarnation):
+    """One incarnation, which is a process."""
+
+    __slots__ = ()
+
+    is_elsewhere = True
+
+    async def _survives(self, error: BaseException, reply: Reply | None, current: CurrentMessage) -> bool:
+        """As ever, but what nobody has begun to handle waits for the next incarnation, first in line."""
+        if not isinstance(error, NotBegunError) or self.current is None or self.order is Reason.KILLED:
+            return await super()._survives(error, reply, current)
+        current.end()
+        envelope = self.current
+        refusal = self.mailbox.give_back(self, envelope)
+        if refusal is not None:
+            self.system.letters.refused(self.mailbox.path, self.mailbox, envelope, refusal)
+        if error.cause is None:  # it had stopped itself before
+            self.request_stop(Reason.NORMAL)
+            return True
+        await self._crash(error.cause)
+        return False
+
+    def _order(self, reason: Reason) -> bool:
+        """Give the order to end; its process hears of it at once, whatever it is doing."""
+        is_idle = super()._order(reason)
+        actor = self.actor
+        if actor is not None and self.order is not None:
+            self._event_loop.call(cast("ProcessWorker", actor).tell_to_stop)
+        return is_idle
+
+    @property
+    def pid(self) -> int | None:
+        """Number of the process; None: there is none now."""
+        actor = self.actor
+        return None if actor is None or self.is_over else cast("ProcessWorker", actor).pid
+
+    def is_failure(self, error: BaseException) -> bool:
+        """True for a failure of the request: the end of the process never is one, whatever is ``expected``."""
+        return not isinstance(error, ProcessDiedError) and super().is_failure(error)
+
+
+class ProcessWorker(ManagedActor):
+    """Object of the host's half: it forwards to its process. Used on the loop's thread only."""
+
+    def __init__(self, life: ProcessIncarnation, code: ProcessCode) -> None:
+        self._regrow_incarnation = life
+        self._code = code
+        self._path = life.mailbox.path
+        self._handle: WorkerHandle | None = None
+        self._calls = HostCalls(life, self._send)
+        self._started: asyncio.Future[None] | None = None
+        self._exit: asyncio.Future[InnerExit] | None = None
+        self._answer: asyncio.Future[Frame | None] | None = None
+        """Answer to the message that is being handled there; of None: the process has died."""
+        self._number = 0
+        self._is_booted = False
+        self._goes = False
+        """True once the worker's half is about to end by itself: it has crashed, or was told to."""
+
+    @property
+    def pid(self) -> int | None:
+        """Number of the process."""
+        return None if self._handle is None else self._handle.pid
+
+    # -- its life ------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """Start the process; at the end kill what is left of it."""
+        refuse_while_importing()
+        loop = asyncio.get_running_loop()
+        self._started, self._exit = loop.create_future(), loop.create_future()
+        handle = self._handle = WorkerHandle(self)
+        try:
+            await handle.start(SERVERS.of(self._code.modules))
+            yield
+        finally:
+            await handle.end()
+
+    async def on_start(self) -> None:
+        """Set it up, and wait until it is up."""
+        code = self._code
+        python = spawn.get_preparation_data(self._path)
+        for name in ("authkey", "name"):
+            python.pop(name, None)
+        env = {**dict(code.env), **_mark()}
+        memory = None if code.memory_mb is None else code.memory_mb * MEGABYTE
+        self._send(Kind.BOOT, 0, dumped(Setup(self._path, python, env, code.cwd, memory, code.code)))
+        self._is_booted = True
+        started, exit_ = self._futures()
+        await asyncio.wait((started, exit_), return_when=asyncio.FIRST_COMPLETED)
+        if not started.done():
+            self._raise(exit_.result())
+
+    async def on_stop(self) -> None:
+        """Have it run its own ``on_stop``, and wait for its end."""
+        await self._stopped()
+
+    async def on_failure(self, *_: object) -> None:
+        """Wait while it runs its own ``on_failure``; kill it where it does not know that it has crashed."""
+        if self._goes:
+            await asyncio.shield(self._futures()[1])
+
+    async def _stopped(self) -> None:
+        self.tell_to_stop()
+        self._raise(await asyncio.shield(self._futures()[1]))
+
+    def tell_to_stop(self) -> None:
+        """Tell it once to end, as soon as it can hear."""
+        if self._is_booted and not self._goes and not self._futures()[1].done():
+            self._goes = True
+            self._send(Kind.STOP, 0, [b""])
+
+    async def _regrow_body(self) -> None:
+        """Wait for the end of its body; an order is passed on."""
+        try:
+            self._raise(await asyncio.shield(self._futures()[1]))
+        except asyncio.CancelledError:
+            life = self._regrow_incarnation
+            if life is None or life.order is None or life.was_killed:
+                raise
+            await self._stopped()
+
+    def _raise(self, exit_: InnerExit) -> None:
+        if exit_.ignored:
+            raise Ignore
+        if exit_.error is not None:
+            raise exit_.error
+
+    def _futures(self) -> tuple[asyncio.Future[None], asyncio.Future[InnerExit]]:
+        assert self._started is not None and self._exit is not None  # noqa: S101, PT018 - made with the lifespan
+        return self._started, self._exit
+
+    # -- messages ------------------------------------------------------------------------------------------
+
+    def _regrow_handler(self) -> Any:
+        return self._receive
+
+    def _receive(self, message: Any) -> Any:
+        kind = type(message)
+        if issubclass(kind, SystemMessage):
+            return message.handle(self)
+        if kind is not Packed:  # it came by another way than a Ref
+            try:
+                message = packed(self._path, message)
+            except NotPicklableError as error:
+                raise own_copy(error) from None
+        return self._told(message)
+
+    def _told(self, message: Packed) -> Coroutine[Any, Any, Any]:
+        current, left, sender, hops = CURRENT.get(), None, None, 0
+        is_asked = current is not None and current.reply is not None
+        origin = None if current is None else current.origin
+        if origin is not None and current is not None:
+            sender, hops = origin.sender, origin.hops
+            left = None if origin.deadline is None else origin.deadline - current.incarnation.system.now()
+        return self._asked(Kind.MESSAGE, [*dumped((left, sender, hops, is_asked)), *message.parts])
+
+    async def _asked(self, kind: Kind, parts: Parts) -> Any:
+        self._number += 1
+        answer = self._answer = asyncio.get_running_loop().create_future()
+        try:
+            if self._futures()[1].done():
+                answer.set_result(None)
+            else:
+                self._send(kind, self._number, parts)
+            frame = await answer
+        finally:
+            self._answer = None
+        if frame is None:
+            raise self._why_over(self._number)
+        is_value, value, is_failure = await self._decoded(frame)
+        if is_value:
+            return value
+        error = rebuilt(value)
+        if is_failure:
+            raise own_copy(error)
+        self._goes = True
+        raise error
+
+    def _why_over(self, number: int) -> BaseException:
+        """Why no answer to this message comes any more."""
+        exit_ = self._futures()[1].result()
+        if number > exit_.handled or (self._handle is not None and self._handle.is_unread(number)):
+            return NotBegunError(exit_.error)
+        return exit_.error or ProcessDiedError(self._path, 0)
+
+    async def _decoded(self, frame: Frame) -> tuple[bool, Any, bool]:
+        if len(frame.body) < LARGE:
+            return self._unpickled(frame)
+        return await asyncio.get_running_loop().run_in_executor(None, self._unpickled, frame)
+
+    def _unpickled(self, frame: Frame) -> tuple[bool, Any, bool]:
+        try:
+            found: tuple[bool, Any, bool] = loaded(parts_of(frame))
+        except BaseException as error:  # noqa: BLE001 - unpickling runs the user's code
+            why = f"{type_name(type(error))} while it was unpickled"
+            failure = NotPicklableError(self._path, "a reply", why)
+            return False, PackedError(dumped(failure)[0], type_name(type(failure)), str(failure), why), True
+        return found
+
+    def _send(self, kind: Kind, number: int, parts: Parts) -> None:
+        if self._handle is not None:
+            self._handle.send(kind, number, parts)
+
+    # -- as the owner of the process -----------------------------------------------------------------------
+
+    def took(self, frame: Frame) -> None:
+        """Take a frame of the worker."""
+        started, exit_ = self._futures()
+        if frame.kind == Kind.RESULT:
+            if self._answer is not None and frame.number == self._number and not self._answer.done():
+                self._answer.set_result(frame)
+        elif frame.kind == Kind.CALL:
+            self._calls.perform(frame)
+        elif frame.kind == Kind.STARTED:
+            if not started.done():
+                started.set_result(None)
+        elif frame.kind == Kind.EXIT and not exit_.done():
+            reason, error, ignored, handled = loaded(parts_of(frame))
+            self._ends(InnerExit(Reason(reason), None if error is None else rebuilt(error), ignored, handled))
+
+    def died(self, exit_code: int | None, number: int | None) -> None:
+        """Take note of its end."""
+        if not self._futures()[1].done():
+            error = ProcessDiedError(self._path, exit_code, None if number is None else _signal_of(number))
+            self._ends(InnerExit(Reason.CRASHED, error))
+
+    def _ends(self, exit_: InnerExit) -> None:
+        """Tell whoever waits for the worker's half that it is over; if nobody does, end the host's half."""
+        started, over = self._futures()
+        over.set_result(exit_)
+        was_up, answer, life = started.done(), self._answer, self._regrow_incarnation
+        if answer is not None and not answer.done():
+            answer.set_result(None)
+        elif was_up and not self._goes and life is not None and not life.recipe.is_body:  # type: ignore[attr-defined]
+            if exit_.error is None:
+                life.request_stop(Reason.NORMAL)
+            else:
+                cast("ProcessIncarnation", life).lose_resource(exit_.error)
+
+
+def _mark() -> dict[str, str]:
+    """Return what its environment says of its host."""
+    return {MARK: guarded_environment()[MARK]}
+
+
+def _signal_of(number: int) -> int:
+    try:
+        return signal.Signals(number)
+    except ValueError:
+        return number

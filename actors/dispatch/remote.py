@@ -1,0 +1,253 @@
+"""The wire between a host and the process of a worker: frames, what is pickled, and how an error crosses.
+
+One stream socket joins the two. Each side writes whole frames, one after the other, and reads them in that order::
+
+    frame = kind (1 byte), number (4), buffers (4), size (8), then the sizes of the buffers (8 each), payload, buffers
+
+The payload is a pickle of protocol 5; large buffers of objects that offer them stand behind it, not in it.
+
+============ =========== =====================================================================================
+kind         direction   what
+============ =========== =====================================================================================
+``HELLO``    to the host the number of the process; nothing of a user has run in it so far
+``BOOT``     to the work how to set it up, and the code, pickled by itself
+``STARTED``  to the host ``on_start`` has returned
+``MESSAGE``  to the work one message, with what is left of its deadline; the next one follows its ``RESULT`` only
+``WORK``     to the work one message of the library itself (an attempt), likewise
+``RESULT``   to the host the outcome of the message with this number
+``CANCEL``   to the work the message with this number is to end
+``CALL``     to the host a back-call: its name and arguments; number 0: nobody waits for its answer
+``ANSWER``   to the work the outcome of the back-call with this number
+``STOP``     to the work the worker is to end: ``stopping()`` is true, ``on_stop`` runs
+``EXIT``     to the host how the incarnation there has ended; the process ends by itself after it
+============ =========== =====================================================================================
+
+An error crosses as its pickle, and beside it as text: the name of its type, what it says, its traceback. Here it is
+rebuilt; what cannot be rebuilt is a ``RemoteError``. Either has the traceback as its ``__cause__``. Whatever a side
+reads, it never dies of it: what cannot be unpickled is the outcome of that one message.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import socket
+import traceback
+from collections import deque
+from enum import IntEnum
+from struct import Struct
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from actors.messaging.envelope import PackedMessage
+from actors.model.errors import ActorsError
+from actors.model.process_errors import NotPicklableError, RemoteError, RemoteTraceback
+from actors.validation.introspection import type_name
+
+Parts: TypeAlias = "list[Any]"
+"""Pickle and the buffers that belong to it: whatever has the bytes."""
+
+_HEAD: Final = Struct("<BIIQ")
+_SIZE: Final = Struct("<Q")
+CHUNK: Final = 64 * 1024
+_SAFE: Final = re.compile(r"cannot pickle '[\w.<>]+' object")
+"""Texts of the pickler that name types and nothing else."""
+
+
+class Kind(IntEnum):
+    """Kind of a frame; see above."""
+
+    HELLO = 0
+    BOOT = 1
+    STARTED = 2
+    MESSAGE = 3
+    WORK = 4
+    RESULT = 5
+    CANCEL = 6
+    CALL = 7
+    ANSWER = 8
+    STOP = 9
+    EXIT = 10
+
+
+class Frame(NamedTuple):
+    """Frame that was read."""
+
+    kind: int
+    number: int
+    buffers: int
+    body: bytes | bytearray
+
+
+class PackedError(NamedTuple):
+    """Exception on its way."""
+
+    pickled: bytes | None
+    type_name: str
+    text: str
+    frames: str
+
+
+class Packed(PackedMessage):
+    """Message as parts: made where it is sent, and kept so in the mailbox."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Parts, type_name: str) -> None:
+        self.parts = parts
+        self.type_name = type_name
+
+
+# -- values --------------------------------------------------------------------------------------------------
+
+
+def dumped(value: object, *, keeps: bool = False) -> Parts:
+    """Return the parts of a value; ``keeps`` copies its buffers, because whoever has it may change it meanwhile."""
+    found: list[pickle.PickleBuffer] = []
+    payload = pickle.dumps(value, protocol=5, buffer_callback=found.append)
+    if not found:
+        return [payload]
+    views = [each.raw() for each in found]
+    return [payload, *([bytes(each) for each in views] if keeps else views)]
+
+
+def loaded(parts: Parts) -> Any:
+    """Return the value of parts."""
+    return pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301 - of a process of ours
+
+
+def packed(path: str, message: object) -> Packed:
+    """Return a message as it crosses.
+
+    Raises:
+        NotPicklableError: it cannot.
+    """
+    if type(message) is Packed:
+        return message
+    name = type_name(type(message))
+    try:
+        return Packed(dumped(message, keeps=True), name)
+    except Exception as error:  # noqa: BLE001 - pickling runs the user's code
+        why = reason(error)
+    raise NotPicklableError(path, name, why)
+
+
+def reason(error: Exception) -> str:
+    """Why something cannot be pickled, as far as that names types only."""
+    try:
+        said = _SAFE.search(str(error))
+    except Exception:  # noqa: BLE001 - it is the user's code
+        said = None
+    return said.group() if said is not None else type_name(type(error))
+
+
+# -- errors --------------------------------------------------------------------------------------------------
+
+
+def pack_error(error: BaseException) -> PackedError:
+    """Return an exception as it crosses. Its own code may run here, and raise."""
+    name = type_name(type(error))
+    try:
+        text = str.__str__(str(error))
+    except BaseException as second:  # noqa: BLE001 - it is the user's code
+        text = f"<no text: its own code raised {type_name(type(second))}>"
+    try:
+        frames = "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()
+    except BaseException:  # noqa: BLE001 - the same
+        frames = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+    try:
+        pickled: bytes | None = pickle.dumps(error, protocol=5)
+    except BaseException:  # noqa: BLE001 - the same; it crosses as text then
+        pickled = None
+    return PackedError(pickled, name, text, frames)
+
+
+def rebuilt(packed_error: PackedError) -> BaseException:
+    """Return the exception that crossed, with its traceback there as its cause."""
+    error: object = None
+    try:
+        error = None if packed_error.pickled is None else pickle.loads(packed_error.pickled)  # noqa: S301
+    except BaseException:  # noqa: BLE001 - rebuilding runs the user's code
+        error = None
+    if not isinstance(error, BaseException):
+        error = RemoteError(packed_error.type_name, packed_error.text)
+    if not (isinstance(error, ActorsError) and error.__cause__ is not None):
+        error.__cause__ = RemoteTraceback(packed_error.frames)
+    return error
+
+
+# -- frames --------------------------------------------------------------------------------------------------
+
+
+def frame(kind: Kind, number: int, parts: Parts) -> Parts:
+    """Return the pieces of a frame, to be written one after the other."""
+    buffers = [memoryview(each).cast("B") for each in parts[1:]]
+    table = b"".join(_SIZE.pack(len(each)) for each in buffers)
+    size = len(table) + len(parts[0]) + sum(map(len, buffers))
+    head = _HEAD.pack(kind, number, len(buffers), size) + table
+    if len(parts[0]) <= CHUNK:
+        return [head + parts[0], *buffers]
+    return [head, parts[0], *buffers]
+
+
+def parts_of(read: Frame) -> Parts:
+    """Return the parts that a frame has brought."""
+    if not read.buffers:
+        return [read.body]
+    view, at = memoryview(read.body), read.buffers * _SIZE.size
+    sizes = [_SIZE.unpack_from(view, each * _SIZE.size)[0] for each in range(read.buffers)]
+    payload = len(view) - at - sum(sizes)
+    parts: Parts = [view[at : at + payload]]
+    at += payload
+    for size in sizes:
+        parts.append(view[at : at + size])
+        at += size
+    return parts
+
+
+class FrameReader:
+    """Puts frames together from what a socket brings."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._rest = b""
+        self._large: tuple[tuple[int, int, int], bytearray] | None = None
+        """Head and body of a large frame that is being read."""
+        self._filled = 0
+        self.frames: deque[Frame] = deque()
+        """Frames that are complete."""
+
+    def receive(self) -> bool:
+        """Read once; False at the end of the stream."""
+        if self._large is not None:
+            head, body = self._large
+            count = self._socket.recv_into(memoryview(body)[self._filled :])
+            self._filled += count
+            if self._filled == len(body):
+                self._large = None
+                self.frames.append(Frame(*head, body))
+            return count > 0
+        data = self._socket.recv(CHUNK)
+        if not data:
+            return False
+        self._rest = self._rest + data if self._rest else data
+        self._split()
+        return True
+
+    def _split(self) -> None:
+        rest, at, head = self._rest, 0, _HEAD.size
+        while len(rest) - at >= head:
+            kind, number, buffers, size = _HEAD.unpack_from(rest, at)
+            end = at + head + size
+            if end > len(rest):
+                if size > CHUNK:
+                    self._begin_large((kind, number, buffers), size, rest[at + head :])
+                    at = len(rest)
+                break
+            self.frames.append(Frame(kind, number, buffers, rest[at + head : end]))
+            at = end
+        self._rest = rest[at:] if at else rest
+
+    def _begin_large(self, head: tuple[int, int, int], size: int, begun: bytes) -> None:
+        body = bytearray(size)
+        body[: len(begun)] = begun
+        self._large, self._filled = (head, body), len(begun)

@@ -1,0 +1,261 @@
+"""One process of a worker, as its host holds it: how it is started, its wire, and how its end is seen.
+
+All of this runs on the thread of one event loop, which reads for all processes of its tree; only the fork server is
+asked on another thread, because starting it takes long. Nothing here blocks: what cannot be written at once is kept,
+and written when there is room.
+
+The end is seen from three sides, whichever is there: the fork server tells the exit code through a pipe; on Linux a
+pidfd tells that the process is gone, also where the server was killed (then nobody knows the code); and the wire ends.
+Whichever comes first, all that the process has written before is read, its group is killed and forgotten by the
+guardian, and ``died`` is told, once. A wire that ends under a process that runs is its end as well: it is killed.
+
+=====================  ==============================================================================================
+the host gives it up   then
+=====================  ==============================================================================================
+before ``HELLO``       its wire ends: it goes away, and no code of a user has run in it
+after ``HELLO``        its group is guarded, and is killed
+the host dies          the guardian kills all groups (``actors.dispatch.process_group``)
+=====================  ==============================================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections import deque
+from contextlib import suppress
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from actors.dispatch.process_group import end_group, guard, signal_group
+from actors.dispatch.reader import READER
+from actors.dispatch.remote import CHUNK, Frame, FrameReader, Kind, Parts, frame
+
+if TYPE_CHECKING:
+    from actors.dispatch.fork_server import ForkServer
+
+ROOM: Final = 1024 * 1024
+"""Bytes that the socket may hold, where the system allows it."""
+CODE_S: Final = 0.05
+"""Seconds in which the fork server tells the exit code of a process that is gone."""
+_NUMBER: Final = Struct("@q")
+
+
+class HandleOwner(Protocol):
+    """Owner of a process."""
+
+    def took(self, frame: Frame) -> None:
+        """Take a frame of the worker."""
+
+    def died(self, exit_code: int | None, number: int | None) -> None:
+        """The process is gone: its exit code, or a signal; neither is known where the fork server is gone as well."""
+
+
+class WorkerHandle:
+    """One process. Used on the thread of one event loop."""
+
+    def __init__(self, owner: HandleOwner) -> None:
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._ours, self._theirs = socket.socketpair()
+        for each in (self._ours, self._theirs):
+            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                with suppress(OSError):
+                    each.setsockopt(socket.SOL_SOCKET, option, ROOM)
+        self._ours.settimeout(0)
+        self._reader = FrameReader(self._ours)
+        self._unsent: deque[Any] = deque()
+        self._status = self._pidfd = -1
+        self._told = b""
+        self._hello: asyncio.Future[int] = self._loop.create_future()
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._is_open = True
+        self._is_gone = False
+        self._last = -1
+        """Number of the message that was written last, where nothing was written after it."""
+        self._is_unread = False
+        """True where something that was written last has never been read."""
+        self.pid: int | None = None
+        """Number of the process, while it is there."""
+
+    # -- its start -----------------------------------------------------------------------------------------
+
+    async def start(self, server: ForkServer) -> None:
+        """Have it started; returns when it is there, and is guarded.
+
+        Raises:
+            OSError: it cannot be.
+        """
+        job = self._loop.run_in_executor(None, server.start_process, self._theirs)
+        try:
+            self._status = await asyncio.shield(job)
+        except asyncio.CancelledError:
+            job.add_done_callback(_close_result)
+            raise
+        os.set_blocking(self._status, False)
+        self._loop.add_reader(self._status, self._status_readable)
+        self._loop.add_reader(self._ours, self._readable)
+        await self._hello
+
+    def _is_there(self, pid: int) -> None:
+        self.pid = pid
+        guard(pid)
+        READER.call(READER.hold)
+        if hasattr(os, "pidfd_open"):
+            with suppress(OSError):
+                self._pidfd = os.pidfd_open(pid)
+                self._loop.add_reader(self._pidfd, self._is_dead)
+        if not self._hello.done():
+            self._hello.set_result(pid)
+
+    # -- its wire ------------------------------------------------------------------------------------------
+
+    def send(self, kind: Kind, number: int, parts: Parts) -> None:
+        """Write a frame, as soon as there is room. To a process that is gone nothing is written."""
+        if not self._is_open or self._is_gone:
+            return
+        pieces = frame(kind, number, parts)
+        self._last = number if kind == Kind.MESSAGE else -1
+        if self._unsent:
+            self._unsent.extend(memoryview(each) for each in pieces)
+            return
+        for at, piece in enumerate(pieces):
+            sent = self._sent(piece)
+            if sent < len(piece):
+                self._unsent.append(memoryview(piece)[sent:])
+                self._unsent.extend(memoryview(each) for each in pieces[at + 1 :])
+                self._loop.add_writer(self._ours, self._writable)
+                return
+
+    def is_unread(self, number: int) -> bool:
+        """True where the process has ended without having read this message: nobody has begun to handle it."""
+        return self._is_gone and self._is_unread and self._last == number
+
+    def _sent(self, piece: Any) -> int:
+        try:
+            return self._ours.send(piece)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError:
+            self._is_unread = True
+            return len(piece)  # it is gone: its end is seen elsewhere
+
+    def _writable(self) -> None:
+        while self._unsent:
+            piece = self._unsent[0]
+            sent = self._sent(piece)
+            if sent < len(piece):
+                self._unsent[0] = piece[sent:]
+                return
+            self._unsent.popleft()
+        self._loop.remove_writer(self._ours)
+
+    def _readable(self) -> None:
+        if not self._receive() and self.pid is not None:
+            self._loop.remove_reader(self._ours)
+            signal_group(self.pid, signal.SIGKILL)  # it has closed its wire: nobody can reach it any more
+
+    def _receive(self) -> bool:
+        """Read once; False at the end."""
+        try:
+            more = self._reader.receive()
+        except (BlockingIOError, InterruptedError):
+            return True
+        except ConnectionResetError:
+            self._is_unread, more = True, False
+        except OSError:
+            more = False
+        frames = self._reader.frames
+        while frames and self._is_open:
+            each = frames.popleft()
+            if each.kind == Kind.HELLO:
+                self._is_there(each.number)
+            else:
+                self._owner.took(each)
+        return more
+
+    # -- its end -------------------------------------------------------------------------------------------
+
+    def _status_readable(self) -> None:
+        with suppress(BlockingIOError, InterruptedError):
+            data = os.read(self._status, CHUNK)
+            self._told += data
+            if not data:
+                self._loop.remove_reader(self._status)  # the fork server is gone, the process may go on
+                if self._pidfd < 0:
+                    self._is_dead()
+            elif len(self._told) >= 2 * _NUMBER.size:
+                self._has_ended(_NUMBER.unpack_from(self._told, _NUMBER.size)[0])
+
+    def _is_dead(self) -> None:
+        """The process is gone; its exit code comes in a moment, if it comes."""
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+        self._loop.call_later(CODE_S, self._has_ended, None)
+
+    def _has_ended(self, code: int | None) -> None:
+        if self._is_gone or not self._is_open:
+            return
+        self._drain()
+        self._is_gone = True
+        self._forget()
+        if not self._hello.done():
+            self._hello.set_exception(ChildProcessError("the process has ended before it said anything"))
+        if not self._over.done():
+            self._over.set_result(None)
+        if code is not None and code < 0:
+            self._owner.died(None, -code)
+        else:
+            self._owner.died(code, None)
+
+    def _drain(self) -> None:
+        """Read what it has written before it ended."""
+        while True:
+            try:
+                if not self._reader.receive():
+                    break
+            except ConnectionResetError:
+                self._is_unread = True
+                break
+            except OSError:
+                break
+        while self._reader.frames:
+            self._owner.took(self._reader.frames.popleft())
+
+    def _forget(self) -> None:
+        """Kill what is left of its group, and have it guarded no longer."""
+        if self.pid is not None:
+            end_group(self.pid)
+            self.pid = None
+            READER.call(READER.release)
+
+    async def end(self) -> None:
+        """Kill it, and wait until it is gone."""
+        try:
+            if self.pid is not None:
+                signal_group(self.pid, signal.SIGKILL)
+                await self._over
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        self._forget()
+        self._loop.remove_writer(self._ours)
+        for each in (self._ours.fileno(), self._status, self._pidfd):
+            if each >= 0:
+                self._loop.remove_reader(each)
+        for pipe in (self._status, self._pidfd):
+            if pipe >= 0:
+                os.close(pipe)
+        self._ours.close()
+
+
+def _close_result(job: asyncio.Future[int]) -> None:
+    """A process was started that nobody wants any more: its wire has ended, so it goes."""
+    if not job.cancelled() and job.exception() is None:
+        os.close(job.result())

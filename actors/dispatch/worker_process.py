@@ -1,0 +1,216 @@
+"""Main function of a worker's process: it runs one incarnation, with the crash boundary of every other one.
+
+The incarnation here is a real one (``actors.execution.crash_boundary``): it builds the object, runs hooks and handlers,
+tells a failed request from a crash, and ends as any worker does. What is a tree to it is the wire
+(``actors.dispatch.worker_side``). Its host feeds it one message at a time, and its mailbox here holds no more.
+
+Threads: sync code runs on the main thread of the process, async code on a loop of its own beside it. The main thread
+reads the wire while no code of the worker runs. While such code runs on it, nobody has to read, until that code asks
+for something: then a thread is started that reads from now on (``Link.listen_aside``), and the main thread waits for
+work. So a worker that never calls back costs no switch of threads, and one that spins is still told to stop.
+
+The end: after ``EXIT`` the process ends by itself, with code 0. Where the wire ends first, the host is gone, or has let
+go of it: the whole group is killed. Nothing that stands in ``atexit`` runs; what a worker owns belongs in ``on_stop``
+or in a lifespan.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from multiprocessing import forkserver, spawn
+from typing import Any, Final, NamedTuple
+
+from actors.concurrency.thread_state import start_thread
+from actors.concurrency.wakeup import Wakeup
+from actors.dispatch.preloading import IMPORTS
+from actors.dispatch.remote import Frame, FrameReader, Kind, Parts, dumped, frame, loaded, pack_error, parts_of
+
+_ADDRESS_SPACE: Final = "RLIMIT_AS"
+
+
+class Setup(NamedTuple):
+    """Setup of a process, told by its host."""
+
+    path: str
+    """Path of the worker."""
+    python: dict[str, Any]
+    """Search path, arguments and folder, as ``multiprocessing`` tells its children."""
+    env: Mapping[str, str]
+    cwd: str | None
+    memory: int | None
+    """Limit of its address space in bytes."""
+    code: bytes
+    """Pickle of a function that returns the recipe of the worker."""
+
+
+class Entry:
+    """Object that the fork server runs in a new process."""
+
+    def _bootstrap(self, _parent: int) -> int:
+        os.setsid()
+        inherited: list[int] = forkserver.get_inherited_fds() or []
+        link = Link(socket.socket(fileno=inherited[0]))
+        link.send(Kind.HELLO, os.getpid(), [b""])
+        return run_worker(link)
+
+
+class Link:
+    """Worker's end of the wire.
+
+    ``_sending`` guards the writing of frames. ``_turns`` guards who reads: the main thread (``_reads_here``), or the
+    thread beside it, for good.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._reader = FrameReader(end)
+        self._sending = threading.Lock()
+        self._turns = threading.Lock()
+        self._reads_here = False
+        self._has_thread = False
+        self._is_wanted = False
+        self._awake = Wakeup()
+        self.take: Callable[[Frame], None] = lambda _: None
+        """Takes each frame, on whichever thread reads."""
+
+    def send(self, kind: Kind, number: int, parts: Parts) -> None:
+        """Write a frame. On any thread; it may wait for the host to read."""
+        with self._sending:
+            try:
+                for piece in frame(kind, number, parts):
+                    self._socket.sendall(piece)
+            except OSError:
+                _die()
+
+    def next_frame(self) -> Frame:
+        """Wait for a frame, and return it. For the beginning, where nobody else reads."""
+        while not self._reader.frames:
+            self._receive()
+        return self._reader.frames.popleft()
+
+    def read(self) -> None:
+        """On the main thread: wait until there may be something to do, and read it, unless another thread does."""
+        with self._turns:
+            if self._is_wanted and not self._has_thread:
+                self._start()
+            self._reads_here = not self._has_thread
+        if not self._reads_here:
+            self._awake.sleep()
+            return
+        self._take_all()
+        with self._turns:
+            self._reads_here = False
+            if self._is_wanted and not self._has_thread:
+                self._start()
+
+    def listen_aside(self) -> None:
+        """See to it that somebody reads while code of the worker runs. On any thread."""
+        if self._has_thread:
+            return
+        with self._turns:
+            self._is_wanted = True
+            if not self._reads_here and not self._has_thread:
+                self._start()
+
+    def wake(self) -> None:
+        """Have the main thread look for something to do."""
+        self._awake.give()
+
+    def _start(self) -> None:
+        self._has_thread = True
+        start_thread(threading.Thread(target=self._read_on, name="wire", daemon=True))
+
+    def _read_on(self) -> None:
+        while True:
+            self._take_all()
+
+    def _take_all(self) -> None:
+        frames = self._reader.frames
+        if not frames:
+            self._receive()
+        while frames:
+            self.take(frames.popleft())
+
+    def _receive(self) -> None:
+        try:
+            if self._reader.receive():
+                return
+        except InterruptedError:
+            return
+        except OSError:
+            _die()
+        _die()
+
+
+def _die() -> None:
+    """End at once, with all that this worker has started: there is no host any more."""
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(1)
+
+
+def run_worker(link: Link) -> int:
+    """Run the incarnation to its end; the exit code."""
+    booted = link.next_frame()
+    setup: Setup = loaded(parts_of(booted))
+    try:
+        _prepare(setup)
+        make_recipe = loaded([setup.code])
+        from actors.dispatch.worker_side import WorkerSide  # noqa: PLC0415 - it may be what was not preloaded
+
+        side = WorkerSide(link, setup.path, make_recipe())
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the host is told
+        link.send(Kind.EXIT, 0, dumped(("crashed", pack_error(error), False, 0)))
+        _flush()
+        return 1
+    side.run()
+    _flush()
+    return 0
+
+
+def _prepare(setup: Setup) -> None:
+    """Set the process up, before anything of the user's is imported."""
+    os.environ.update(setup.env)
+    main = {name: setup.python.pop(name) for name in list(setup.python) if name.startswith("init_main")}
+    spawn.prepare(setup.python)
+    if setup.cwd is not None:
+        os.chdir(setup.cwd)
+    if setup.memory is not None:
+        _limit_memory(setup.memory)
+    _find_main_later(main)
+    importlib.invalidate_caches()
+
+
+def _limit_memory(limit: int) -> None:
+    import resource  # noqa: PLC0415 - a platform may not have it
+
+    number = getattr(resource, _ADDRESS_SPACE)
+    resource.setrlimit(number, (limit, limit))
+
+
+def _find_main_later(main: dict[str, Any]) -> None:
+    """Import the script of the host when something of it is wanted, and not before: its code may be slow, or not it."""
+    here = sys.modules["__main__"]
+
+    def find(name: str) -> Any:
+        if not main or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(name)
+        given = dict(main)
+        main.clear()
+        with IMPORTS.script():
+            spawn.prepare(given)
+        return getattr(sys.modules["__main__"], name)
+
+    here.__dict__["__getattr__"] = find
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()

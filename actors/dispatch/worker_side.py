@@ -1,0 +1,173 @@
+"""The worker's side of the wire: takes frames, feeds the incarnation of this process, and tells what becomes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.dispatch.process_log import log_to_host
+from actors.dispatch.remote import Frame, Kind, dumped, loaded, pack_error, parts_of, reason
+from actors.dispatch.worker_host import BackCalls, MainThread, WorkerHost
+from actors.execution.crash_boundary import WorkerIncarnation
+from actors.execution.incarnation import Exit, Exited, Started
+from actors.messaging.envelope import MessageContext
+from actors.messaging.mailbox import Mailbox
+from actors.messaging.pulse import Pulse
+from actors.messaging.reply import Reply
+from actors.model.process_errors import NotPicklableError
+from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
+from actors.validation.introspection import type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.dispatch.worker_process import Link
+
+BEAT_S: Final = 0.005
+"""Seconds between two signs of life that are sent."""
+
+
+class ReplyToHost(Reply):
+    """Outcome of one message: it goes over the wire, whoever asked for it."""
+
+    def __init__(self, side: WorkerSide, number: int, *, is_asked: bool) -> None:
+        super().__init__()
+        self._side = side
+        self._number = number
+        self.is_tell = not is_asked
+
+    def _finish(self, value: Any, error: BaseException | None) -> bool:
+        finished = super()._finish(value, error)
+        if finished:
+            self._side.finished(self._number, value, error)
+        return finished
+
+
+class InnerIncarnation(WorkerIncarnation):
+    """The incarnation of this process. It hears of an order as soon as it looks for one."""
+
+    __slots__ = ("calls",)
+
+    calls: BackCalls
+
+    @property
+    def must_stop(self) -> bool:
+        """True once it was asked to end."""
+        self.calls.listens()
+        return self.order is not None
+
+    def stop_signal(self) -> Reply:
+        """Completed once it was asked to end."""
+        self.calls.listens()
+        return super().stop_signal()
+
+
+class _SentPulse(Pulse):
+    """Signs of life, sent to the host, which looks for them there; of many at once a few."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self, now: Callable[[], float], calls: BackCalls) -> None:
+        super().__init__(now)
+        self._calls = calls
+
+    def beat(self) -> None:
+        """Give a sign of life."""
+        if self._now() - self.last >= BEAT_S:
+            super().beat()
+            self._calls.tell("beat")
+
+    def enter(self) -> None:
+        """Begin a wait in the library."""
+        self._calls.tell("wait", True)  # noqa: FBT003 - begins
+
+    def leave(self) -> None:
+        """End a wait."""
+        self._calls.tell("wait", False)  # noqa: FBT003 - ends
+
+
+class WorkerSide:
+    """One incarnation, and its wire."""
+
+    def __init__(self, link: Link, path: str, recipe: WorkerRecipe) -> None:
+        self._link = link
+        self._path = path
+        self._is_over = False
+        self._handled = 0
+        calls = self._calls = BackCalls(link, reads_itself=recipe.where is DispatcherKind.LOOP)
+        self._place = MainThread(link.wake)
+        self._host = WorkerHost(path, calls, self._place)
+        box = self._box = Mailbox(path)
+        spec = ChildSpec(id=path.rpartition("/")[2], recipe=recipe)
+        life = self._life = InnerIncarnation(self._host, spec, box, self)  # type: ignore[arg-type]
+        life.calls = calls
+        if life.pulse is not None:
+            life.pulse = _SentPulse(self._host.now, calls)
+        link.take = self._take
+        log_to_host(lambda *said: calls.tell("log", *said))
+
+    def run(self) -> None:
+        """Run the incarnation, until it is over."""
+        if self._life.start():
+            self._link.send(Kind.STARTED, 0, [b""])
+        ready = self._place.ready
+        while not self._is_over:
+            if not ready:
+                self._link.read()
+                continue
+            life = ready.pop(0)
+            while life.run():
+                pass
+
+    # -- as the owner of the incarnation -------------------------------------------------------------------
+
+    def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
+        """Take what the incarnation reports."""
+        if isinstance(message, Started):
+            self._link.send(Kind.STARTED, 0, [b""])
+        elif isinstance(message, Exited):
+            self._exited(message.exit)
+        return True
+
+    def _exited(self, exit_: Exit) -> None:
+        error = None if exit_.error is None else pack_error(exit_.error)
+        self._link.send(Kind.EXIT, 0, dumped((str(exit_.reason), error, exit_.ignored, self._handled)))
+        self._is_over = True
+        self._link.wake()
+
+    def finished(self, number: int, value: Any, error: BaseException | None) -> None:
+        """Tell the outcome of a message."""
+        self._handled = number
+        if error is None:
+            try:
+                parts = dumped((True, value, True))
+            except Exception as failed:  # noqa: BLE001 - pickling runs the user's code
+                error = NotPicklableError(self._path, type_name(type(value)), reason(failed))
+                parts = dumped((False, pack_error(error), True))
+        else:
+            parts = dumped((False, pack_error(error), self._life.is_failure(error)))
+        self._link.send(Kind.RESULT, number, parts)
+
+    # -- the wire ------------------------------------------------------------------------------------------
+
+    def _take(self, frame: Frame) -> None:
+        if frame.kind == Kind.MESSAGE:
+            self._message(frame)
+        elif frame.kind == Kind.ANSWER:
+            self._calls.answered(frame)
+        elif frame.kind == Kind.STOP:
+            ended = self._life.stop()
+            if ended is not None:
+                self._exited(ended)
+
+    def _message(self, frame: Frame) -> None:
+        meta, *parts = parts_of(frame)
+        left, sender, hops, is_asked = loaded([meta])
+        reply = ReplyToHost(self, frame.number, is_asked=is_asked)
+        try:
+            body = loaded(parts)
+        except BaseException as error:  # noqa: BLE001 - unpickling runs the user's code
+            failure = NotPicklableError(self._path, "a message", f"{type_name(type(error))} while it was unpickled")
+            self._link.send(Kind.RESULT, frame.number, dumped((False, pack_error(failure), True)))
+            return
+        deadline = None if left is None else self._host.now() + left
+        self._box.put((body, reply, MessageContext(sender, (), deadline, hops)))

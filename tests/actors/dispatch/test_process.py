@@ -1,0 +1,259 @@
+"""A worker in a process: what crosses, and that the library works there; each sentence of the rules."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loguru import logger
+
+import actors
+from actors import (
+    NotPicklableError,
+    RemoteError,
+    ReplyTimeoutError,
+    Worker,
+    WorkerCrashedError,
+)
+from tests.support import process_workers as there
+from tests.support.hardening import eventually
+from tests.support.process_trees import running, spec_of, worker
+from trees import Process, WorkerSpec
+from trees.declaration.check import check
+
+ROOT = Path(__file__).parents[3]
+
+
+# -- 1.1: one incarnation is one process ---------------------------------------------------------------------
+
+
+def test_one_incarnation_is_one_process_that_leads_a_session_and_a_group_of_its_own() -> None:
+    with running(worker()) as (tree, ask):
+        pid, group, session, is_main = ask("ids")
+        assert pid == group == session == tree.child("p/w").pid != os.getpid()
+        assert is_main, "sync code runs on the main thread of its process"
+        os.kill(pid, signal.SIGKILL)
+        assert eventually(lambda: tree.child("p/w").incarnation == 2)
+        assert ask("pid") not in {pid, os.getpid()}
+
+
+def test_one_member_of_a_pool_is_one_process() -> None:
+    with running(worker(pool=2)) as (tree, _):
+        pids = {tree.ref(f"p/w#{n}").ask("pid") for n in range(2)}
+        assert pids == {tree.child(f"p/w#{n}").pid for n in range(2)}
+        assert len(pids) == 2
+        assert {tree.ref("p/w").ask("pid") for _ in range(4)} <= pids
+
+
+def test_an_idle_worker_in_a_process_costs_its_host_no_thread() -> None:
+    with running(worker("w0")) as (tree, ask):
+        ask("pid")
+        before = {each.name for each in threading.enumerate() if "reply" not in each.name}
+        for n in range(1, 4):
+            tree.start_child("p", worker(f"w{n}"))
+        more = {each.name for each in threading.enumerate()} - before
+        assert not any(f"w{n}" in name for n in range(4) for name in more)
+        assert sum("processes" in name and "to-thread" not in name for name in before | more) <= 2  # and its watchdog
+
+
+def test_the_mailbox_stays_in_the_host_and_one_message_at_a_time_is_handed_over(tmp_path: Path) -> None:
+    with running(worker()) as (tree, _):
+        ref, up = tree.ref("p/w"), tmp_path / "up"
+        first = ref.ask(("until stopped", str(up)), timeout=None, block=False)
+        rest = [ref.ask(("echo", n), timeout=None, block=False) for n in range(5)]
+        assert eventually(up.exists)
+        assert ref.depth == 5
+        os.kill(tree.child("p/w").pid or 0, signal.SIGKILL)
+        assert [each.get(timeout=10) for each in rest] == list(range(5)), "the next incarnation has handled the rest"
+        with pytest.raises(WorkerCrashedError):
+            first.get(timeout=10)
+
+
+# -- 1.2: importable code -------------------------------------------------------------------------------------
+
+
+def _local() -> tuple[Any, Any]:
+    class Local(Worker):
+        pass
+
+    def inner(message: object) -> object:
+        return message
+
+    return Local, inner
+
+
+@pytest.mark.parametrize(
+    ("work", "where"),
+    [
+        ({"handle": lambda message: message}, "p/w.handle"),
+        ({"handle": _local()[1]}, "p/w.handle"),
+        ({"actor": _local()[0]}, "p/w.actor"),
+        ({"run": lambda: None}, "p/w.run"),
+        ({"handle": there.do, "lifespan": lambda: None}, "p/w.lifespan"),
+    ],
+)
+def test_check_refuses_a_lambda_a_closure_and_a_local_class_and_says_to_give_module_attr(work: Any, where: str) -> None:
+    (problem,) = check(spec_of(worker(**work)))
+    assert problem.path == where
+    assert "module:attr" in problem.hint
+
+
+def test_check_refuses_arguments_that_cannot_be_pickled_and_modules_that_are_not_there() -> None:
+    spec = spec_of(worker(actor=there.Counter, args=(threading.Lock(),), dispatch=Process(preload=("no.such.module",))))
+    assert [each.path for each in check(spec)] == ["p/w.args", "p/w.dispatch.preload"]
+
+
+def test_code_may_be_named_by_an_import_string() -> None:
+    with running(worker(handle="tests.support.process_workers:do")) as (_, ask):
+        assert ask(21) == 42
+
+
+def test_a_command_cannot_be_given_a_process_of_another_kind() -> None:
+    (problem,) = check(spec_of(WorkerSpec(id="c", command=["true"], dispatch=Process(env={"SECRET": "x"}))))
+    assert problem.path == "p/c.dispatch"
+    assert "SECRET" not in str(problem)
+
+
+def test_a_script_without_a_main_guard_gets_an_error_that_says_just_that(tmp_path: Path) -> None:
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "from trees import SupervisorSpec, WorkerSpec, start\n"
+        "def twice(message):\n    return message * 2\n"
+        "spec = SupervisorSpec(id='p', children=[WorkerSpec(id='w', handle=twice, dispatch='process')])\n"
+        "with start(spec) as tree:\n    print('answer', tree.ref('p/w').ask(21))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    assert done.returncode != 0
+    assert 'if __name__ == "__main__":' in done.stderr
+    assert "answer" not in done.stdout
+
+
+# -- 1.3: what crosses ----------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_pickled_is_raised_in_the_sender_before_anything_is_sent() -> None:
+    with running(worker(pool=2)) as (tree, ask):
+        for path in ("p/w", "p/w#0"):
+            ref = tree.ref(path)
+            for send in (ref.ask, ref.tell, partial(ref.ask, block=False)):
+                with pytest.raises(NotPicklableError, match="lock") as caught:
+                    send(threading.Lock())
+                assert caught.value.path == path
+            assert ref.depth == 0
+        assert ask(21) == 42
+        assert all(tree.child(f"p/w#{n}").incarnation == 1 for n in range(2))
+
+
+def test_a_reply_that_cannot_be_pickled_is_raised_at_the_asker_with_the_name_of_its_type_and_the_worker_lives() -> None:
+    with running(worker()) as (tree, ask):
+        with pytest.raises(NotPicklableError) as caught:
+            ask("lock")
+        assert caught.value.type_name == "lock"
+        with pytest.raises(NotPicklableError):
+            ask(("echo", there.Explosive()))  # it cannot be rebuilt there
+        assert ask(21) == 42
+        assert tree.child("p/w").incarnation == 1
+
+
+def test_an_exception_that_cannot_be_rebuilt_here_arrives_as_a_remote_error() -> None:
+    with running(worker()) as (tree, ask):
+        with pytest.raises(RemoteError) as caught:
+            ask("odd")
+        assert caught.value.type_name.endswith("OddError")
+        assert caught.value.text == "1 and 2"
+        assert ask(21) == 42, "the others of the tree go on: it crashed, and came back"
+        assert tree.child("p/w").incarnation == 2
+
+
+def test_every_exception_from_there_carries_the_remote_traceback_as_its_cause() -> None:
+    with running(worker(expected=(ValueError,))) as (tree, ask):
+        with pytest.raises(ValueError, match="bad") as caught:
+            ask(("raise", ValueError("bad")))
+        assert "process_workers.py" in str(caught.value.__cause__)
+        assert "in do" in str(caught.value.__cause__)
+        assert tree.child("p/w").incarnation == 1, "an expected error is a failure of the request"
+        with pytest.raises(KeyError):
+            ask(("raise", KeyError("worse")))
+        assert eventually(lambda: tree.child("p/w").incarnation == 2)
+
+
+def test_large_values_cross_whole() -> None:
+    value = os.urandom(3_000_000)
+    with running(worker()) as (_, ask):
+        assert ask(("echo", value)) == value
+        assert ask(("echo", bytearray(value))) == value
+
+
+# -- 1.4: in there the library works as anywhere --------------------------------------------------------------
+
+
+def test_refs_ask_and_tell_and_ancestry_holds_over_the_wire() -> None:
+    with running(worker(), worker("x"), worker("a", actor=there.Async), WorkerSpec(id="h", handle=there.do)) as (
+        _,
+        ask,
+    ):
+        assert ask(("ask", "p/x", 4)) == 8
+        assert ask(("ask", "p/h", 5)) == 10
+        assert ask(("ask", "p/a", ("p/x", 6))) == 12
+        ask(("tell", "p/x", 1))
+        for circle in (("ask", "p/w", 1), ("ask", "p/x", ("ask", "p/w", 1)), ("ask", "p/h", ("ask", "p/w", 1))):
+            with pytest.raises(actors.RecursionDetectedError) as caught:
+                ask(circle)
+            assert caught.value.chain[0] == caught.value.chain[-1] == "p/w"
+        with pytest.raises(actors.UnknownPathError):
+            ask(("ask", "p/nobody", 1))
+        assert ask(21) == 42
+
+
+def test_a_deadline_holds_over_the_wire() -> None:
+    sleeps = ("ask", "p/x", ("ask", "p/y", ("until stopped", os.devnull), 60), 60)
+    with running(worker(), worker("x"), worker("y")) as (tree, ask):
+        with pytest.raises(ReplyTimeoutError):
+            ask(sleeps, timeout=0.3)
+        assert ask(21, timeout=30) == 42, "nobody down the line waits longer"
+        assert tree.child("p/w").incarnation == 1
+
+
+def test_the_error_of_its_own_ask_is_a_failed_request_and_no_crash() -> None:
+    with running(worker(), WorkerSpec(id="h", handle=there.do, expected=(ValueError,))) as (tree, ask):
+        with pytest.raises(ValueError, match="theirs"):
+            ask(("ask", "p/h", ("raise", ValueError("theirs"))))
+        with pytest.raises(actors.Failed, match="no"):
+            ask(("raise", actors.Failed("no")))
+        assert tree.child("p/w").incarnation == 1
+
+
+def test_log_lines_of_the_process_reach_the_log_of_the_host_with_path_and_level() -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, format="{level} {message}")
+    try:
+        with running(worker()) as (_, ask):
+            ask(("log", "hello {there}"))
+            assert eventually(lambda: any("WARNING p/w: hello {there}" in each for each in lines))
+    finally:
+        logger.remove(sink)
+
+
+def test_hooks_lifespans_and_proxies_work_as_anywhere(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    owner = worker("o", handle=there.resource_of, lifespan=there.owned)
+    with running(worker(actor=there.Counter, args=(str(notes),)), owner) as (tree, ask):
+        assert (ask(2), ask(3)) == (2, 5)
+        assert tree.ref("p/w").proxy().total().get() == 5
+        resource, pid = tree.ref("p/o").ask("")
+        assert resource == f"resource of {pid}"
+        with pytest.raises(ValueError, match="bad"):
+            ask(("raise", ValueError("bad")))
+        assert ask(1) == 1, "a new object"
+        assert ask("end") == "ended"
+        assert ask(4) == 4, "it has stopped itself, and what came meanwhile waited"
+    assert notes.read_text().split("\n")[:-1] == [
+        *("on_start", "on_failure ValueError", "on_start", "on_stop", "on_start", "on_stop")
+    ]

@@ -1,0 +1,42 @@
+"""Trees of workers in processes, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from actors import ChildExited
+from tests.support import process_workers as there
+from tests.support.hardening import eventually
+from trees import SupervisorSpec, Tree, WorkerSpec, start
+
+
+def spec_of(*children: WorkerSpec, **rules: Any) -> SupervisorSpec:
+    return SupervisorSpec(id="p", children=children, max_restarts=1000, **rules)
+
+
+def worker(id_: str = "w", **rules: Any) -> WorkerSpec:
+    work = {} if rules.keys() & {"actor", "run", "handle"} else {"handle": there.do}
+    return WorkerSpec(id=id_, **{"dispatch": "process", **work, **rules})
+
+
+@contextmanager
+def running(*children: WorkerSpec) -> Iterator[tuple[Tree, Callable[..., Any]]]:
+    """A tree of these, and how to ask its first worker."""
+    with start(spec_of(*children)) as tree:
+        yield tree, tree.ref(f"p/{children[0].id}").ask
+
+
+class Exits:
+    """Exits of children."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.all: list[ChildExited] = []
+        tree.subscribe(lambda event: self.all.append(event) if isinstance(event, ChildExited) else None)
+
+    def one(self) -> ChildExited:
+        """The first, and only, exit."""
+        eventually(lambda: self.all)
+        assert len(self.all) == 1
+        return self.all[0]

@@ -1,0 +1,194 @@
+"""Workers for processes: a process imports this, and nothing else of the tests."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from loguru import logger
+
+import actors
+
+SLEEPS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
+
+
+class OddError(Exception):
+    """An error that can be pickled, and not rebuilt."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+class Explosive:
+    """A message that can be pickled, and not rebuilt."""
+
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+def below() -> int:
+    """Start a process that is deaf to SIGTERM; its number."""
+    process = subprocess.Popen([sys.executable, "-c", SLEEPS], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process.pid
+
+
+def segfault() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def do(message: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 - one word, one act
+    """Act on a word, or on (word, argument ...)."""
+    word, *rest = message if isinstance(message, tuple) else (message,)
+    match word:
+        case "echo":
+            return rest[0]
+        case "pid":
+            return os.getpid()
+        case "ids":
+            return os.getpid(), os.getpgid(0), os.getsid(0), threading.current_thread() is threading.main_thread()
+        case "segfault":
+            segfault()
+        case "exit":
+            os._exit(rest[0])
+        case "raise":
+            raise rest[0]
+        case "odd":
+            raise OddError(1, 2)
+        case "leave":
+            sys.exit(3)
+        case "lock":
+            return threading.Lock()
+        case "ask":
+            return actors.ref(rest[0]).ask(rest[1], timeout=rest[2] if len(rest) > 2 else 5.0)
+        case "tell":
+            actors.ref(rest[0]).tell(rest[1])
+        case "spin":
+            spin()
+        case "below":
+            return below()
+        case "eat":
+            return len(bytearray(rest[0] * 1024 * 1024))
+        case "environment":
+            return os.environ.get(rest[0]), str(Path.cwd())
+        case "log":
+            logger.warning(rest[0])
+        case "until stopped":
+            Path(rest[0]).touch()
+            actors.sleep(rest[1] if len(rest) > 1 else 600)
+            return "stopped"
+        case "beat":
+            for _ in range(int(rest[0] / 0.02)):
+                threading.Event().wait(0.02)
+                actors.heartbeat()
+            return "beaten"
+        case _:
+            return message * 2
+    return None
+
+
+class Counter(actors.Worker):
+    """A worker with state that notes its hooks in a file."""
+
+    def __init__(self, notes: str = os.devnull) -> None:
+        self.notes = Path(notes)
+        self.n = 0
+
+    def note(self, what: str) -> None:
+        with self.notes.open("a") as file:
+            file.write(f"{what}\n")
+
+    def on_start(self) -> None:
+        self.note("on_start")
+
+    def on_receive(self, message: Any) -> Any:
+        if isinstance(message, int):
+            self.n += message
+            return self.n
+        if message == "end":
+            self.stop()
+            return "ended"
+        return do(message)
+
+    def total(self) -> int:
+        return self.n
+
+    def on_stop(self) -> None:
+        self.note("on_stop")
+
+    def on_failure(self, kind: Any, value: Any, traceback: Any) -> None:
+        self.note(f"on_failure {kind.__name__}")
+
+
+class Broken(actors.Worker):
+    """A worker that cannot start."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def on_start(self) -> None:
+        if self.how == "ignore":
+            raise actors.Ignore
+        do((self.how, 3) if self.how == "exit" else self.how)
+
+
+class Async(actors.Worker):
+    """A worker whose code is async."""
+
+    async def on_receive(self, message: Any) -> Any:
+        if message == "sleep":
+            await asyncio.sleep(600)
+        if isinstance(message, tuple):
+            return await actors.ref(message[0]).ask_async(message[1])
+        await asyncio.sleep(0)
+        return message * 2
+
+
+@contextmanager
+def owned() -> Iterator[str]:
+    yield f"resource of {os.getpid()}"
+
+
+def resource_of(_: object) -> Any:
+    return actors.resource(), os.getpid()
+
+
+def body(notes: str, how: str = "") -> None:
+    """Run until it is to stop."""
+    Path(notes).write_text("up")
+    if how:
+        do((how, 0) if how == "exit" else how)
+    while not actors.sleep(0.01):
+        pass
+    Path(notes).write_text("stopped")
+
+
+def _write(notes: str, text: str) -> None:
+    Path(notes).write_text(text)
+
+
+async def async_body(notes: str) -> None:
+    """Run until it is cancelled."""
+    _write(notes, "up")
+    try:
+        await asyncio.sleep(600)
+    finally:
+        _write(notes, "stopped")
+
+
+def spinning_body(notes: str) -> None:
+    """Hear nothing."""
+    Path(notes).write_text("up")
+    spin()

@@ -1,0 +1,149 @@
+"""``Process``: a worker whose every incarnation is a process, and how that is set up."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import Field, PlainValidator
+
+from actors.dispatch.preloading import found_by_name
+from actors.dispatch.process import ProcessCode
+from actors.dispatch.remote import reason
+from actors.model.errors import Problem
+from actors.validation.introspection import type_name
+from actors.validation.spec_model import SpecModel
+from actors.validation.validation_messages import type_phrase, validation_error, value_phrase
+from trees.declaration.command import Environment, Folder
+
+if TYPE_CHECKING:
+    from trees.declaration.specs import WorkerSpec
+
+_IMPORTABLE: Final = 'Give "module:attr", and let it stand at the top of a module that the process can import.'
+
+
+def _modules(value: object) -> tuple[str, ...]:
+    hint = "Write ('numpy', 'shop.models')."
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise validation_error(f"expected names of modules, got {type_phrase(value)}", hint)
+    for each in value:
+        if not isinstance(each, str) or not all(part.isidentifier() for part in each.split(".")):
+            raise validation_error(f"{value_phrase(each)} is the name of no module", hint)
+    return tuple(value)
+
+
+class Process(SpecModel, frozen=True):
+    """A process for each incarnation, in a group of its own: what cannot be caught there is one exit here."""
+
+    memory_mb: Annotated[int, Field(ge=1)] | None = None
+    """Megabytes of address space that it may have, where the system has such a limit: what exceeds it gets a
+    ``MemoryError``, or dies. An interpreter with this library has about 200. ``None``: no limit."""
+    preload: Annotated[Sequence[str], PlainValidator(_modules)] = ()
+    """Modules that are imported once, before processes are made: then a start costs about 10 ms."""
+    env: Environment = None
+    """Added to the environment of the host. Shown nowhere."""
+    cwd: Folder = None
+    """The folder that it runs in. ``None``: that of the host. Shown nowhere."""
+
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        """Show neither environment nor folder: they may hold secrets."""
+        yield "memory_mb", self.memory_mb
+        yield "preload", self.preload
+
+
+class _Named:
+    """Code that is named by an import string: its pickle is the string, and what is unpickled is the code."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        return found_by_name, (self._name,)
+
+
+def place_of(spec: WorkerSpec) -> str:
+    """Return where a worker is to run, in one word."""
+    return "process" if isinstance(spec.dispatch, Process) else spec.dispatch
+
+
+def in_process(spec: WorkerSpec) -> Process | None:
+    """Return how its processes are set up; None: it runs in this one."""
+    if isinstance(spec.dispatch, Process):
+        return spec.dispatch
+    return Process() if spec.dispatch == "process" else None
+
+
+def code_of(
+    process: Process,
+    maker: Callable[..., Any],
+    value: object,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    **rules: Any,
+) -> ProcessCode:
+    """Return the code of a worker as it crosses.
+
+    Args:
+        process: how it is set up.
+        maker: ``maker(code, args, kwargs, **rules)`` returns the recipe of the worker's half.
+        value: the code, or its import string.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        rules: of the worker, that its half needs.
+    """
+    code = partial(maker, _crossing(value), args, kwargs, **{name: _crossing(each) for name, each in rules.items()})
+    return ProcessCode(
+        pickle.dumps(code, protocol=5),
+        ("actors.dispatch.worker_side", maker.__module__, *process.preload),
+        process.memory_mb,
+        tuple((process.env or {}).items()),
+        process.cwd,
+    )
+
+
+def _crossing(value: object) -> object:
+    return _Named(value) if isinstance(value, str) and ":" in value else value
+
+
+def problems(spec: WorkerSpec, at: str, field: str, value: object) -> Iterator[Problem]:
+    """Yield why a worker cannot run in a process: what it consists of must be found, or rebuilt, there."""
+    process = in_process(spec)
+    if process is None:
+        return
+    for name, part in ((field, value), ("lifespan", spec.lifespan)):
+        flaw = None if part is None or isinstance(part, str) else _flaw(part)
+        if flaw is not None:
+            yield Problem(f"{at}.{name}", f"{flaw}, so its process cannot import it", _IMPORTABLE)
+    for name in ("args", "kwargs", "expected"):
+        try:
+            pickle.dumps(getattr(spec, name), protocol=5)
+        except Exception as error:  # noqa: BLE001 - pickling runs the user's code
+            what = f"{name} cannot be pickled ({reason(error)}), so they cannot cross to its process"
+            yield Problem(f"{at}.{name}", what, "Give plain data, and make what is not in __init__ or on_start.")
+    for module in process.preload:
+        if not _is_there(module):
+            yield Problem(f"{at}.dispatch.preload", f"no module named {module!r}", "Install it, or leave it out.")
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, AttributeError, ValueError):
+        return False
+
+
+def _flaw(part: object) -> str | None:
+    """Why something cannot be found, or rebuilt, in another process; None: it can."""
+    name = getattr(part, "__qualname__", "")
+    if isinstance(name, str) and "<lambda>" in name:
+        return "is a lambda"
+    if isinstance(name, str) and "<locals>" in name:
+        return f"{name.rpartition('.')[2]} stands inside of a function"
+    try:
+        pickle.dumps(part, protocol=5)
+    except Exception as error:  # noqa: BLE001 - pickling runs the user's code
+        return f"{type_name(type(part))} cannot be pickled ({reason(error)})"
+    return None
