@@ -24,7 +24,7 @@ from multiprocessing import connection, reduction, resource_tracker
 from typing import Final
 
 from actors.dispatch.preloading import IMPORTS
-from actors.dispatch.process_group import guarded_environment
+from actors.dispatch.process_group import marked_environment
 from actors.dispatch.worker_process import Entry
 
 _COMMAND: Final = (
@@ -144,7 +144,7 @@ class ForkServer:
         command = _COMMAND.format(path=path, modules=self._modules, listener=listener, alive=alive)
         return subprocess.Popen(  # noqa: S603 - this interpreter
             [sys.executable, "-c", command],
-            env=guarded_environment(),
+            env=marked_environment(os.environ),
             stdin=subprocess.DEVNULL,
             pass_fds=(listener, alive),
             start_new_session=True,

@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from actors.dispatch.fork_server import SERVERS, refuse_while_importing
 from actors.dispatch.host_calls import HostCalls
-from actors.dispatch.process_group import MARK, guarded_environment
+from actors.dispatch.process_group import MARK, marked_environment
 from actors.dispatch.remote import Frame, Kind, Packed, PackedError, Parts, dumped, loaded, packed, parts_of, rebuilt
 from actors.dispatch.worker_handle import WorkerHandle
 from actors.dispatch.worker_process import Setup
@@ -346,7 +346,7 @@ class ProcessWorker(ManagedActor):
 
 def _mark() -> dict[str, str]:
     """Return what its environment says of its host."""
-    return {MARK: guarded_environment()[MARK]}
+    return {MARK: marked_environment({})[MARK]}
 
 
 def _signal_of(number: int) -> int:

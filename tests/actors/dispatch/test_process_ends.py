@@ -17,6 +17,7 @@ from actors import (
     ConfigError,
     NotPicklableError,
     ProcessDiedError,
+    StalledError,
     StartError,
     WorkerCrashedError,
 )
@@ -229,8 +230,8 @@ def test_a_sign_of_life_crosses_and_a_hung_process_is_killed_and_comes_back(tmp_
         assert ask(("until stopped", str(tmp_path / "up"), 0.6), timeout=20) == "stopped", "a wait is no silence"
         assert not exits.all
         pid = ask("pid")
-        with pytest.raises(actors.StalledError):
+        with pytest.raises(StalledError):
             ask("spin", timeout=20)
-        assert isinstance(exits.one().error, actors.StalledError)
+        assert isinstance(exits.one().error, StalledError)
         assert eventually(lambda: not runs(pid))
         assert ask(21) == 42
