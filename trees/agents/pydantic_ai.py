@@ -88,14 +88,19 @@ class PydanticAI(AgentWrapper):
         from pydantic_ai import DeferredToolRequests, RunUsage  # noqa: PLC0415 - loaded when it is used
 
         from trees.agents.pydantic_ai_approval import question_of, resumed  # noqa: PLC0415 - it loads the framework
-        from trees.agents.pydantic_ai_hooks import AttemptHooks  # noqa: PLC0415 - it loads the framework
+        from trees.agents.pydantic_ai_hooks import hooks_of, plain_model  # noqa: PLC0415 - the same
+        from trees.agents.pydantic_ai_requests import AttemptRequests  # noqa: PLC0415 - the same
 
         usage = RunUsage()
         given = {**self._options, "deps": self._deps(context), "infer_name": False, **options, "usage": usage}
-        given["output_type"] = given.get("output_type") or _with_questions(self.agent, DeferredToolRequests)
-        hooks = AttemptHooks(context, durable=self._durable, stream=self._stream)
-        given["capabilities"] = [*given.get("capabilities", ()), hooks]
+        requests = AttemptRequests(context, durable=self._durable, stream=self._stream)
         before = resumed(context)
+        model = plain_model(self.agent, given) if before is None else None
+        if model is not None:
+            given["model"] = requests.model(model)
+        else:
+            given["output_type"] = given.get("output_type") or _with_questions(self.agent, DeferredToolRequests)
+            given["capabilities"] = [*given.get("capabilities", ()), hooks_of(self.agent, requests, given)]
         if before is None:
             prompt = await prompt_of(task, context, self._prompt)
         else:
@@ -106,8 +111,7 @@ class PydanticAI(AgentWrapper):
             raise_outcome(error, outcome_of(error))
             raise
         finally:
-            if usage.total_tokens or usage.cost:
-                context.use(tokens=usage.total_tokens, cost=float(usage.cost or 0.0))
+            requests.count_rest(usage)
         if isinstance(run.output, DeferredToolRequests):
             raise question_of(run.output, run.all_messages(), context)
         return run.output

@@ -1,65 +1,54 @@
-"""Hooks of an attempt in a run of pydantic-ai: questions of tools, streaming, and steps. One object a run.
+"""Hooks of an attempt in a run of pydantic-ai: questions of tools, their calls as events and as steps, and its model.
 
 A capability of pydantic-ai: it wraps the model and the tools of the run, whichever these are by then (an agent that is
-overridden, a model that a hook has chosen), and leaves the agent itself as it is.
+overridden, a model that a hook has chosen), and leaves the agent itself as it is. A run of an agent that is plain, with
+a model of its own and no tools, has no need of it, and is spared what it costs (``plain_model``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
-from typing import Any
+from contextvars import ContextVar
+from functools import cache
+from typing import Any, Final
 
-from pydantic_ai import ApprovalRequired
+from pydantic_ai import Agent, ApprovalRequired
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 from pydantic_ai.models import Model
-from pydantic_ai.models.wrapper import WrapperModel
 
 from actors.model.errors import Escalated
 from trees.agents.pydantic_ai_approval import QUESTION
-from trees.agents.pydantic_ai_steps import durable_model, durable_toolset
+from trees.agents.pydantic_ai_requests import AttemptRequests
+from trees.agents.pydantic_ai_steps import durable_toolset
 
 _MOST_RESULT = 2_000
 """Most characters of a tool's result in an event."""
+_MORE: Final = frozenset({"capabilities", "deferred_tool_results", "event_stream_handler", "spec", "toolsets"})
+"""Arguments of a run by which it has more than its agent."""
 
 
 class AttemptHooks(AbstractCapability[Any]):
     """Hooks of one attempt.
 
     Args:
-        context: of the attempt.
-        durable: requests and calls of tools are steps.
-        stream: text and calls of tools become events.
+        requests: of the attempt.
     """
 
-    def __init__(self, context: Any, *, durable: bool, stream: bool) -> None:
-        self._context = context
-        self._durable = durable
-        self._stream = stream
-
-    async def for_run(self, ctx: Any) -> AbstractCapability[Any]:
-        """Take the events of a model that can stream; of another one its whole answers."""
-        if self._stream and can_stream(ctx.model):
-            return StreamingHooks(self._context, durable=self._durable, stream=True)
-        return self
+    def __init__(self, requests: AttemptRequests) -> None:
+        self._requests = requests
+        self._context = requests.context
+        self._durable = requests.durable
+        self._stream = requests.stream
 
     def get_wrapper_model(self, model: Any) -> Any:
-        """Make each request a step."""
-        return durable_model(model, self._context) if self._durable else None
+        """Have the attempt see each request."""
+        return self._requests.model(model)
 
     def get_wrapper_toolset(self, toolset: Any) -> Any:
         """Make each call of a tool a step."""
         return durable_toolset(toolset, self._context) if self._durable else None
-
-    async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:  # noqa: ARG002 - the framework's names
-        """Stream an answer that comes in one piece."""
-        if self._stream:
-            for part in response.parts:
-                if isinstance(part, TextPart):
-                    self._context.stream(part.content)
-        return response
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:  # noqa: ARG002 - the framework's names
         """Call a tool. One that asks a person, and was not approved by one, waits for the answer."""
@@ -77,37 +66,58 @@ class AttemptHooks(AbstractCapability[Any]):
 
 
 class StreamingHooks(AttemptHooks):
-    """Hooks of an attempt whose model can stream."""
-
-    async def for_run(self, ctx: Any) -> AbstractCapability[Any]:  # noqa: ARG002 - the framework's names
-        """Stay as it is."""
-        return self
-
-    async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:  # noqa: ARG002 - the framework's names
-        """Leave the answer: its pieces were streamed."""
-        return response
+    """Hooks of an attempt whose run streams, because somebody else listens."""
 
     async def wrap_run_event_stream(self, ctx: Any, *, stream: Any) -> AsyncIterator[Any]:
-        """Stream the pieces of an answer."""
+        """Show the pieces of an answer."""
         async with aclosing(super().wrap_run_event_stream(ctx, stream=stream)) as events:
             async for event in events:
-                if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
-                    self._context.stream(event.part.content)
-                elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
-                    self._context.stream(event.delta.content_delta)
+                self._requests.shows(event)
                 yield event
 
 
-def can_stream(model: Any) -> bool:
-    """Return True where a model has streamed requests."""
-    while isinstance(model, WrapperModel):
-        model = model.wrapped
-    several = getattr(model, "models", None)
-    if isinstance(several, (list, tuple)):  # a FallbackModel
-        return all(can_stream(each) for each in several)
-    if hasattr(model, "stream_function"):  # a FunctionModel
-        return model.stream_function is not None
-    return type(model).request_stream is not Model.request_stream
+def hooks_of(agent: Any, requests: AttemptRequests, options: Mapping[str, Any]) -> AttemptHooks:
+    """Return the hooks of a run, with these arguments."""
+    root = getattr(agent, "root_capability", None)
+    listeners = [options.get("event_stream_handler"), getattr(agent, "event_stream_handler", None)]
+    requests.has_hooks = requests.stream and (
+        root is None or any(listeners) or root.has_wrap_run_event_stream or _is_listened_to(agent, root)
+    )
+    return (StreamingHooks if requests.has_hooks else AttemptHooks)(requests)
+
+
+def plain_model(agent: Any, options: Mapping[str, Any]) -> Model | None:
+    """Return the model of a run of a plain agent; None: only a hook can tell what the run will have.
+
+    An agent is plain that has a model, no tool, no capability but those that every agent has, and is not overridden
+    here.
+    """
+    if not isinstance(agent, Agent) or not _MORE.isdisjoint(options):
+        return None
+    model = options.get("model") or agent.model
+    root = agent.root_capability
+    if not isinstance(model, Model) or {type(each) for each in root.capabilities} != _always():
+        return None
+    if _is_overridden(agent) or _is_listened_to(agent, root):
+        return None
+    own, *others = agent.toolsets
+    return model if not others and not getattr(own, "tools", True) else None
+
+
+@cache
+def _always() -> frozenset[type]:
+    """Return the kinds of capabilities that an agent has to which nobody has given any."""
+    return frozenset(type(each) for each in Agent().root_capability.capabilities)
+
+
+def _is_overridden(agent: Any) -> bool:
+    """True within ``with agent.override(...)``: each argument of that is a context variable of the agent."""
+    return any(type(each) is ContextVar and each.get(None) is not None for each in vars(agent).values())
+
+
+def _is_listened_to(agent: Any, root: Any) -> bool:
+    """True where functions hear the events of its runs (``on_event``)."""
+    return bool(root.has_on_event or getattr(getattr(agent, "_event_hooks", None), "has_on_event", False))
 
 
 def _json(value: Any) -> str:

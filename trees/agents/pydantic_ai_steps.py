@@ -1,8 +1,8 @@
 """Steps of an agent of pydantic-ai: each request of its model and each call of a tool is made once for an attempt.
 
-``durable_model(model, context)`` is the model with every request, also a streamed one, as a step of the attempt
-(``context.step``); ``durable_toolset(toolset, context)`` the tools with every call as one. So a run that begins again,
-because its process died, has the same messages up to the point of the crash without paying for them.
+Requests are steps (``trees.agents.pydantic_ai_requests``) of the name and the fingerprint that stand here;
+``durable_toolset(toolset, context)`` is the tools with every call as a step of the attempt (``context.step``). So a run
+that begins again, because its process died, has the same messages up to the crash without paying for them.
 
 What makes two requests the same is what the user, the model and the tools have said, in order. Times, ids of runs, and
 what stands in instructions and system prompts do not count: these may tell the date. A call of a tool is known by the
@@ -15,21 +15,15 @@ exception is not.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
-from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, ToolReturn, ToolReturnContent, UserContent
-from pydantic_ai.models import CompletedStreamedResponse
-from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ToolReturn, ToolReturnContent, UserContent
 from pydantic_ai.toolsets import WrapperToolset
 from pydantic_core import to_jsonable_python
-
-from trees.agents.streamed_step import StreamedStep
 
 REQUEST: Final = "model request"
 """Name of the steps of a model."""
@@ -41,47 +35,9 @@ _CONTENT: Final[TypeAdapter[Any]] = TypeAdapter(ToolReturnContent, config=_BYTES
 _RAISED: Final = {"retry": ModelRetry, "failed": ToolFailed}
 
 
-def durable_model(model: Any, context: Any) -> Any:
-    """Return the model with every request as a step of the attempt; ``model`` may be a name."""
-    return _DurableModel(model, context)
-
-
 def durable_toolset(toolset: Any, context: Any) -> Any:
     """Return the tools with every call as a step of the attempt."""
     return _DurableToolset(toolset, context)
-
-
-class _DurableModel(WrapperModel):
-    def __init__(self, wrapped: Any, context: Any) -> None:
-        super().__init__(wrapped)
-        self._context = context
-
-    async def request(self, messages: Any, model_settings: Any, model_request_parameters: Any) -> ModelResponse:
-        async def request(_: str) -> Any:
-            return _dumped(await self.wrapped.request(messages, model_settings, model_request_parameters))
-
-        return _loaded(await self._context.step(REQUEST, request, _fingerprint(messages)))
-
-    @asynccontextmanager
-    async def request_stream(
-        self, messages: Any, model_settings: Any, model_request_parameters: Any, run_context: Any = None
-    ) -> AsyncIterator[Any]:
-        step = StreamedStep(self._context, REQUEST, _fingerprint(messages))
-        try:
-            if await step.is_recorded():
-                response = _loaded(step.recorded)
-                yield CompletedStreamedResponse(
-                    response, model_request_parameters=model_request_parameters, replay_events=True
-                )
-                return
-            request = (messages, model_settings, model_request_parameters, run_context)
-            async with self.wrapped.request_stream(*request) as stream:
-                yield stream
-                response = stream.get()
-            if response.state != "interrupted":
-                await step.record(_dumped(response))
-        finally:
-            await step.give_up()
 
 
 @dataclass
@@ -116,17 +72,7 @@ def _plain(value: Any) -> Any:
     return _CONTENT.dump_python(value, mode="json", warnings=False)
 
 
-def _dumped(response: ModelResponse) -> Any:
-    return ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
-
-
-def _loaded(recorded: Any) -> ModelResponse:
-    [response] = ModelMessagesTypeAdapter.validate_python([recorded])
-    assert isinstance(response, ModelResponse)  # noqa: S101 - it is what was recorded
-    return response
-
-
-def _fingerprint(messages: Any) -> str:
+def fingerprint_of(messages: Any) -> str:
     """Return the fingerprint of what was said so far."""
     said = [_lasting(message) for message in ModelMessagesTypeAdapter.dump_python(messages, mode="json")]
     return _hash(json.dumps(said, sort_keys=True))

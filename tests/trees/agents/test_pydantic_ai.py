@@ -43,7 +43,7 @@ from trees import (
     start,
 )
 from trees.agents import PydanticAI, render_prompt
-from trees.agents.pydantic_ai_hooks import can_stream
+from trees.agents.pydantic_ai_requests import can_stream
 
 USAGE = RequestUsage(input_tokens=30, output_tokens=12, cost=Decimal("0.25"))
 AGAIN = (Retry(max_attempts=3, initial_s=0.01, jitter=0),)

@@ -1,0 +1,209 @@
+"""Requests of one attempt of an agent of pydantic-ai: each is counted, shown piece by piece, and a step.
+
+``AttemptModel`` wraps the model of a run and has the attempt see every request, in this order:
+
+* a request that is recorded (``durable``) is answered by its record; it was counted and shown when it was made;
+* else the model is asked, as a stream where it can be and that is wanted: its text is shown as it comes;
+* what the answer has cost is told, and the answer recorded: both in one turn, so that usage counts once for each answer
+  that is recorded, however often its attempt begins again.
+
+A run itself never has to stream for that: its machinery for events costs more than all else that a run does. Where
+somebody else has it stream (a handler of the user's, a capability of the agent's), the pieces are shown by a hook
+(``StreamingHooks``), or, where there is none, the text when it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, PartDeltaEvent, PartStartEvent
+from pydantic_ai.messages import TextPart, TextPartDelta
+from pydantic_ai.models import CompletedStreamedResponse, Model
+from pydantic_ai.models.wrapper import WrapperModel
+
+from trees.agents.pydantic_ai_steps import REQUEST, fingerprint_of
+from trees.agents.streamed_step import StreamedStep
+
+
+class AttemptRequests:
+    """Requests of one attempt.
+
+    Args:
+        context: of the attempt.
+        durable: True: each is a step of the attempt.
+        stream: True: their text is shown.
+    """
+
+    def __init__(self, context: Any, *, durable: bool, stream: bool) -> None:
+        self.context = context
+        self.durable = durable
+        self.stream = stream
+        self.has_hooks = False
+        """True where hooks show the pieces of a run that streams."""
+        self._tokens = 0
+        self._cost = 0.0
+
+    def model(self, model: Any) -> Any:
+        """Wrap the model of a run."""
+        return AttemptModel(model, self)
+
+    def count_rest(self, usage: Any) -> None:
+        """Count what a run has used beside the answers that were seen, such as those that broke off.
+
+        Args:
+            usage: ``RunUsage`` of the run.
+        """
+        tokens, cost = usage.total_tokens - self._tokens, float(usage.cost or 0.0) - self._cost
+        if tokens > 0 or cost > _LEAST_COST:
+            self.context.use(tokens=max(0, tokens), cost=max(0.0, cost))
+
+    # -- for the model -----------------------------------------------------------------------------------------
+
+    async def answer(self, model: Any, asked: tuple[Any, ...]) -> ModelResponse:
+        """Return the answer to a request, from the model or from its record."""
+        if not self.durable:
+            return await self._paid(model, asked)
+        made: list[ModelResponse] = []
+
+        async def request(_: str) -> Any:
+            made.append(await self._paid(model, asked))
+            return dumped(made[0])
+
+        recorded = await self.context.step(REQUEST, request, fingerprint_of(asked[0]))
+        return made[0] if made else self.replayed(recorded)
+
+    def replayed(self, recorded: Any) -> ModelResponse:
+        """Return the answer that is recorded; it was counted when it was made."""
+        response = loaded(recorded)
+        self._see(response)
+        return response
+
+    def count(self, response: ModelResponse) -> None:
+        """Count an answer."""
+        tokens, cost = self._see(response)
+        if tokens or cost:
+            self.context.use(tokens=tokens, cost=cost)
+
+    def shows(self, event: Any) -> None:
+        """Show the text of a piece of an answer, if it has any."""
+        if isinstance(event, PartDeltaEvent):
+            if isinstance(event.delta, TextPartDelta):
+                self.context.stream(event.delta.content_delta)
+        elif isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+            self.context.stream(event.part.content)
+
+    def shows_all(self, response: ModelResponse) -> None:
+        """Show the text of an answer that came in one piece."""
+        for part in response.parts:
+            if isinstance(part, TextPart):
+                self.context.stream(part.content)
+
+    async def _paid(self, model: Any, asked: tuple[Any, ...]) -> ModelResponse:
+        if not (self.stream and can_stream(model)):
+            response = await model.request(*asked)
+            if self.stream:
+                self.shows_all(response)
+        else:
+            response = await self._streamed(model, asked)
+        self.count(response)
+        return response
+
+    async def _streamed(self, model: Any, asked: tuple[Any, ...]) -> ModelResponse:
+        async with model.request_stream(*asked) as stream:
+            try:
+                async for event in stream:
+                    self.shows(event)
+            except BaseException:
+                self.count(stream.get())  # what it has told so far
+                raise
+            response: ModelResponse = stream.get()
+        return response
+
+    def _see(self, response: ModelResponse) -> tuple[int, float]:
+        tokens, cost = response.usage.total_tokens, _cost_of(response)
+        self._tokens += tokens
+        self._cost += cost
+        return tokens, cost
+
+
+_LEAST_COST = 1e-9
+"""Costs that differ by less are the same: they are sums of floats."""
+
+
+class AttemptModel(WrapperModel):
+    """A model as one attempt uses it."""
+
+    def __init__(self, wrapped: Any, requests: AttemptRequests) -> None:
+        super().__init__(wrapped)
+        self._requests = requests
+
+    async def request(self, messages: Any, model_settings: Any, model_request_parameters: Any) -> ModelResponse:
+        """Ask the model, or take what is recorded."""
+        return await self._requests.answer(self.wrapped, (messages, model_settings, model_request_parameters))
+
+    @asynccontextmanager
+    async def request_stream(
+        self, messages: Any, model_settings: Any, model_request_parameters: Any, run_context: Any = None
+    ) -> AsyncIterator[Any]:
+        """Stream for a run that somebody else has stream."""
+        requests = self._requests
+        step = StreamedStep(requests.context, REQUEST, fingerprint_of(messages)) if requests.durable else None
+        try:
+            if step is not None and await step.is_recorded():
+                response = requests.replayed(step.recorded)
+                yield CompletedStreamedResponse(
+                    response, model_request_parameters=model_request_parameters, replay_events=True
+                )
+                return
+            request = (messages, model_settings, model_request_parameters, run_context)
+            async with self.wrapped.request_stream(*request) as stream:
+                yield stream
+                response = stream.get()
+            requests.count(response)
+            if requests.stream and not requests.has_hooks:
+                requests.shows_all(response)
+            if step is not None and response.state != "interrupted":
+                await step.record(dumped(response))
+        finally:
+            if step is not None:
+                await step.give_up()
+
+
+def can_stream(model: Any) -> bool:
+    """Return True where a model has streamed requests."""
+    while isinstance(model, WrapperModel):
+        model = model.wrapped
+    several = getattr(model, "models", None)
+    if isinstance(several, (list, tuple)):  # a FallbackModel
+        return all(can_stream(each) for each in several)
+    if hasattr(model, "stream_function"):  # a FunctionModel
+        return model.stream_function is not None
+    return type(model).request_stream is not Model.request_stream
+
+
+def dumped(response: ModelResponse) -> Any:
+    """Return an answer as JSON, as it is recorded."""
+    return ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+
+
+def loaded(recorded: Any) -> ModelResponse:
+    """Return the answer that was recorded so."""
+    [response] = ModelMessagesTypeAdapter.validate_python([recorded])
+    assert isinstance(response, ModelResponse)  # noqa: S101 - it is what was recorded
+    return response
+
+
+def _cost_of(response: ModelResponse) -> float:
+    """Return the cost of an answer: what its provider says, else what its price list says; 0: that has none.
+
+    The run does the same for answers without a cost, and so finds this one.
+    """
+    usage = response.usage
+    if usage.cost is None and usage.total_tokens and response.model_name:
+        try:
+            usage.cost = response.cost().total_price
+        except (LookupError, ValueError):
+            return 0.0
+    return float(usage.cost or 0.0)
