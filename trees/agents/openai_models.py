@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from agents import Agent, Handoff, Model, ModelProvider, ModelResponse, RunConfig, Usage
 
+from actors.tasks.execution.attempt_steps import use_in_step
 from trees.agents.openai_steps import request_step
 
 ATTEMPT: Final[ContextVar[RunRequests | None]] = ContextVar("regrow_openai_run", default=None)
@@ -51,7 +52,7 @@ class RunRequests:
         async def paid() -> Any:
             response = await ask()
             tokens = response.usage.total_tokens
-            if tokens:
+            if tokens and not (self._durable and use_in_step(tokens, 0.0)):
                 self._context.use(tokens=tokens)
             return response
 

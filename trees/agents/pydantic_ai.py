@@ -8,7 +8,7 @@ which the run adds as it goes: so it counts however the run ends. Errors of mode
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.model.errors import Failed, Later
 from actors.validation.validation_messages import type_phrase
@@ -16,6 +16,9 @@ from trees.agents import packages
 from trees.agents.model_errors import given_up, is_refused, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
 from trees.agents.wrapper import AgentWrapper
+
+if TYPE_CHECKING:
+    from trees.agents.pydantic_ai_hooks import PlainAgent
 
 
 class PydanticAI(AgentWrapper):
@@ -52,6 +55,8 @@ class PydanticAI(AgentWrapper):
         self._durable = durable
         self._stream = stream
         self._prompt = prompt or render_prompt
+        self._plain: PlainAgent | None = None
+        """Made at the first attempt."""
 
     @property
     def name(self) -> str:
@@ -88,14 +93,16 @@ class PydanticAI(AgentWrapper):
         from pydantic_ai import DeferredToolRequests, RunUsage  # noqa: PLC0415 - loaded when it is used
 
         from trees.agents.pydantic_ai_approval import question_of, resumed  # noqa: PLC0415 - it loads the framework
-        from trees.agents.pydantic_ai_hooks import hooks_of, plain_model  # noqa: PLC0415 - the same
+        from trees.agents.pydantic_ai_hooks import PlainAgent, hooks_of  # noqa: PLC0415 - the same
         from trees.agents.pydantic_ai_requests import AttemptRequests  # noqa: PLC0415 - the same
 
         usage = RunUsage()
         given = {**self._options, "deps": self._deps(context), "infer_name": False, **options, "usage": usage}
         requests = AttemptRequests(context, durable=self._durable, stream=self._stream)
         before = resumed(context)
-        model = plain_model(self.agent, given) if before is None else None
+        if self._plain is None:
+            self._plain = PlainAgent(self.agent)
+        model = self._plain.model(given) if before is None else None
         if model is not None:
             given["model"] = requests.model(model)
         else:

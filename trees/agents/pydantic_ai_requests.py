@@ -10,21 +10,39 @@
 A run itself never has to stream for that: its machinery for events costs more than all else that a run does. Where
 somebody else has it stream (a handler of the user's, a capability of the agent's), the pieces are shown by a hook
 (``StreamingHooks``), or, where there is none, the text when it is there.
+
+What makes two requests the same is what the user, the model and the tools have said, in order. Times, ids of runs, and
+what stands in instructions and system prompts do not count: these may tell the date.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from hashlib import blake2b
+from typing import Any, Final
 
-from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, PartDeltaEvent, PartStartEvent
-from pydantic_ai.messages import TextPart, TextPartDelta
+from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+)
 from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
 
-from trees.agents.pydantic_ai_steps import REQUEST, fingerprint_of
+from actors.tasks.execution.attempt_steps import use_in_step
 from trees.agents.streamed_step import StreamedStep
+
+REQUEST: Final = "model request"
+"""Name of the steps of a model."""
+_VOLATILE: Final = frozenset({"conversation_id", "instructions", "metadata", "run_id", "timestamp", "tool_call_id"})
+"""Fields of messages and of their parts that differ each time."""
+_LEAST_COST: Final = 1e-9
+"""Costs that differ by less are the same: they are sums of floats."""
 
 
 class AttemptRequests:
@@ -34,10 +52,12 @@ class AttemptRequests:
         context: of the attempt.
         durable: True: each is a step of the attempt.
         stream: True: their text is shown.
+        counts: True: what they cost is told as they are answered.
     """
 
-    def __init__(self, context: Any, *, durable: bool, stream: bool) -> None:
+    def __init__(self, context: Any, *, durable: bool, stream: bool, counts: bool = True) -> None:
         self.context = context
+        self._counts = counts
         self.durable = durable
         self.stream = stream
         self.has_hooks = False
@@ -82,8 +102,10 @@ class AttemptRequests:
 
     def count(self, response: ModelResponse) -> None:
         """Count an answer."""
+        if not self._counts:
+            return
         tokens, cost = self._see(response)
-        if tokens or cost:
+        if (tokens or cost) and not (self.durable and use_in_step(tokens, cost)):
             self.context.use(tokens=tokens, cost=cost)
 
     def shows(self, event: Any) -> None:
@@ -128,8 +150,9 @@ class AttemptRequests:
         return tokens, cost
 
 
-_LEAST_COST = 1e-9
-"""Costs that differ by less are the same: they are sums of floats."""
+def durable_model(model: Any, context: Any) -> Any:
+    """Return the model with every request as a step of the attempt; ``model`` may be a name. Usage is not told."""
+    return AttemptRequests(context, durable=True, stream=False, counts=False).model(model)
 
 
 class AttemptModel(WrapperModel):
@@ -185,7 +208,7 @@ def can_stream(model: Any) -> bool:
 
 def dumped(response: ModelResponse) -> Any:
     """Return an answer as JSON, as it is recorded."""
-    return ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+    return ModelMessagesTypeAdapter.dump_python([response], mode="json", exclude_none=True)[0]
 
 
 def loaded(recorded: Any) -> ModelResponse:
@@ -207,3 +230,23 @@ def _cost_of(response: ModelResponse) -> float:
         except (LookupError, ValueError):
             return 0.0
     return float(usage.cost or 0.0)
+
+
+def fingerprint_of(messages: Any) -> str:
+    """Return the fingerprint of what was said so far."""
+    said = [_lasting(message) for message in ModelMessagesTypeAdapter.dump_python(messages, mode="json")]
+    return hash_of(json.dumps(said, sort_keys=True))
+
+
+def _lasting(message: dict[str, Any]) -> dict[str, Any]:
+    parts = [
+        {key: value for key, value in part.items() if key not in _VOLATILE}
+        for part in message["parts"]
+        if part.get("part_kind") != "system-prompt"
+    ]
+    return {"kind": message["kind"], "parts": parts}
+
+
+def hash_of(text: str) -> str:
+    """Return a short name of a text, the same in every process."""
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()

@@ -1,12 +1,10 @@
 """Steps of an agent of pydantic-ai: each request of its model and each call of a tool is made once for an attempt.
 
-Requests are steps (``trees.agents.pydantic_ai_requests``) of the name and the fingerprint that stand here;
-``durable_toolset(toolset, context)`` is the tools with every call as a step of the attempt (``context.step``). So a run
-that begins again, because its process died, has the same messages up to the crash without paying for them.
+``durable_model(model, context)`` is the model with every request, also a streamed one, as a step of the attempt
+(``context.step``); ``durable_toolset(toolset, context)`` the tools with every call as one. So a run that begins again,
+because its process died, has the same messages up to the point of the crash without paying for them.
 
-What makes two requests the same is what the user, the model and the tools have said, in order. Times, ids of runs, and
-what stands in instructions and system prompts do not count: these may tell the date. A call of a tool is known by the
-id that the model gave it.
+A call of a tool is known by the id that the model gave it; a request by what was said before it.
 
 What a tool says to the model by raising ``ModelRetry`` or ``ToolFailed`` is its result, and recorded as that. Any other
 exception is not.
@@ -14,21 +12,19 @@ exception is not.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any, Final
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
-from pydantic_ai.messages import ModelMessagesTypeAdapter, ToolReturn, ToolReturnContent, UserContent
+from pydantic_ai.messages import ToolReturn, ToolReturnContent, UserContent
 from pydantic_ai.toolsets import WrapperToolset
 from pydantic_core import to_jsonable_python
 
-REQUEST: Final = "model request"
-"""Name of the steps of a model."""
-_VOLATILE: Final = frozenset({"conversation_id", "instructions", "metadata", "run_id", "timestamp", "tool_call_id"})
-"""Fields of messages and of their parts that differ each time."""
+from trees.agents.pydantic_ai_requests import durable_model, hash_of
+
+__all__ = ["durable_model", "durable_toolset"]
+
 _BYTES: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 _ASIDE: Final[TypeAdapter[Any]] = TypeAdapter(str | list[UserContent] | None, config=_BYTES)
 _CONTENT: Final[TypeAdapter[Any]] = TypeAdapter(ToolReturnContent, config=_BYTES)
@@ -56,7 +52,7 @@ class _DurableToolset(WrapperToolset[Any]):
             return {"value": _plain(result)}
 
         step = f"tool {name} {ctx.tool_call_id or ''}".strip()
-        step = step if len(step) <= 200 else f"tool {_hash(step)}"  # noqa: PLR2004 - limit of the name of a step
+        step = step if len(step) <= 200 else f"tool {hash_of(step)}"  # noqa: PLR2004 - limit of the name of a step
         # A call that a person has approved is made once, also where the run that goes on with it is tried again.
         keep = "subtask" if ctx.tool_call_approved else "attempt"
         [(kind, found)] = (await self.context.step(step, call, tool_args, keep=keep)).items()
@@ -70,22 +66,3 @@ class _DurableToolset(WrapperToolset[Any]):
 
 def _plain(value: Any) -> Any:
     return _CONTENT.dump_python(value, mode="json", warnings=False)
-
-
-def fingerprint_of(messages: Any) -> str:
-    """Return the fingerprint of what was said so far."""
-    said = [_lasting(message) for message in ModelMessagesTypeAdapter.dump_python(messages, mode="json")]
-    return _hash(json.dumps(said, sort_keys=True))
-
-
-def _lasting(message: dict[str, Any]) -> dict[str, Any]:
-    parts = [
-        {key: value for key, value in part.items() if key not in _VOLATILE}
-        for part in message["parts"]
-        if part.get("part_kind") != "system-prompt"
-    ]
-    return {"kind": message["kind"], "parts": parts}
-
-
-def _hash(text: str) -> str:
-    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()

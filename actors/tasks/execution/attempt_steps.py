@@ -46,9 +46,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
@@ -62,6 +63,7 @@ from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import InvalidResultError, name_of
 from actors.tasks.model.shared_values import SMALL_CHARS, copied, is_small
 from actors.tasks.model.task_errors import LeaseLostError, StepMismatchError
+from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
 from actors.tasks.model.write_checks import require_length
 
 if TYPE_CHECKING:
@@ -70,7 +72,6 @@ if TYPE_CHECKING:
 Keep: TypeAlias = Literal["attempt", "subtask"]
 _KEEPS: Final = frozenset({"attempt", "subtask"})
 _SCALARS: Final = frozenset({int, bool, type(None)})
-_UNTRACED: Final = nullcontext()
 MOST_NAME_CHARS: Final = 200
 """Limit of the name of a step, in characters."""
 
@@ -88,9 +89,11 @@ NO_STEPS: Final = KnownSteps({}, {})
 
 
 class Step:
-    """One call of a step."""
+    """One call of a step: a context in which its function is called, and what that returns is made JSON."""
 
-    __slots__ = ("fingerprint", "keep", "key", "name", "number", "owner")
+    __slots__ = ("_outer", "_trace", "fingerprint", "keep", "key", "name", "number", "owner")
+    _outer: Token[Step | None]
+    _trace: AbstractContextManager[object] | None
 
     def __init__(self, owner: AttemptSteps, name: str, number: int, print_: str, keep: Keep) -> None:
         self.owner = owner
@@ -102,9 +105,33 @@ class Step:
         self.key = step_key(name, number)
         """Key within the subtask."""
 
+    def __enter__(self) -> None:
+        self._trace = self.owner.trace(self)
+        if self._trace is not None:
+            self._trace.__enter__()
+        self._outer = _STEP.set(self)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _STEP.reset(self._outer)
+        if kind is not None:
+            self.owner.give_back(self)
+            self.owner.tell_usage()
+        if self._trace is not None:
+            self._trace.__exit__(kind, error, traceback)
+
 
 _STEP: ContextVar[Step | None] = ContextVar("regrow_step", default=None)
 """Step that runs here."""
+
+
+def use_in_step(tokens: int, cost: float) -> bool:
+    """Count what the call of the step that runs here has used up, right before it returns; False: no step runs here."""
+    step = _STEP.get()
+    if step is not None:
+        step.owner.use(usage_of(tokens, cost, 0.0))
+    return step is not None
 
 
 class AttemptSteps:
@@ -124,29 +151,18 @@ class AttemptSteps:
 
     async def call(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, keep: Keep) -> Any:
         """Make a step, or replay it; on the loop."""
-        if _are_small(args, kwargs):
-            step = self._begin(name, function, args, kwargs, keep)
-        else:
-            step = await off_loop(partial(self._begin, name, function, args, kwargs, keep))
+        begin = partial(self._begin, name, function, args, kwargs, keep)
+        step = begin() if _are_small(args, kwargs) else await off_loop(begin)
         if step.key in self._known.fingerprints:
             return self._replayed(step)
-        outer = _STEP.set(step)
-        try:
-            with self._traced(step):
-                result = function(*args, **kwargs)
-                if hasattr(type(result), "__await__"):
-                    result = await result
-            if type(result) in _SCALARS:
-                value = result
-            elif is_small(result, of_json=False):
+        with step:
+            result = function(*args, **kwargs)
+            if hasattr(type(result), "__await__"):
+                result = await result
+            if is_small(result, of_json=False):
                 value = _as_json(step, result)
             else:
-                value = await off_loop(partial(_as_json, step, result))
-        except BaseException:
-            self._give_back(step)
-            raise
-        finally:
-            _STEP.reset(outer)
+                value = await off_loop(partial(_long_as_json, step, result))
         kept = self._told(step, value)
         if kept is not None:
             await kept
@@ -158,21 +174,18 @@ class AttemptSteps:
         step = self._begin(name, function, args, kwargs, keep)
         if step.key in self._known.fingerprints:
             return self._replayed(step)
-        outer = _STEP.set(step)
-        try:
-            with self._traced(step):
-                result = function(*args, **kwargs)
+        with step:
+            result = function(*args, **kwargs)
             _refuse_awaitable(name, result)
-            value = _as_json(step, result)
-        except BaseException:
-            self._give_back(step)
-            raise
-        finally:
-            _STEP.reset(outer)
+            value = _long_as_json(step, result)
         kept = self._told(step, value)
         if kept is not None:
             kept.get()
         return copied(value)
+
+    def use(self, usage: Usage) -> None:
+        """Count what the step that runs has used up: that is recorded with its result, or told where it has none."""
+        self._attempt.use(usage)
 
     # -- its parts -----------------------------------------------------------------------------------------
 
@@ -215,12 +228,12 @@ class AttemptSteps:
             raise AttemptEnded(what)
         attempt.shows(None, attempt.owner.system.now())
 
-    def _traced(self, step: Step) -> AbstractContextManager[object]:
-        """Trace the call of a step, where its attempt is traced."""
+    def trace(self, step: Step) -> AbstractContextManager[object] | None:
+        """Return the trace of a step, where its attempt is traced."""
         trace = self._attempt.trace
-        return _UNTRACED if trace is None else trace.step(step.name)
+        return None if trace is None else trace.step(step.name)
 
-    def _give_back(self, step: Step) -> None:
+    def give_back(self, step: Step) -> None:
         """A call has raised: the next one like it is the same step."""
         with self._lock:
             self._free.setdefault((step.name, step.fingerprint), []).append(step.number)
@@ -233,7 +246,15 @@ class AttemptSteps:
         attempt = self._attempt
         owner = attempt.owner
         attempt.shows(None, owner.system.now())
-        return owner.keep_step(attempt, step, value) if attempt.spec.role == "work" else None  # an undo is called whole
+        if attempt.spec.role == "work":
+            return owner.keep_step(attempt, step, value)
+        self.tell_usage()
+        return None  # an undo is called whole
+
+    def tell_usage(self) -> None:
+        """Tell what was used up, where no record has it."""
+        if self._attempt.unrecorded is not NO_USAGE:
+            self._attempt.owner.tell_usage(self._attempt)
 
     def key_here(self) -> str:
         """Key of the step that runs here, for its effect.
@@ -278,13 +299,20 @@ def _refuse_awaitable(name: str, result: Any) -> None:
 
 def _as_json(step: Step, result: Any) -> Any:
     """Make the form in which a result is recorded, and given to the code in every run alike."""
+    if type(result) in _SCALARS:
+        return result
     try:
-        value = to_jsonable_python(result)
+        return to_jsonable_python(result)
+    except (PydanticSerializationError, ValueError, RecursionError):
+        what = f"the result of step {step.name!r} cannot be recorded"
+        raise InvalidResultError(f"{what}: a {name_of(result)} is not JSON (dicts, lists, str, models)") from None
+
+
+def _long_as_json(step: Step, result: Any) -> Any:
+    """As ``_as_json``, of a result that may be of any length."""
+    value = _as_json(step, result)
+    try:
         require_length(value)
-    except (PydanticSerializationError, ValueError, RecursionError) as error:
-        what = f"the result of step {step.name!r} cannot be recorded: "
-        why = (
-            str(error) if type(error) is ValueError else f"a {name_of(result)} is not JSON (dicts, lists, str, models)"
-        )
-        raise InvalidResultError(what + why) from None
+    except ValueError as error:
+        raise InvalidResultError(f"the result of step {step.name!r} cannot be recorded: {error}") from None
     return value

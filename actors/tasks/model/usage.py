@@ -30,6 +30,8 @@ class Usage(SpecModel, frozen=True, kw_only=False):
         """The sum. It never raises: a number beyond the largest legal one is that one."""
         if other is NO_USAGE:
             return self
+        if self is NO_USAGE:
+            return other
         return usage_of(self.tokens + other.tokens, self.cost + other.cost, self.seconds + other.seconds)
 
 

@@ -78,5 +78,6 @@ def _record(recording: Recording, attempt: Attempt, step: Step, value: Any) -> N
         raise AttemptEnded(f"the attempt is over: step {step.name!r} is not recorded")
     is_known = node.steps is not None and step.key in node.steps.by_key
     if not is_known and node.status is SubtaskStatus.RUNNING:
+        recording.count(attempt)  # with it: what its result has cost counts exactly where the result is kept
         fields = (node.worker or "", node.attempt, step.name, step.number, step.fingerprint, value)
         recording.emit(state, task_events.SubtaskStepped, node.id, *fields, is_of_subtask=step.keep == "subtask")

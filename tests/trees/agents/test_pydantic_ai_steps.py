@@ -16,8 +16,7 @@ from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
 from tests.support.attempts import LONG_S
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
-from trees.agents.pydantic_ai_requests import AttemptRequests
-from trees.agents.pydantic_ai_steps import durable_toolset
+from trees.agents.pydantic_ai_steps import durable_model, durable_toolset
 
 TOOLS = ("model", "aside", "picture", "retry", "fails", "plain")
 
@@ -97,7 +96,7 @@ def test_a_run_that_begins_again_in_a_new_process_calls_neither_model_nor_tools(
     async def work(task: Any, context: Any) -> Any:
         tools = [durable_toolset(each, context) for each in agents.agent.toolsets]
         with agents.agent.override(toolsets=tools, tools=[]):
-            model = AttemptRequests(context, durable=True, stream=False).model(agents.agent.model)
+            model = durable_model(agents.agent.model, context)
             run = await agents.agent.run(str(task), model=model, event_stream_handler=look if streamed else None)
         lives.append(run.output)
         if len(lives) == 1:

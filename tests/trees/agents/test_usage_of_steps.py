@@ -1,0 +1,129 @@
+"""Usage of requests that are steps: counted once for each that is recorded, over all attempts and processes.
+
+Each framework whose requests are steps runs the same agent: its first request calls a tool, its second ends it. What it
+has used up is what it uses up where nobody disturbs it, if it is broken off between the two, or its process dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from agents import Agent as OpenAI
+from agents import function_tool
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+
+from tests.support.attempts import LONG_S
+from tests.support.resuming import NotingStore
+from tests.trees.agents.openai_fakes import Scripted, calls, says
+from trees import StaticPlan, Subtask, SubtaskStepped, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from trees.agents import OpenAIAgent, PydanticAI
+
+Tool = Callable[[], Any]
+
+
+def pydantic_ai(tool: Tool) -> Any:
+    """An agent of pydantic-ai, whose model can stream."""
+
+    def answer(messages: list[Any], _: Any) -> ModelResponse:
+        if any(isinstance(each, ModelResponse) for each in messages):
+            return ModelResponse(parts=[TextPart("done")])
+        return ModelResponse(parts=[ToolCallPart("look", {}, tool_call_id="c")])
+
+    async def pieces(messages: list[Any], info: Any) -> Any:
+        [part] = answer(messages, info).parts
+        if isinstance(part, TextPart):
+            yield part.content
+        else:
+            yield {0: DeltaToolCall("look", "{}", tool_call_id="c")}
+
+    agent = Agent(FunctionModel(answer, stream_function=pieces))
+    agent.tool_plain(tool, name="look")
+    return PydanticAI(agent)
+
+
+def openai_agents(tool: Tool) -> Any:
+    """The same with the OpenAI Agents SDK."""
+
+    def answer(said: Any) -> Any:
+        has_called = any(isinstance(each, dict) and each.get("type") == "function_call_output" for each in said)
+        return says("done", tokens=30) if has_called else calls(("look", {}), tokens=50)
+
+    agent = OpenAI(name="it", model=Scripted(*[answer] * 9), tools=[function_tool(tool, name_override="look")])
+    return OpenAIAgent(agent)
+
+
+async def _listens(_: Any, events: Any) -> None:
+    async for _event in events:
+        pass
+
+
+AGENTS = {
+    "pydantic-ai": (pydantic_ai, {}),
+    "pydantic-ai, streamed": (pydantic_ai, {"event_stream_handler": _listens}),
+    "openai-agents": (openai_agents, {}),
+}
+FRAMEWORKS = pytest.mark.parametrize(("made", "kwargs"), AGENTS.values(), ids=AGENTS)
+
+
+class Look:
+    """The tool; the first call of it waits for ever, if it is told to."""
+
+    def __init__(self, *, hangs: bool) -> None:
+        self.begun = threading.Event()
+        self._hangs = hangs
+
+    async def __call__(self) -> str:
+        """Look."""
+        hangs, self._hangs = self._hangs, False
+        self.begun.set()
+        if hangs:
+            await asyncio.Event().wait()
+        return "seen"
+
+
+def tree_of(made: Callable[[Tool], Any], kwargs: dict[str, Any], look: Look) -> SupervisorSpec:
+    async def tool() -> str:
+        return await look()
+
+    plan = StaticPlan([Subtask("x", worker="w", preemptible=True)])
+    worker = WorkerSpec(id="w", execute=made(tool), kwargs=kwargs)
+    return SupervisorSpec(id="p", tasks=Tasks(planner=plan, max_parallel=1, on_failure=[]), children=[worker])
+
+
+def undisturbed(made: Callable[[Tool], Any], kwargs: dict[str, Any]) -> int:
+    """Tokens of the agent where nothing happens."""
+    with start(tree_of(made, kwargs, Look(hangs=False))) as tree:
+        return tree.run(Task("Say it", id="t"), LONG_S).usage.tokens
+
+
+@FRAMEWORKS
+def test_an_attempt_that_gave_way_counts_each_recorded_request_once(made: Any, kwargs: dict[str, Any]) -> None:
+    look = Look(hangs=True)
+    with start(tree_of(made, kwargs, look)) as tree:
+        handle = tree.submit(Task("Say it", id="t", priority=9))
+        assert look.begun.wait(LONG_S)
+        tree.submit(Task("soon", id="u", priority=0)).result(LONG_S)
+        report = handle.result(LONG_S)
+
+    assert report.results == {"x": "done"}
+    assert 0 < report.usage.tokens == undisturbed(made, kwargs)
+
+
+@FRAMEWORKS
+def test_a_process_that_died_counts_each_recorded_request_once(made: Any, kwargs: dict[str, Any]) -> None:
+    """It dies with the record of the first request: what that has cost is in the journal before."""
+    store, look = NotingStore(), Look(hangs=True)
+    with start(tree_of(made, kwargs, look), store=store) as tree:
+        tree.submit(Task("Say it", id="t"))
+        cut = store.changes_when(SubtaskStepped, "t")
+    with start(tree_of(made, kwargs, Look(hangs=False)), store=NotingStore(cut)) as tree:
+        report = tree.task("t").result(LONG_S)
+
+    assert report.results == {"x": "done"}
+    assert 0 < report.usage.tokens == undisturbed(made, kwargs)
