@@ -38,6 +38,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from actors.model.clock import monotonic
 from actors.model.events import CallbackRaised, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
 from actors.tasks.model.breaker_events import BreakerClosed, BreakerHalfOpened, BreakerOpened
+from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised, TaskFinished
 from actors.tasks.model.task_ids import whole_of
 from trees.agents import telemetry_names as names
@@ -62,6 +63,7 @@ _HEARD: Final = (*_NOTED, EscalationRaised, EscalationAnswered, EscalationExpire
 _MOST_TOLD: Final = 16
 """Tasks whose spans are told of one event."""
 _HEADER: Final = "traceparent"
+_NO_TEXT: Final = "its text cannot be told"
 
 ParamsP = ParamSpec("ParamsP")
 ResultT = TypeVar("ResultT")
@@ -114,6 +116,10 @@ class TreeSpans:
             self._failures.add(type(error))
             self._system.publish(CallbackRaised(self._system.root_path, error))
 
+    def _text(self, error: BaseException | None) -> str:
+        """Text of an error, where content is wanted; an exception of a user may have none."""
+        return plain_text(error, otherwise=_NO_TEXT) if self.content and error is not None else ""
+
     # -- messages ------------------------------------------------------------------------------------------
 
     @_guarded
@@ -141,6 +147,14 @@ class TreeSpans:
             if len(self._pending) > _MOST_PENDING:
                 self._pending.popitem(last=False)
         return traceparent
+
+    @_guarded
+    def withdraw(self, trace: str, status: str) -> None:
+        """End the span of a submission that becomes no task: its id was known, or it was refused."""
+        begun = self._pending.pop(trace, None)
+        if begun is not None:
+            begun.span.set_attribute(names.STATUS, status)
+            begun.span.end()
 
     def has_task(self, task: str) -> bool:
         """True where the span of a task is open."""
@@ -184,7 +198,7 @@ class TreeSpans:
             if self.content:
                 span.set_attributes(names.content_of_task(report))
             if error is not None:
-                set_error(span, type(error).__name__, str(error) if self.content else "")
+                set_error(span, type(error).__name__, self._text(error))
         span.end()
 
     # -- attempts ------------------------------------------------------------------------------------------
@@ -222,7 +236,7 @@ class TreeSpans:
             if self.content:
                 span.set_attributes(names.content_of_attempt(attempt, begun.operation))
             if error_type:
-                set_error(span, error_type, str(error) if self.content and error is not None else "")
+                set_error(span, error_type, self._text(error))
         span.end()
         self.metrics.attempt_ended(attempt.spec.worker, status, monotonic() - begun.began)
 
@@ -260,7 +274,7 @@ class TreeSpans:
     @_guarded
     def _end(self, span: Span, error: BaseException | None) -> None:
         if error is not None:
-            set_error(span, type(error).__name__, str(error) if self.content else "")
+            set_error(span, type(error).__name__, self._text(error))
         span.end()
 
     # -- events --------------------------------------------------------------------------------------------
@@ -314,6 +328,7 @@ class TreeSpans:
         """End all spans that are open, as they stand."""
         attempts, tasks, waits = list(self._attempts), list(self._tasks), list(self._waits)
         open_ = [self._waits.pop(each, None) for each in waits]
+        open_ += [begun.span for each in list(self._pending) if (begun := self._pending.pop(each, None)) is not None]
         open_ += [begun.span for each in attempts if (begun := self._attempts.pop(each, None)) is not None]
         open_ += [one.span for each in tasks if (one := self._tasks.pop(each, None)) is not None]
         for span in open_:

@@ -159,12 +159,11 @@ class _Tools:
         The task goes on if you go away: run_task with the same task_id, or get_task, finds it again. Where the status
         is "waiting", a person has to answer the questions: answer_question, then run_task with the same task_id.
         """
-        answered = ctx.request_state is not None and await self._take_answers(ctx)
-        if answered:
-            handle = await self._found(ctx.request_state or "")
+        if ctx.request_state is None:
+            answered, handle = True, await self._submitted(goal, inputs, path, task_id)
         else:
-            handle = await self._submitted(goal, inputs, path, task_id)
-        can = _can_elicit(ctx) and (ctx.request_state is None or answered)
+            answered, handle = await self._take_answers(ctx), await self._found(ctx.request_state)
+        can = _can_elicit(ctx) and answered
         modern = (ctx.protocol_version or "") >= FIRST_MODERN
         declined: set[str] = set()
         async for asked in _Following(handle, ctx).questions():
@@ -290,7 +289,7 @@ class _Tools:
         if any(each.id == question for each in self._tree.escalations()):
             value: Any = form.value
             if form.answer == "edit":
-                with suppress(ValueError):
+                with suppress(ValueError, RecursionError):  # nested as deep as no value is meant to be: a text
                     value = json.loads(form.value)
             self._respond(question, form.answer, value)
 

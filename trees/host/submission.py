@@ -14,7 +14,7 @@ the same ones never wait for each other.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Final
 
 from actors.messaging.caller_variables import caller_variables
@@ -22,6 +22,7 @@ from actors.messaging.envelope import CURRENT
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
+from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.orchestration.messages import TaskArrived
@@ -92,7 +93,10 @@ class Submission:
                     mine.append(id_)
             wanted = [id_ for id_ in self._events if id_ in set(mine)] if len(mine) > 1 else mine
             new = self._create(wanted)
+            if len(new) < len(self._events):
+                self._trace_no_more(self._events.keys() - new, "known")
         except BaseException:
+            self._trace_no_more(self._events.keys(), "refused")
             self._settle(mine, StoreError(self._port.runtime.store_name, f"{self._named(mine)} not taken"))
             raise
         self._settle([id_ for id_ in mine if id_ not in new] if len(new) < len(mine) else [])
@@ -176,9 +180,17 @@ class Submission:
             if submitting.get(id_) is self._mine:
                 del submitting[id_]
         if error is not None:
+            self._trace_no_more(ids, "refused")
             self._mine.fail(error)
         elif not any(submitting.get(id_) is self._mine for id_ in self._events):
             self._mine.complete()
+
+    def _trace_no_more(self, ids: Iterable[str], status: str) -> None:
+        """End the traces of those that become no task here."""
+        tracer = tracer_of(self._port.system)
+        if tracer is not None:
+            for id_ in ids:
+                tracer.withdraw(self._events[id_].trace, status)
 
     def _raise(self, ids: list[str], kept: Reply) -> None:
         try:

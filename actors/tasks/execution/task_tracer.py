@@ -40,6 +40,9 @@ class TaskTracer(Tracer, Protocol):
     def submit(self, task: str, path: str) -> str:
         """Trace a task that is about to be kept; returns the name of its trace, for its first record."""
 
+    def withdraw(self, trace: str, status: str) -> None:
+        """Trace no task that goes by this name: it was ``known``, or it was ``refused``."""
+
     def has_task(self, task: str) -> bool:
         """True where the span of a task is open."""
 

@@ -31,7 +31,9 @@ from trees import (
     Approve,
     Breaker,
     Escalate,
+    Plan,
     StaticPlan,
+    StoreError,
     Subtask,
     SupervisorSpec,
     Task,
@@ -578,6 +580,71 @@ def test_stop_ends_it_and_the_end_of_the_tree_does() -> None:
         tree.run("go", timeout=LONG_S)
     assert tree._system.tracer is None
     assert "invoke_workflow p" in again.tree()
+
+
+class Counting(SpanProcessor):
+    """A processor that counts the spans that are open."""
+
+    def __init__(self) -> None:
+        self.open = 0
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        self.open += 1
+
+    def on_end(self, span: Any) -> None:
+        self.open -= 1
+
+
+class UnspeakableError(Exception):
+    """An error of a user that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError("nor this")
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_no_span_stays_open_of_an_id_that_is_known_or_an_error_without_a_text(content: bool) -> None:
+    def work(task: Any, context: Any) -> str:
+        if task.id == "bad":
+            raise UnspeakableError
+        return "ok"
+
+    counting = Counting()
+    seen = Telescope(counting)
+    with start(tree_of([Subtask("a", worker="w")], WorkerSpec(id="w", execute=work))) as tree:
+        seen.watch(tree, content=content)
+        for _ in range(3):
+            tree.run(Task("go", id="known"), timeout=LONG_S)
+        assert counting.open == 0
+        for handle in tree.submit_many([Task("go", id="known"), Task("go", id="new")]):
+            handle.result(LONG_S)
+        assert counting.open == 0
+        with pytest.raises(TaskFailedError):
+            tree.run(Task("go", id="bad", plan=Plan([Subtask("bad", worker="w")])), timeout=LONG_S)
+        assert counting.open == 0
+
+    tasks = [attributes(span) for span in seen.spans if span.name == "invoke_workflow p"]
+    assert [(each["regrow.task"], each["regrow.status"]) for each in tasks if each["regrow.task"] == "known"] == [
+        ("known", "succeeded"),
+        *[("known", "known")] * 3,
+    ]
+
+
+def test_no_span_stays_open_of_a_task_that_the_store_refuses() -> None:
+    class Refusing(NotingStore):
+        def create_all(self, firsts: Any) -> list[str]:
+            raise StoreError("store", "is full")
+
+    counting = Counting()
+    seen = Telescope(counting)
+    spec = tree_of([Subtask("a", worker="w")], WorkerSpec(id="w", execute=lambda task, context: "ok"))
+    with start(spec, store=Refusing()) as tree:
+        seen.watch(tree)
+        with pytest.raises(StoreError, match="is full"):
+            tree.run(Task("go", id="t"), timeout=LONG_S)
+
+        assert counting.open == 0
+    assert attributes(seen.named("invoke_workflow p"))["regrow.status"] == "refused"
 
 
 def test_a_task_that_runs_when_the_tree_is_instrumented_is_traced_from_then_on() -> None:

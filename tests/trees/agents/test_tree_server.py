@@ -220,6 +220,25 @@ def test_a_client_that_declines_gets_the_questions_and_what_to_call(tree: Tree, 
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_a_client_that_declines_without_an_id_of_its_own_has_begun_one_task(tree: Tree, mode: str) -> None:
+    elicit, asked = answering(DECLINED)
+    run = {"goal": "ask"}
+    result = using(tree, lambda client: client.call_tool("run_task", run), mode, elicitation_callback=elicit)
+
+    assert [each.id for each in tree.tasks()] == [result.structured_content["task"]]
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("value", "result"), [("[" * 50_000, "[" * 50_000), ("no JSON", "no JSON"), ("[1]", [1])])
+def test_an_edit_that_is_no_json_however_deep_is_a_text(tree: Tree, value: str, result: Any) -> None:
+    elicit, _ = answering(types.ElicitResult(action="accept", content={"answer": "edit", "value": value}))
+    run = {"goal": "ask", "task_id": "t"}
+    using(tree, lambda client: client.call_tool("run_task", run), "legacy", elicitation_callback=elicit)
+
+    assert tree.task("t").result(20.0).results["a"] == result
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_a_client_that_cannot_elicit_answers_with_a_tool(tree: Tree, mode: str) -> None:
     waiting = call(tree, "run_task", mode, goal="ask", task_id="t").structured_content
     question = waiting["questions"][0]["id"]
