@@ -328,7 +328,7 @@ class TreeSpans:
         """End all spans that are open, as they stand."""
         attempts, tasks, waits = list(self._attempts), list(self._tasks), list(self._waits)
         open_ = [self._waits.pop(each, None) for each in waits]
-        open_ += [begun.span for each in list(self._pending) if (begun := self._pending.pop(each, None)) is not None]
+        open_ += [new.span for each in list(self._pending) if (new := self._pending.pop(each, None)) is not None]
         open_ += [begun.span for each in attempts if (begun := self._attempts.pop(each, None)) is not None]
         open_ += [one.span for each in tasks if (one := self._tasks.pop(each, None)) is not None]
         for span in open_:
