@@ -234,7 +234,7 @@ class _Question:
         """Ask once."""
         try:
             ready = self._life.question()
-        except Exception:  # noqa: BLE001 - see above; what lasts is the start's time limit
+        except BaseException:  # noqa: BLE001 - see above, also of SystemExit; what lasts is the start's time limit
             ready = False
         self._life.answered(ready)
         return False
@@ -269,7 +269,7 @@ class _Listener(SingleJob):
     def _call(self, line: str) -> None:
         try:
             self._on_line(line)
-        except Exception as error:  # noqa: BLE001 - it is the code of a user: the command goes on
+        except BaseException as error:  # noqa: BLE001 - it is the code of a user: the command goes on
             self._life.system.reports.callback_raised(self._life.mailbox.path, error)
 
 

@@ -153,11 +153,11 @@ def test_with_a_regular_expression_start_waits_for_a_line_that_matches(tmp_path:
 
 
 def test_a_callable_is_asked_until_it_is_true_and_an_error_means_not_yet() -> None:
-    answers: list[Any] = [False, None, ConnectionRefusedError(), True, False]
+    answers: list[Any] = [False, None, ConnectionRefusedError(), SystemExit(), True, False]
 
     def ready() -> Any:
         answer = answers.pop(0)
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -315,6 +315,19 @@ def test_an_on_line_that_raises_does_not_end_the_command() -> None:
 
     with running(Command(python(SLEEPS), ready="up", on_line=fails)) as seen:
         eventually(lambda: [each for each in seen.events if type(each).__name__ == "CallbackRaised"])
+        assert seen.tree.child("p/m").state == "running"
+
+
+def test_an_on_line_that_raises_anything_is_given_the_next_line_all_the_same() -> None:
+    heard: list[str] = []
+
+    def exits(line: str) -> None:
+        heard.append(line)
+        raise SystemExit(line)
+
+    with running(Command(["sh", "-c", "echo one; sleep 0.1; echo two; exec sleep 600"], on_line=exits)) as seen:
+        eventually(lambda: heard == ["one", "two"])
+        eventually(lambda: len([each for each in seen.events if type(each).__name__ == "CallbackRaised"]) == 2)
         assert seen.tree.child("p/m").state == "running"
 
 

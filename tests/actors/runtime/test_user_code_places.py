@@ -5,6 +5,7 @@ For each place of the table a probe raises, blocks, and calls back into the tree
 
 import asyncio
 import gc
+import os
 import re
 import signal
 import sys
@@ -23,7 +24,7 @@ from actors.model.clock import monotonic
 from actors.model.errors import ActorsError
 from actors.testing import settle
 from tests.support.hardening import eventually
-from trees import SupervisorSpec, Tree, WorkerSpec, start
+from trees import Command, SupervisorSpec, Tree, WorkerSpec, start
 
 TABLE = Path(actors.__file__).parent.joinpath("supervision/SEMANTICS.md").read_text(encoding="utf-8")
 PROMPT_S = 4.0
@@ -388,6 +389,43 @@ class InDoneCallback(Place):
         self.hold.set()
 
 
+class OfCommand(Place):
+    """A place beside a command; the probe is armed for the second process, when the tree is up."""
+
+    answers = False
+
+    def victim(self) -> WorkerSpec:
+        self.probe.armed = False
+        says = ["sh", "-c", "echo up; exec sleep 600"]
+        return WorkerSpec(id="victim", command=Command(says, **self.given()), shutdown=0.3, start_timeout_s=3.0)
+
+    def given(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def set_off(self, tree: Tree) -> None:
+        self.probe.armed = True
+        pid = tree.child("t/victim").pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+
+class InReady(OfCommand):
+    def given(self) -> dict[str, Any]:
+        return {"ready": self.ready}
+
+    def ready(self) -> bool:
+        self.probe()
+        return True
+
+
+class InOnLine(OfCommand):
+    def given(self) -> dict[str, Any]:
+        return {"on_line": self.hear, "ready": "up"}
+
+    def hear(self, _: str) -> None:
+        self.probe()
+
+
 class InSubscriber(Place):
     def set_off(self, tree: Tree) -> None:
         tree.subscribe(self._hear)
@@ -473,12 +511,14 @@ PROBES: dict[str, type[Place]] = {
     "task on the loop that a handler has left behind": InLeftTask,
     "`asyncio.to_thread` in a handler": InToThread,
     "`run=` body": InBody,
+    "`ready` of a command": InReady,
     "`on_stop`": InOnStop,
     "`on_failure`": InOnFailure,
     "finalizer of an actor that has ended": InFinalizerOfActor,
     "finalizer of what a handler had in hand when it crashed": InFinalizerOfLocal,
     "finalizer of a message that nobody took": InFinalizerOfMessage,
     "done callback of a reply": InDoneCallback,
+    "`on_line` of a command": InOnLine,
     "subscriber": InSubscriber,
     "sink of the log": InSink,
     "text of an error in a log line": InText,
