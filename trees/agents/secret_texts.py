@@ -10,7 +10,7 @@ from urllib.parse import unquote
 _SHORTEST: Final = 4
 """Characters from which on a text is looked for: a shorter one is part of too many words."""
 _PARTS: Final = re.compile(r"[\s=&:;,@?#\"']+")
-"""What stands between the parts of a secret: of ``Bearer TOKEN``, ``--key=KEY``, ``scheme://user:PASSWORD@host``."""
+"""Separators of the parts of a secret: of ``Bearer TOKEN``, ``--key=KEY``, ``scheme://user:PASSWORD@host``."""
 
 
 class SecretTexts:
