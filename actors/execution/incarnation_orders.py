@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from actors.messaging.mailbox import Mailbox
     from actors.model.errors import StalledError
 
+PLACE_LOST = "its event loop was given up"
+"""Description of the end of those who ran on a loop that another one has blocked."""
+
 
 class ControlledIncarnation(Incarnation):
     """One incarnation of a worker, as its supervisor sees it."""
@@ -146,6 +149,18 @@ class ControlledIncarnation(Incarnation):
             self.order = Reason.KILLED
             self.crash = Exit(Reason.CRASHED, error)
         return True
+
+    def lose_place(self, error: StalledError | None) -> Exit | None:
+        """End it at once, because the loop that it runs on was given up; its Exit, or None where it is over already.
+
+        Its code may stand in an await for ever. ``error``: it is the one whose code blocks the loop.
+        """
+        with self.mailbox.lock:
+            if self.phase is IncarnationPhase.OVER:
+                return None
+            self.order = Reason.KILLED
+        exit_ = Exit(Reason.KILLED, what=PLACE_LOST) if error is None else Exit(Reason.CRASHED, error)
+        return self._end(exit_, abandon=error is not None)
 
     def abandon(self, what: str = "") -> Exit | None:
         """Leave it to itself after a cancellation that did not end it."""

@@ -2,6 +2,10 @@
 
 How it runs them says ``actors.execution.loop_scheduler``. The thread is started by one caller at a time
 (``_starting``), and nobody waits for that: who comes meanwhile leaves its life in ``_ready``, for the one who is there.
+
+A loop that somebody blocks for too long is given up, once and for good: a ``Loop`` is one loop, one thread, and all
+that is known of them. The tree goes on with another one (``actors.runtime.loop_renewal``); an incarnation belongs to
+the loop of its birth. So a late loop finds nothing but its own lists, and whoever is late in calling it calls in vain.
 """
 
 from __future__ import annotations
@@ -10,15 +14,18 @@ import asyncio
 import threading
 from collections.abc import Callable
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.concurrency.thread_state import HERE, InterpreterEndsError, join_thread, start_thread
 from actors.concurrency.wakeup import Turnstile
 from actors.execution.daemon_executor import DaemonExecutor
 from actors.execution.loop_scheduler import LoopScheduler
+from actors.messaging.envelope import CURRENT
 
 if TYPE_CHECKING:
+    from actors.concurrency.disposal import Disposal
     from actors.execution.crash_boundary import WorkerIncarnation
+    from actors.execution.incarnation import Incarnation
 
 
 class Loop(LoopScheduler):
@@ -30,9 +37,26 @@ class Loop(LoopScheduler):
         *,
         blocked: Callable[[str | None, float, str], None],
         failed: Callable[[BaseException], None],
+        stall_s: float | None = None,
+        given_up: Callable[[Loop, Incarnation | None, float], None] | None = None,
+        remains: Disposal | None = None,
     ) -> None:
-        super().__init__(name, blocked)
+        """Make it; nothing runs yet.
+
+        Args:
+            name: of its thread.
+            blocked: hears who holds it up.
+            failed: hears of bugs.
+            stall_s: seconds without a turn after which it is given up. None: never.
+            given_up: hears of that, with the incarnation that blocks it, if that can be told, and for how long.
+            remains: lets go of what its incarnations leave once it was given up.
+        """
+        super().__init__(name, blocked, stall_s)
         self._failed = failed
+        self._given_up = given_up
+        self._remains = remains
+        self.is_given_up = False
+        """True once it is left to itself: all that ran on it is over, or will be soon."""
         self._starting = Turnstile()
         self._thread: threading.Thread | None = None
 
@@ -46,7 +70,56 @@ class Loop(LoopScheduler):
         if self._turn != self._called:  # else it was called for this turn, and looks again before that is over
             self._wake_up()
 
+    # -- given up ------------------------------------------------------------------------------------------
+
+    @property
+    def has_work(self) -> bool:
+        """True while a task of an incarnation is at work, or one waits for its turn."""
+        return bool(self._tasks or self._ready)
+
+    def give_up(self, blocked_s: float) -> None:
+        """Leave it to itself, on its watchdog's thread: it runs nothing more, and ends when it wakes."""
+        if self._closed or self._given_up is None:
+            return
+        culprit = self._culprit()
+        self.is_given_up = self._closed = True
+        loop = self._loop
+        if loop is not None:
+            self._call_on(loop, loop.stop)
+        self._given_up(self, culprit, blocked_s)
+
+    def _culprit(self) -> Incarnation | None:
+        """Return the incarnation whose code the blocked thread runs, also in a task that it has left behind."""
+        loop = self._loop
+        task: Any = None if loop is None else asyncio.current_task(loop)
+        found = None if task is None else self._tasks.get(task)
+        if found is None and hasattr(task, "get_context"):  # from Python 3.12 on
+            current: Any = task.get_context().get(CURRENT)
+            owner = None if current is None else current.incarnation
+            return owner if getattr(owner, "place", None) is self else None
+        return found
+
+    def residents(self) -> list[WorkerIncarnation]:
+        """Return the incarnations that are at work on it, or wait for their turn, once it was given up."""
+        return list(dict.fromkeys([*self._tasks.copy().values(), *self._ready]))
+
+    def let_go(self, things: list[Any]) -> None:
+        """Let go of what a life on this loop leaves; elsewhere where the loop was given up."""
+        if self.is_given_up and self._remains is not None:
+            self._remains.put(things)
+        else:
+            super().let_go(things)
+
     # -- the thread ----------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Start the thread now: others may want it to call something before there is an incarnation to run."""
+        self._starting.enter(self._opens)
+
+    def _opens(self) -> bool:
+        if self._loop is None:
+            self._start_thread()
+        return False
 
     def _start(self) -> bool:
         """Inside the turnstile: start the thread, and have it look; False: no need to look again."""

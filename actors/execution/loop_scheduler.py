@@ -45,7 +45,9 @@ TURN_S = 0.0005
 class LoopScheduler:
     """Runs incarnations on one event loop."""
 
-    def __init__(self, name: str, blocked: Callable[[str | None, float, str], None]) -> None:
+    def __init__(
+        self, name: str, blocked: Callable[[str | None, float, str], None], stall_s: float | None = None
+    ) -> None:
         self.name = name
         self._blocked = blocked
         self._ready: list[WorkerIncarnation] = []
@@ -59,7 +61,7 @@ class LoopScheduler:
         self._tasks: dict[asyncio.Task[bool], WorkerIncarnation] = {}
         """Tasks at work, and whose they are: the loop itself holds tasks only weakly."""
         self._disposal = Disposal(lambda disposal: self.call(disposal.run))
-        self._watchdog = Watchdog(self)
+        self._watchdog = Watchdog(self, stall_s)
         self._busy = self._watchdog.busy
         self._closed = False
 
@@ -226,6 +228,9 @@ class LoopScheduler:
             incarnation = None if task is None else self._tasks.get(task)
             path = incarnation.mailbox.path if incarnation is not None else self._name_of(task)
             self._blocked(path, blocked_s, stack_of(self._ident or 0))
+
+    def give_up(self, blocked_s: float) -> None:
+        """Do nothing: a loop that is not the tree's own is its owner's to mend."""
 
     def _name_of(self, task: asyncio.Task[Any] | None) -> str | None:
         """Name of a task that is no worker's: one that a worker has left behind says so itself."""

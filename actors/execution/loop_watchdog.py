@@ -1,7 +1,9 @@
 """The watchdog of an event loop: asks it for a sign of life while it has work, and says when none comes.
 
-It is a thread. It reports the first time that each sign stays out, with the stack in which the loop's thread stands,
-and never does anything about it: the loop goes on when whoever holds it up lets go of it.
+It is a thread. It reports the first time that each sign stays out, with the stack in which the loop's thread stands. A
+loop of the tree's own that has given none for ``stall_s`` is given up (``actors.runtime.loop_renewal``); any other goes
+on when whoever holds it up lets go of it. Time counts while the host runs: a wait that took much longer than it should
+(SIGSTOP, a debugger, a suspended machine) has the whole ``stall_s`` begin anew.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from actors.model.clock import monotonic
 
 BLOCK_S = 0.25
 """How long a handler may hold up the loop before it is reported."""
+
+STOPPED_S = 4 * BLOCK_S
+"""A wait for a sign that took so long shows that the host has not run meanwhile."""
 
 
 class WatchedLoop(Protocol):
@@ -33,12 +38,16 @@ class WatchedLoop(Protocol):
     def report_blocked(self, blocked_s: float) -> None:
         """Say that it gives no sign of life."""
 
+    def give_up(self, blocked_s: float) -> None:
+        """Leave it to itself: it has given none for too long."""
+
 
 class Watchdog:
     """Watches one loop, from its first work to its end."""
 
-    def __init__(self, loop: WatchedLoop) -> None:
+    def __init__(self, loop: WatchedLoop, stall_s: float | None = None) -> None:
         self._loop = loop
+        self._stall_s = stall_s
         self.busy = threading.Event()
         """Set by the loop when there is work; cleared here when there is none."""
         self._closing = threading.Event()
@@ -63,7 +72,7 @@ class Watchdog:
 
     def _watch(self) -> None:
         while True:
-            self.busy.wait()
+            self.busy.wait(self._stall_s)  # what a worker has left behind may block the loop while none is at work
             if self._closing.is_set():
                 return
             sign, asked = Reply(), monotonic()
@@ -75,8 +84,22 @@ class Watchdog:
             if self._closing.is_set():
                 return
             self._loop.report_blocked(monotonic() - asked)
-            while not sign.wait(BLOCK_S) and not self._closing.is_set():
-                self._loop.call(int)  # a loop that has ended meanwhile says so here
+            if self._outlasts(sign, asked):
+                self._loop.give_up(monotonic() - asked)
+                return
+
+    def _outlasts(self, sign: Reply, asked: float) -> bool:
+        """Wait for the sign; True where it stays out for ``stall_s``."""
+        ran_since = looked = asked
+        while not sign.wait(BLOCK_S) and not self._closing.is_set():
+            now = monotonic()
+            if now - looked > STOPPED_S:
+                ran_since = now
+            looked = now
+            if self._stall_s is not None and now - ran_since >= self._stall_s:
+                return not sign.done
+            self._loop.call(int)  # a loop that has ended meanwhile says so here
+        return False
 
     def _rest(self) -> None:
         """Nothing to watch: wait until there is. Looked at here, so that a task that comes and goes costs nothing."""

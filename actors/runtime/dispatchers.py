@@ -55,6 +55,12 @@ class Dispatchers:
             return self._processes
         return self._own if recipe.never_waits else self._places[recipe.where]
 
+    def renew(self, loop: Loop) -> None:
+        """Have what is made from now on run on another loop of the tree's own."""
+        if self._host is None:
+            self._places[DispatcherKind.LOOP] = loop
+        self._own = loop
+
     def open(self) -> None:
         """Open what is not opened by the first worker.
 

@@ -19,7 +19,6 @@ from typing import Any
 from actors.concurrency.disposal import disposal_on
 from actors.concurrency.thread_state import Job, after_fork, in_background
 from actors.execution.incarnation import Exit, Exited, Started
-from actors.execution.loop import Loop
 from actors.execution.pool import Pool
 from actors.execution.pykka_bridge import register_root
 from actors.execution.stall_watch import StallWatch
@@ -51,6 +50,7 @@ from actors.runtime.abandoned_lives import AbandonedLives
 from actors.runtime.dispatch_reports import DispatchReports
 from actors.runtime.dispatchers import Dispatchers
 from actors.runtime.event_bus import Bus
+from actors.runtime.loop_renewal import LoopRenewal
 from actors.runtime.services import Service
 from actors.supervision.child import Child, ChildState
 from actors.supervision.supervisor import Supervisor
@@ -69,6 +69,8 @@ class System:
     """Seconds since 1970 at which the tree's clock read 0: times for people and for other processes never jump."""
     exit: Exit | None = None
     """How it ended."""
+    cause: ActorsError | None = None
+    """Why it ended where nobody had asked for that: what its root gave up for, or what ``fail`` was told."""
     is_down = False
     before_stop: Callable[[], object] | None = None
     """Tells whoever would start it, or keeps the right to have it run, that it is to end."""
@@ -83,6 +85,7 @@ class System:
         max_hops: int = 64,
         log_errors: event_log.ErrorsInLog = "text",
         on_host_loop: bool = False,
+        loop_stall_s: float | None = 10.0,
     ) -> None:
         name = self.root_path = spec.id
         self.clock: Clock = clock if clock is not None else SystemClock()
@@ -97,11 +100,11 @@ class System:
         self.disposal = disposal_on(self.pool)  # lets go of what may have finalizers of users
         self.leftovers = Leftovers(self.pool, self.letters.refused, self.disposal)
         self.bus = Bus(self.pool, name, lambda: self.epoch + self.now())
-        self.loop = Loop(f"{name}-loop", blocked=reports.loop_blocked, failed=reports.internal_error)
+        self.loop = LoopRenewal(self, loop_stall_s).loop()
         self.timers = Timers(f"{name}-timers", self.clock, failed=reports.internal_error)
         self.stalls = StallWatch(self.clock, self.timers)
-        self._dispatchers = Dispatchers(name, self.pool, self.loop, reports, self.fail if on_host_loop else None)
-        self.place_of = self._dispatchers.place_of
+        self.dispatchers = Dispatchers(name, self.pool, self.loop, reports, self.fail if on_host_loop else None)
+        self.place_of = self.dispatchers.place_of
         self.boxes: dict[str, Mailbox | PoolAddress] = {}
         """Every path that is listed now, pools too."""
         self.children: dict[str, Child] = {}
@@ -111,8 +114,6 @@ class System:
         self.started, self.ended = Reply(), Reply()
         self.tracer: Tracer | None = None
         """Maker of spans; None: nobody wants any."""
-        self.cause: ActorsError | None = None
-        """Why it ended where nobody had asked for that: what its root gave up for, or what ``fail`` was told."""
         self._last_acts: list[Callable[[], object]] = []
         box = self.boxes[name] = SupervisorMailbox(name, Refusal.DOWN)  # it is never started again
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
@@ -137,7 +138,7 @@ class System:
         try:
             self.pool.open()
             self.timers.open()
-            self._dispatchers.open()
+            self.dispatchers.open()
         except RuntimeError as error:
             failure = StartError(self.root_path, "the machine gives it no thread", "Raise the limit of threads.")
             failure.__cause__ = error
@@ -231,7 +232,7 @@ class System:
         self.exit = exit_
         flush = partial(self.bus.flush, CLOSE_S)
         steps: list[Callable[[], object]] = [*before, self._unregister, flush]
-        steps += [partial(self.timers.close, CLOSE_S), partial(self._dispatchers.close, CLOSE_S)]
+        steps += [partial(self.timers.close, CLOSE_S), partial(self.dispatchers.close, CLOSE_S)]
         steps += [*self._last_acts, flush] if self._last_acts else []
         steps += [*(service.end for service in self.services.values()), partial(self.pool.close, CLOSE_S)]
         for act in steps:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from actors.model.errors import StalledError
+from actors.model.spec import Reason
 from actors.model.stall_events import ChildStalled
 from actors.supervision.child import ChildState
 from actors.supervision.child_control import GRACE_S
+from actors.supervision.procedures import RenewProcedure
 
 if TYPE_CHECKING:
-    from actors.execution.incarnation import Exit
+    from actors.execution.incarnation import Exit, Incarnation
     from actors.execution.incarnation_orders import ControlledIncarnation
     from actors.execution.stall_watch import Stalled
     from actors.supervision.child import Child
+    from actors.supervision.procedures import Procedure
     from actors.supervision.supervisor import Supervisor
 
 
@@ -31,6 +35,60 @@ def on_stalled(supervisor: Supervisor, stalled: Stalled) -> None:
         supervisor.ended(child, ended)
     elif not incarnation.is_over:
         supervisor.control.limit(child, GRACE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLost:
+    """To each supervisor: this event loop was given up, because the code of ``culprit`` blocks it."""
+
+    loop: object
+    culprit: Incarnation | None
+    """Incarnation whose code blocks it; None: that cannot be told."""
+    silent_s: float
+
+
+def on_loop_lost(supervisor: Supervisor, lost: LoopLost) -> None:
+    """End all children that ran on a loop, and start them anew: the culprit has crashed, the others count nowhere."""
+    innocent: list[Child] = []
+    culprit: tuple[Child, Exit] | None = None
+    for child in list(supervisor.table):
+        incarnation = child.incarnation
+        if incarnation is None or getattr(incarnation, "place", None) is not lost.loop:
+            continue
+        error = StalledError(child.path, lost.silent_s) if incarnation is lost.culprit else None
+        if error is not None:
+            supervisor.system.publish(ChildStalled(child.path, lost.silent_s))
+        ended = cast("ControlledIncarnation", incarnation).lose_place(error)
+        if ended is None:
+            continue  # it has just ended by itself: its report is on the way
+        if error is not None:
+            culprit = (child, ended)
+        elif ended.reason is Reason.KILLED and child.standing is ChildState.UP and child.plan is None:
+            _is_down(supervisor, child, ended)
+            innocent.append(child)
+        elif child.standing is ChildState.STARTING and child.plan is not None and child.plan.starts_again(child):
+            _start_over(supervisor, child, child.plan, ended)
+        else:
+            supervisor.ended(child, ended)
+    if culprit is not None:
+        supervisor.ended(*culprit)
+    missing = [child for child in innocent if child.plan is None and child.is_down]
+    if missing and supervisor.shutdown is None:
+        supervisor.carry_out(RenewProcedure(starts=missing))
+
+
+def _is_down(supervisor: Supervisor, child: Child, exit_: Exit) -> None:
+    supervisor.control.is_down(child, exit_)
+    if supervisor.observer is not None:
+        supervisor.observer.changed(child)
+
+
+def _start_over(supervisor: Supervisor, child: Child, plan: Procedure, exit_: Exit) -> None:
+    """Have the plan that was starting the child do so once more: it has not failed by itself."""
+    _is_down(supervisor, child, exit_)
+    plan.busy.discard(child)
+    plan.starts.appendleft(child)
+    supervisor.advance(plan)
 
 
 def is_given_up_too_often(supervisor: Supervisor, child: Child, exit_: Exit) -> bool:

@@ -193,6 +193,18 @@ class ReplaceProcedure(Procedure):
         supervisor.ended_by_itself(child, exit_)
 
 
+class RenewProcedure(Procedure):
+    """Children whose event loop was given up for another one's fault: start them anew. That is counted nowhere."""
+
+    def starts_again(self, child: Child) -> bool:
+        """True for every restart type: they have not ended by themselves."""
+        return True
+
+    def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
+        """From here on it is an exit like any other."""
+        supervisor.ended_by_itself(child, exit_)
+
+
 class ParkProcedure(Procedure):
     """A child of which too much was given up: kill it, and leave it down until somebody restarts it."""
 

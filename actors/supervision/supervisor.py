@@ -33,7 +33,7 @@ from actors.supervision.child import Child, ChildObserver, ChildState
 from actors.supervision.child_control import ChildControl, TimedOut
 from actors.supervision.child_ownership import claim, dealt_with
 from actors.supervision.child_table import ChildTable
-from actors.supervision.hung_children import abandoned, on_stalled
+from actors.supervision.hung_children import LoopLost, abandoned, on_loop_lost, on_stalled
 from actors.supervision.procedures import (
     STEPS,
     InitialStart,
@@ -384,4 +384,5 @@ class Supervisor(ManagedActor):
         KillOrder: _on_kill,
         ReplaceChild: _on_replace,
         Stalled: on_stalled,
+        LoopLost: on_loop_lost,
     }

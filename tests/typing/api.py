@@ -197,7 +197,7 @@ def roles(event: Event) -> None:
 
 
 def host() -> None:
-    with start(TREE, seed=1, max_threads=100, max_hops=10, console=True) as tree:
+    with start(TREE, seed=1, max_threads=100, max_hops=10, console=True, loop_stall_s=5.0) as tree:
         assert_type(tree, Tree)
         assert_type(tree.spec, SupervisorSpec)
         assert_type(tree.is_alive, bool)

@@ -50,6 +50,7 @@ def start(
     keep: Keep | None = None,
     ha: HA | None = None,
     log_errors: ErrorsInLog = "text",
+    loop_stall_s: float | None = 10.0,
 ) -> Tree:
     """Start a tree; returns when all of it is up.
 
@@ -69,6 +70,8 @@ def start(
         ha: an ``HA``: several processes start this tree on this store, and one leads.
         log_errors: ``"text"``: log lines show the texts of errors. ``"type"``: only their types and where they were
             raised, because a text may hold private data. Of the command: ``regrow run --log-errors type``.
+        loop_stall_s: seconds without a turn after which the event loop of the tree is given up: all that ran on it goes
+            on, on a fresh one, and the worker whose code blocks it has crashed. ``None``: never.
 
     Raises:
         ConfigError: the declaration is wrong; ``.problems`` has every mistake, and nothing has run.
@@ -77,7 +80,9 @@ def start(
         StartError: a child did not start; its cause chain names each level. Nothing is left running.
     """
     require_thread("start(...)", "async with start_async(...) as tree")
-    options = Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha)
+    options = Options(
+        clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, loop_stall_s=loop_stall_s
+    )
     return _Launch(spec, options).run()
 
 
@@ -95,6 +100,7 @@ def start_async(
     ha: HA | None = None,
     log_errors: ErrorsInLog = "text",
     loop: LoopOwner = "tree",
+    loop_stall_s: float | None = 10.0,
 ) -> Starting:
     """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``.
 
@@ -112,8 +118,11 @@ def start_async(
         log_errors: likewise.
         loop: ``"tree"``: async workers run on an event loop of the tree, on a thread of its own. ``"host"``: they run
             on the loop that runs here, for clients and queues that belong to it. End the tree before that loop ends.
+        loop_stall_s: as for ``start``; a loop of the host is only reported.
     """
-    options = Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, loop)
+    options = Options(
+        clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, loop, loop_stall_s
+    )
     return Starting(spec, options)
 
 
@@ -195,6 +204,7 @@ class _Launch:
                 max_hops=options.max_hops,
                 log_errors=options.log_errors,
                 on_host_loop=options.loop == "host",
+                loop_stall_s=options.loop_stall_s,
             )
             attach(system, store)
             keeper = None

@@ -60,3 +60,4 @@ class Options(SpecModel, frozen=True, kw_only=False):
     ha: Any
     """Looked at by ``trees.ha``, together with the store."""
     loop: LoopOwner = "tree"
+    loop_stall_s: field_types.StartTimeout = 10.0

@@ -21,7 +21,7 @@ from actors.execution.incarnation import Exited
 from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
-from actors.model.errors import for_asker
+from actors.model.errors import StalledError, for_asker
 from actors.model.spec import DispatcherKind
 from actors.tasks.execution.detached_incarnation import detached_incarnation
 from actors.tasks.execution.off_loop import off_loop
@@ -88,6 +88,10 @@ class DetachedCall:
     def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
         """Receive a report of its incarnation."""
         if isinstance(message, Exited):
+            stalled = message.exit.error
+            if isinstance(stalled, StalledError):  # its code blocks the event loop
+                self._attempt.note_crash(stalled)
+                self._attempt.fail(stalled)
             self._over()
         return True
 

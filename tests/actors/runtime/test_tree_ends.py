@@ -15,7 +15,7 @@ STEPS = {
     "answers to what was left in mailboxes": lambda system: (system.leftovers, "finish"),
     "the last events": lambda system: (system.bus, "flush"),
     "timers": lambda system: (system.timers, "close"),
-    "dispatchers": lambda system: (system._dispatchers, "close"),
+    "dispatchers": lambda system: (system.dispatchers, "close"),
     "Pykka's registry": lambda system: (system, "_unregister"),
     "the pool": lambda system: (system.pool, "close"),
 }

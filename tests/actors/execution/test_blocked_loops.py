@@ -1,0 +1,275 @@
+"""A blocked loop is given up: everything that ran on it goes on, on a fresh one, and only the culprit has crashed.
+
+``loop_stall_s`` is short here, and each wait is for an event: what blocks the loop stands at a ``Gate`` until the end.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import actors
+from actors import ActorStoppedError, ChildExited, ChildRestarting, ChildStalled, ConfigError, StalledError
+from actors.concurrency.thread_state import stack_of
+from actors.execution.loop_watchdog import Watchdog
+from actors.model.spec import Reason
+from tests.support.hardening import LONG_S, Gate, Witness, eventually, obey, obey_async, root, worker
+from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
+
+STALL_S = 0.6
+
+
+class Blocker(Gate):
+    """Blocks the loop on which it runs, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ident = 0
+
+    async def once(self) -> str:
+        if not self.reached.is_set():
+            self.ident = threading.get_ident()
+            self.reached.set()
+            self.open.wait(LONG_S)
+        return "again"
+
+
+@contextmanager
+def blocked(*children: Any, blocker: Blocker, **fields: Any) -> Iterator[tuple[Any, Witness]]:
+    with start(root(*children, **fields), loop_stall_s=STALL_S) as tree:
+        witness = Witness(tree)
+        try:
+            yield tree, witness
+        finally:
+            blocker.open.set()
+            if blocker.ident:
+                eventually(lambda: not stack_of(blocker.ident), "the end of the late loop")
+
+
+def test_an_async_worker_that_blocks_for_ever_beside_ten_that_work_and_a_task_that_runs() -> None:
+    """After ``loop_stall_s`` + 1 s everything goes on, and only the culprit has a restart counted."""
+    blocker, runs, handed = Blocker(), [], threading.Event()
+
+    async def execute(task: Any, context: Any) -> str:
+        runs.append(context.attempt)
+        handed.set()
+        if len(runs) == 1:
+            await asyncio.Event().wait()
+        return "done"
+
+    ten = [worker(f"w{n}", obey_async) for n in range(10)]
+    tasks = Tasks(planner=StaticPlan([Subtask("s", "go", capability="work")]), on_failure=[])
+    busy = WorkerSpec(id="x", execute=execute, capabilities=["work"])
+    with blocked(worker("culprit", obey_async), *ten, busy, blocker=blocker, tasks=tasks) as (tree, witness):
+        handle = tree.submit("goal")
+        assert handed.wait(LONG_S)
+        asked = tree.ref("t/culprit").ask(blocker.once, block=False, timeout=LONG_S)
+        blocker.wait_reached()
+        began = time.monotonic()
+        with pytest.raises(StalledError) as caught:
+            asked.get(timeout=LONG_S)
+        answers = [tree.ref(f"t/w{n}").ask(lambda: 1, timeout=LONG_S) for n in range(10)]
+        report = handle.result(timeout=LONG_S)
+        took = time.monotonic() - began
+        again = tree.ref("t/culprit").ask(blocker.once, timeout=LONG_S)
+        children = {child.id: child for child in tree.which_children("t")}
+        counted = witness.of(ChildRestarting)
+        abandoned = tree._system.lives_abandoned
+
+    assert caught.value.path == "t/culprit"
+    assert caught.value.silent_s >= STALL_S
+    assert answers == [1] * 10
+    assert report.results == {"s": "done"}
+    assert runs == [1, 1]
+    assert again == "again"
+    assert {child.id: child.restarts for child in children.values() if child.restarts} == {"culprit": 1}
+    assert {child.incarnation for child in children.values()} == {2}
+    assert [each.path for each in counted] == ["t/culprit"]
+    assert abandoned == {"t/culprit": 1}
+    assert took < LONG_S
+
+
+def test_the_culprit_has_stalled_and_the_others_were_killed() -> None:
+    blocker = Blocker()
+    with blocked(worker("a", obey_async), worker("b", obey_async), worker("c"), blocker=blocker) as (tree, witness):
+        tree.ref("t/b").tell(blocker.once)
+        witness.wait(ChildRestarting, path="t/b")
+        eventually(lambda: tree.child("t/a").incarnation == 2)
+        exits = {each.path: each for each in witness.of(ChildExited)}
+        stalled = witness.of(ChildStalled)
+
+    assert {path: each.reason for path, each in exits.items()} == {"t/a": Reason.KILLED, "t/b": Reason.CRASHED}
+    assert isinstance(exits["t/b"].error, StalledError)
+    assert exits["t/a"].error is None
+    assert exits["t/a"].detail == "its event loop was given up"
+    assert [each.path for each in stalled] == ["t/b"]
+
+
+def test_what_others_had_in_flight_is_lost_to_its_asker_and_the_rest_waits() -> None:
+    blocker, begun = Blocker(), threading.Event()
+
+    async def waits() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    with blocked(worker("a", obey_async), worker("b", obey_async), blocker=blocker) as (tree, _):
+        first = tree.ref("t/a").ask(waits, block=False, timeout=LONG_S)
+        assert begun.wait(LONG_S)
+        second = tree.ref("t/a").ask(lambda: 2, block=False, timeout=LONG_S)
+        tree.ref("t/b").tell(blocker.once)
+        with pytest.raises(ActorStoppedError):
+            first.get(timeout=LONG_S)
+        assert second.get(timeout=LONG_S) == 2
+
+
+def test_the_late_loop_can_reach_nothing() -> None:
+    """It wakes: its answer is dropped, its next message is the successor's, and its thread ends."""
+    blocker, replies = Blocker(), []
+    with blocked(worker("a", obey_async), worker("b", obey_async), blocker=blocker) as (tree, witness):
+        asked = tree.ref("t/b").ask(blocker.once, block=False, timeout=LONG_S)
+        replies = [tree.ref("t/b").ask(threading.get_ident, block=False, timeout=LONG_S) for _ in range(3)]
+        witness.wait(ChildRestarting, path="t/b")
+        on = {reply.get(timeout=LONG_S) for reply in replies}
+        blocker.open.set()
+        eventually(lambda: not stack_of(blocker.ident))
+        eventually(lambda: not tree._system.lives_abandoned)
+        with pytest.raises(StalledError):
+            asked.get(timeout=LONG_S)
+        fresh = tree.ref("t/a").ask(threading.get_ident)
+        assert tree.child("t/b").restarts == 1
+
+    assert on == {fresh}
+    assert fresh != blocker.ident
+
+
+@pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all", "rest_for_one"])
+def test_each_comes_back_once_whatever_the_strategy(strategy: Any) -> None:
+    blocker = Blocker()
+    children = [worker("a", obey_async), worker("b", obey_async), worker("c", obey_async), worker("sync")]
+    with blocked(*children, blocker=blocker, strategy=strategy) as (tree, _):
+        tree.ref("t/b").tell(blocker.once)
+        eventually(lambda: tree.child("t/b").restarts == 1)
+        assert [tree.ref(f"t/{each}").ask(lambda: 1, timeout=LONG_S) for each in ("a", "b", "c", "sync")] == [1] * 4
+        incarnations = [tree.child(f"t/{each}").incarnation for each in ("a", "b", "c")]
+    assert incarnations == [2, 2, 2]
+
+
+def test_workers_of_other_supervisors_go_on_as_well() -> None:
+    blocker = Blocker()
+    above = SupervisorSpec(id="s", children=[worker("a", obey_async), worker("b")])
+    with blocked(above, worker("c", obey_async), blocker=blocker) as (tree, _):
+        tree.ref("t/c").tell(blocker.once)
+        eventually(lambda: tree.child("t/c").restarts == 1)
+        assert tree.ref("t/s/a").ask(lambda: 1, timeout=LONG_S) == 1
+        assert [tree.child(f"t/s/{each}").incarnation for each in ("a", "b")] == [2, 1]
+        assert tree.child("t/s/a").restarts == 0
+
+
+def test_a_child_that_was_starting_starts_again() -> None:
+    blocker, starts = Blocker(), []
+
+    class Slow(actors.Worker):
+        async def on_start(self) -> None:
+            starts.append(threading.get_ident())
+            if len(starts) == 1:
+                await asyncio.Event().wait()
+
+        async def on_receive(self, message: Any) -> Any:
+            return message
+
+    with blocked(worker("b", obey_async), blocker=blocker) as (tree, _):
+        answer: list[Any] = []
+        slow = WorkerSpec(id="slow", actor=Slow)
+        starter = threading.Thread(target=lambda: answer.append(tree.start_child("t", slow)))
+        starter.start()
+        eventually(lambda: starts)
+        tree.ref("t/b").tell(blocker.once)
+        starter.join(LONG_S)
+        assert answer
+        assert tree.ref("t/slow").ask(3, timeout=LONG_S) == 3
+        assert tree.child("t/slow").restarts == 0
+    assert len(set(starts)) == 2
+
+
+def test_the_culprit_uses_up_its_own_limit_only() -> None:
+    blockers = [Blocker() for _ in range(2)]
+    child = worker("b", obey_async, on_exhausted="park")
+    with blocked(worker("a", obey_async), child, blocker=blockers[0], max_restarts=1) as (tree, witness):
+        for blocker in blockers:
+            tree.ref("t/b").tell(blocker.once)
+            blocker.wait_reached()
+            witness.wait(ChildExited, count=1 + blockers.index(blocker), path="t/b")
+        eventually(lambda: tree.child("t/b").state == "parked")
+        assert tree.ref("t/a").ask(lambda: 1, timeout=LONG_S) == 1
+        assert (tree.child("t/a").restarts, tree.child("t/a").incarnation) == (0, 3)
+        for blocker in blockers:
+            blocker.open.set()
+        eventually(lambda: not any(stack_of(blocker.ident) for blocker in blockers))
+
+
+def test_a_loop_that_turns_late_but_in_time_is_only_reported() -> None:
+    blocker = Blocker()
+    with start(root(worker("b", obey_async)), loop_stall_s=LONG_S) as tree:
+        witness = Witness(tree)
+        reply = tree.ref("t/b").ask(blocker.once, block=False, timeout=LONG_S)
+        witness.wait(actors.LoopBlocked)
+        blocker.open.set()
+        assert reply.get(timeout=LONG_S) == "again"
+        assert tree.child("t/b").restarts == 0
+
+
+class Signs:
+    """A watched loop of which the test decides what it says, and when time passes."""
+
+    name = "w"
+    has_work = True
+
+    def __init__(self, waits: list[float]) -> None:
+        self.now = 0.0
+        self.waits = waits
+        self.given_up: list[float] = []
+        self.done = False
+
+    def call(self, function: Any) -> None:
+        function()
+
+    def report_blocked(self, blocked_s: float) -> None:
+        raise AssertionError(blocked_s)
+
+    def give_up(self, blocked_s: float) -> None:
+        self.given_up.append(blocked_s)
+
+    def wait(self, _: float) -> bool:
+        if not self.waits:
+            return True
+        self.now += self.waits.pop(0)
+        return False
+
+
+@pytest.mark.parametrize(
+    ("waits", "outlasts"),
+    [
+        pytest.param([0.25] * 3, False, id="turns in time"),
+        pytest.param([0.25] * 4, True, id="blocked for the whole time"),
+        pytest.param([0.25, 30.0], False, id="the host was stopped"),
+        pytest.param([30.0, 0.25, 0.25, 0.25], False, id="the host was stopped: not yet a whole period"),
+        pytest.param([30.0, 0.25, 0.25, 0.25, 0.25], True, id="the host was stopped, and it is blocked as well"),
+    ],
+)
+def test_the_watch_counts_time_that_the_host_has_run(
+    waits: list[float], outlasts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signs = Signs(waits)
+    monkeypatch.setattr("actors.execution.loop_watchdog.monotonic", lambda: signs.now)
+    assert Watchdog(signs, 1.0)._outlasts(signs, 0.0) is outlasts
+
+
+@pytest.mark.parametrize("value", [0, -1.0, "soon"])
+def test_loop_stall_s_is_a_positive_number_of_seconds(value: Any) -> None:
+    with pytest.raises(ConfigError) as caught, start(root(worker("w", obey)), loop_stall_s=value):
+        pass
+    assert "loop_stall_s" in str(caught.value)
