@@ -38,6 +38,8 @@ _KILLED_S: Final = 0.4
 """How long a session may take to end once its server is killed: less than the grace of a kill."""
 _CLOSES_S: Final = 0.2
 _MOST_PAGES: Final = 100
+_LOGS: Final = ("httpx2", "mcp.client.streamable_http")
+"""Loggers that tell the address of each request, with its query."""
 _NEVER_AGAIN: Final = frozenset({mcp_types.INVALID_PARAMS, mcp_types.METHOD_NOT_FOUND})
 """Codes of errors that come of every call of this kind."""
 
@@ -140,8 +142,9 @@ class Session:
             timeout = httpx2.Timeout(30.0, read=None)
             hooks: Any = {"response": [self._looks_at]}
             made = partial(httpx2.AsyncClient, headers=server.headers, timeout=timeout, event_hooks=hooks)
-            async with await asyncio.to_thread(made) as http:  # apart: it reads certificates
-                yield streamable_http_client(server.url, http_client=http)
+            with server.secrets.kept_out_of_logs(*_LOGS):
+                async with await asyncio.to_thread(made) as http:  # apart: it reads certificates
+                    yield streamable_http_client(server.url, http_client=http)
         else:
             yield server.server
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 from urllib.parse import unquote
 
@@ -31,3 +33,32 @@ class SecretTexts:
         for each in self._texts:
             text = text.replace(each, "***")
         return text
+
+    @contextmanager
+    def kept_out_of_logs(self, *names: str) -> Iterator[None]:
+        """Take them out of what libraries log under these names, for as long as this lasts."""
+        loggers = [logging.getLogger(name) for name in names]
+        keeper = _Keeper(self)
+        for each in loggers:
+            each.addFilter(keeper)
+        try:
+            yield
+        finally:
+            for each in loggers:
+                each.removeFilter(keeper)
+
+
+class _Keeper(logging.Filter):
+    """Filter that lets all records through, without secrets."""
+
+    def __init__(self, secrets: SecretTexts) -> None:
+        super().__init__()
+        self._secrets = secrets
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change the text of a record that has any."""
+        said = record.getMessage()
+        told = self._secrets.removed_from(said)
+        if told != said:
+            record.msg, record.args = told, ()
+        return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import time
@@ -44,7 +45,7 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.agents import MCP
+from trees.agents import MCP, mcp_session
 
 KINDS = pytest.mark.parametrize("kind", ["command", "url", "object"])
 SECRET = "t0p-s3cret-token"  # noqa: S105 - of nothing
@@ -436,6 +437,17 @@ def test_secrets_are_in_no_dump_log_journal_error_or_repr(
     assert SECRET not in out.out + out.err
     ours = [each for each in caplog.records if not each.name.startswith(("httpx", "httpcore", "mcp", "asyncio"))]
     assert SECRET not in "".join(each.getMessage() for each in ours)
+
+
+def test_secrets_in_the_address_are_in_no_log_of_the_libraries_either(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    before = [len(logging.getLogger(name).filters) for name in mcp_session._LOGS]
+    with http_server() as (url, _), start(office(MCP(url=f"{url}?api_key={SECRET}&version=1"))) as tree:
+        assert call(tree, "read_file", path="x") == "content of x"
+
+    assert "HTTP Request" in caplog.text, "they log each request"
+    assert SECRET not in caplog.text
+    assert [len(logging.getLogger(name).filters) for name in mcp_session._LOGS] == before
 
 
 def test_a_team_may_have_a_server() -> None:
