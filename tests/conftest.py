@@ -17,6 +17,7 @@ from tests.support import hatchery
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
 from tests.support.lanes import (
     pytest_cmdline_main,
+    pytest_collection,
     pytest_collection_finish,
     pytest_collection_modifyitems,
     pytest_configure_node,
@@ -33,6 +34,7 @@ __all__ = [
     "postgres",
     "postgres_url",
     "pytest_cmdline_main",
+    "pytest_collection",
     "pytest_collection_finish",
     "pytest_collection_modifyitems",
     "pytest_configure_node",

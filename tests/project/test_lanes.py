@@ -85,9 +85,9 @@ def test_leaves_nothing():
 """
 
 
-def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, program: str, *options: str, more: str = "") -> subprocess.CompletedProcess[str]:
     """Run pytest on one file in a folder of its own, with the rules of this suite."""
-    (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    (folder / "conftest.py").write_text(CONFTEST + more, encoding="utf-8")
     (folder / "test_it.py").write_text(program, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = serial: one lane\n", encoding="utf-8")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", MARK))}
@@ -110,12 +110,12 @@ def is_there(pid: str) -> bool:
         return False
 
 
-def test_whole_folders_use_two_processes_for_each_core_and_named_tests_one(tmp_path: Path) -> None:
+def test_whole_folders_use_three_processes_for_each_core_and_named_tests_one(tmp_path: Path) -> None:
     file = tmp_path / "test_a.py"
     file.touch()
 
-    assert [workers([], cores) for cores in (1, 2, 3, 64)] == [0, 4, 6, MOST]
-    assert workers([str(tmp_path)], 2) == 4
+    assert [workers([], cores) for cores in (1, 2, 3, 64)] == [0, 6, 8, MOST]
+    assert workers([str(tmp_path)], 2) == 6
     assert workers([str(file)], 2) == 0
     assert workers([f"{file}::test_b"], 2) == 0
     assert workers([str(tmp_path), str(file)], 2) == 0
@@ -136,6 +136,71 @@ def test_a_name_with_an_address_is_refused(tmp_path: Path) -> None:
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "test_row[<object object at 0x" in done.stderr
     assert "ids=tests.support.ids.stable" in done.stderr
+
+
+NOTES = """
+import os, pathlib
+with (pathlib.Path(__file__).parent / "imports").open("a") as notes:
+    notes.write(f"{__name__} {os.environ['PYTEST_XDIST_WORKER']}\\n")
+def test_it(): pass
+"""
+
+
+def test_each_process_imports_its_share_of_the_files_before_any_collects_them_all(tmp_path: Path) -> None:
+    for name in ("test_a", "test_b", "test_c"):
+        (tmp_path / f"{name}.py").write_text(NOTES, encoding="utf-8")
+
+    done = run(tmp_path, "def test_odd(): pass", "-n", "2")
+    imports = [line.split() for line in (tmp_path / "imports").read_text().splitlines()]
+
+    assert "4 passed" in done.stdout, done.stdout
+    assert sorted(imports[:3]) == [["test_a", "gw0"], ["test_b", "gw1"], ["test_c", "gw0"]]
+    assert sorted(imports[3:]) == [["test_a", "gw1"], ["test_b", "gw0"], ["test_c", "gw1"]]
+
+
+def test_a_file_that_cannot_be_imported_is_told_by_the_collection(tmp_path: Path) -> None:
+    (tmp_path / "test_broken.py").write_text("raise ValueError('broken here')\n", encoding="utf-8")
+
+    done = run(tmp_path, "def test_odd(): pass", "-n", "2")
+
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "ValueError: broken here" in done.stdout
+
+
+LANES_OF = """
+import pytest
+
+@pytest.fixture
+def postgres_url(): return ""
+
+@pytest.mark.serial
+@pytest.mark.parametrize("n", range(3))
+def test_serial(n): pass
+
+@pytest.mark.parametrize("n", range(3))
+def test_postgres(n, postgres_url): pass
+
+@pytest.mark.serial
+@pytest.mark.parametrize("store", ["postgres", "sqlite"])
+def test_both(store): pass
+
+def test_free(): pass
+"""
+
+
+def test_tests_on_postgresql_are_a_lane_and_other_serial_ones_another(tmp_path: Path) -> None:
+    shown = "def pytest_collection_finish(session):\n"
+    shown += "    for each in session.items: print('LANE', each.name, tests.support.lanes.lane_of(each) or 'none')\n"
+
+    done = run(tmp_path, LANES_OF, "-n", "0", "-s", more=shown)
+
+    assert dict(line.split()[1:] for line in done.stdout.splitlines() if line.startswith("LANE ")) == {
+        **{f"test_serial[{n}]": "serial" for n in range(3)},
+        **{f"test_postgres[{n}]": "postgres" for n in range(3)},
+        "test_both[postgres]": "postgres",
+        "test_both[sqlite]": "serial",
+        "test_free": "none",
+    }
 
 
 @pytest.mark.slow

@@ -1,11 +1,11 @@
 """Decides which tests run side by side, and looks for what they leave behind when all are done.
 
-A run of whole folders has two processes of pytest-xdist for each core (up to ``MOST``): more than half of the time of
-a test is a wait, for a thread, a lease or another process. Tests marked ``serial`` (real leases, measures of time or
-memory, the server of PostgreSQL) form one lane: they go to one process, one after another, and first. Tests marked
-``slow`` begin before all others, so that none of them is the last one. All other tests are handed out
-one by one, so no core is idle while there is work. A run of named files or tests, or on one core, stays in one process.
-``-n`` and ``--dist`` of the caller win.
+A run of whole folders has three processes of pytest-xdist for each core (up to ``MOST``): more than half of the time of
+a test is a wait, for a thread, a lease or another process. Two lanes go to one process each, one test after another,
+and first: tests that use the server of PostgreSQL (one server is enough), and all others that are marked ``serial``
+(real leases, measures of time or memory). Tests marked ``slow`` begin before all others, so that none of them is the
+last one. All other tests are handed out one by one, so no core is idle while there is work. A run of named files or
+tests, or on one core, stays in one process. ``-n`` and ``--dist`` of the caller win.
 
 A test is run by its place in the collection, so every process must collect the same names; pytest-xdist shows where
 they differ. A name that holds an address in memory is refused also where there is one process.
@@ -31,13 +31,15 @@ from typing import Any
 import pytest
 
 from actors.dispatch.fork_server import SERVERS
+from tests.support.first_imports import import_share, share_of
 from tests.support.ids import unstable
 
 MARK = "REGROW_TEST_RUN"
 SERIAL = "serial"
 SLOW = "slow"
-LANE = "regrow_lane"
-PER_CORE = 2
+POSTGRES = "postgres"
+LANES = "regrow_lanes"
+PER_CORE = 3
 MOST = 8
 """More processes than that are not used: each one imports and collects everything."""
 PATIENCE_S = 10.0
@@ -77,13 +79,13 @@ def pytest_sessionstart() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker where to note the tests of the serial lane: the process that hands them out collects none."""
-    node.workerinput[LANE] = str(_lane(node.config))
+    """Tell a worker where to note which test is of which lane: the process that hands them out collects none."""
+    node.workerinput[LANES] = str(_noted(node.config))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out the serial tests as one unit of work, and every other one by itself.
+    """Hand out each lane as one unit of work, and every other test by itself.
 
     pytest-xdist has groups as well; up to its version 3.8 they have no effect with pytest 9.
     """
@@ -93,39 +95,51 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Lanes(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return SERIAL if nodeid in self.serial else nodeid
+            return self.lanes.get(nodeid, nodeid)
 
         @functools.cached_property
-        def serial(self) -> frozenset[str]:
-            return frozenset(json.loads(_lane(config).read_text(encoding="utf-8")))
+        def lanes(self) -> dict[str, str]:
+            found: dict[str, str] = json.loads(_noted(config).read_text(encoding="utf-8"))
+            return found
 
     return Lanes(config, log)
 
 
-def _lane(config: pytest.Config) -> Path:
-    """Return the file in which the workers note the tests of the serial lane."""
+def _noted(config: pytest.Config) -> Path:
+    """Return the file in which the workers note the lanes of the tests that are of one."""
     stash = config.stash
     if _LANE not in stash:
         folder = tempfile.TemporaryDirectory(prefix="regrow-lanes-")
         config.add_cleanup(folder.cleanup)
-        stash[_LANE] = Path(folder.name) / "serial.json"
+        stash[_LANE] = Path(folder.name) / "lanes.json"
     return stash[_LANE]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse names that differ between processes; put the slow tests first; note the serial ones."""
+    """Refuse names that differ between processes; put the lanes first and then the slow tests; note the lanes."""
     wrong = unstable(item.nodeid for item in items)
     if wrong and not is_worker():
         raise pytest.UsageError(
             f"names of tests hold an address, so they differ in every process: {', '.join(wrong)}. "
             "Give the rows names: ids=tests.support.ids.stable"
         )
-    items.sort(key=lambda item: item.get_closest_marker(SLOW) is None)
-    if LANE in getattr(config, "workerinput", {}):
-        lane = Path(config.workerinput[LANE])  # type: ignore[attr-defined]
-        own = lane.with_suffix(f".{os.getpid()}")
-        own.write_text(json.dumps([item.nodeid for item in items if _is_serial(item)]), encoding="utf-8")
-        own.replace(lane)  # every worker notes the same
+    lanes = {item: lane for item in items if (lane := lane_of(item))}
+    items.sort(key=lambda item: (item not in lanes, item.get_closest_marker(SLOW) is None))
+    if LANES in getattr(config, "workerinput", {}):
+        noted = Path(config.workerinput[LANES])  # type: ignore[attr-defined]
+        own = noted.with_suffix(f".{os.getpid()}")
+        own.write_text(json.dumps({item.nodeid: lane for item, lane in lanes.items()}), encoding="utf-8")
+        own.replace(noted)  # every worker notes the same
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import a share of the files first, where several processes collect them."""
+    config = session.config
+    share = share_of(config)
+    if share is not None and LANES in config.workerinput:  # type: ignore[attr-defined]
+        folders = [path for path in (config.invocation_params.dir / each for each in config.args) if path.is_dir()]
+        import_share(config.rootpath, folders, Path(config.workerinput[LANES]).parent, *share)  # type: ignore[attr-defined]
 
 
 def pytest_collection_finish() -> None:
@@ -134,11 +148,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _is_serial(item: pytest.Item) -> bool:
-    """Say whether a test is marked, or uses the server of PostgreSQL: one server is enough."""
+def lane_of(item: pytest.Item) -> str:
+    """Return the lane of a test, or nothing: that of the server of PostgreSQL, or that of what is marked."""
     row = item.callspec.params.values() if hasattr(item, "callspec") else ()
     uses = {*getattr(item, "fixturenames", ()), *(each for each in row if isinstance(each, str))}
-    return item.get_closest_marker(SERIAL) is not None or bool(uses & {"postgres", "postgres_url"})
+    if uses & {POSTGRES, f"{POSTGRES}_url"}:
+        return POSTGRES
+    return SERIAL if item.get_closest_marker(SERIAL) is not None else ""
 
 
 @pytest.hookimpl(trylast=True)
