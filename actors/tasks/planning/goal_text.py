@@ -191,12 +191,6 @@ def stems(text: str) -> tuple[str, ...]:
     return meaningful or tuple(token.stem for token in all_of_it if token.stem in _GENERIC_STEMS)
 
 
-@lru_cache(maxsize=8192)
-def stem_set(text: str) -> frozenset[str]:
-    """The stems of its words that mean something; vague words do not."""
-    return frozenset(token.stem for token in tokens(text) if token.meaningful)
-
-
 def positions(name: tuple[str, ...], clause: Iterable[Token]) -> frozenset[int]:
     """Where the stems of a name stand in a clause, each once, in any order; nothing unless all of them do."""
     first: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The seven changes: what is added to which file. An insertion stands after the first line that has its anchor."""
+"""The changes: what is added to which file. An insertion stands after the first line that has its anchor."""
 
 from __future__ import annotations
 
@@ -345,4 +345,24 @@ class Crews(AgentWrapper):
     ),
 )
 
-CHANGES: Final = (STRATEGY, RUNG, STORE, FIELD, KIND, EVENT, ADAPTER)
+OPTION: Final = Change(
+    "an option of `Command`",
+    3,
+    "option",
+    (
+        Insertion(
+            "trees/declaration/command.py",
+            "    env: Environment = None",
+            '    """Added to the environment of the host."""\n    label: str = ""\n',
+        ),
+        Insertion("trees/declaration/command.py", "            cwd=self.cwd,", "            label=self.label,\n"),
+        Insertion("actors/dispatch/program.py", "    cwd: str | None = None", '    label: str = ""\n'),
+        Insertion(
+            "actors/dispatch/command_process.py",
+            "        env = {**os.environ, **(program.env or {})}",
+            '        env["LABEL"] = program.label\n',
+        ),
+    ),
+)
+
+CHANGES: Final = (STRATEGY, RUNG, STORE, FIELD, KIND, EVENT, ADAPTER, OPTION)

@@ -1,4 +1,4 @@
-"""The doors stay open: each of seven changes is made on a copy of the packages, in few files, and works end to end."""
+"""The doors stay open: each of these changes is made on a copy of the packages, in few files, and works end to end."""
 
 from __future__ import annotations
 
