@@ -6,7 +6,8 @@ one for the task that it wakes), a write into the pipe of the loop, and a timer.
 * ``Arrival`` is what a task waits for: it has what asyncio asks of a future, and no more. Its task goes on in the very
   turn in which the loop hears of the answer.
 * ``Landing`` is where the answers for one loop come down: the first one calls the loop, those that come until it has
-  looked only join the queue. The loop has one timer for all who wait, for the earliest time.
+  looked only join the queue. The loop has one timer for all who wait, for the earliest time. Times are sorted lazily:
+  a wait is noted, and only one that is not over when ``SWEEP`` of them have come, or the timer goes off, is sorted in.
 
 An arrival is a callback of its reply. Whoever brings the outcome calls it, from any thread, a finalizer or a signal
 handler; so there is no lock, and each step is one operation of C::
@@ -33,14 +34,26 @@ from typing import Any, Final
 from actors.concurrency.thread_state import in_turn
 from actors.model.clock import monotonic
 
-FORGOTTEN = 100
-"""Least number of waits that are over and stand among the times before they are swept out."""
+SWEEP = 128
+"""Waits with a time before those that are over are swept out: most are, so few are ever sorted in."""
 
 
 class Landing:
     """Where answers for one event loop come down. Made, and looked for, on the loop's own thread."""
 
-    __slots__ = ("_armed", "_arrived", "_called", "_context", "_numbers", "_over", "_thread", "_times", "_turn", "loop")
+    __slots__ = (
+        "_armed",
+        "_arrived",
+        "_called",
+        "_context",
+        "_new",
+        "_numbers",
+        "_purge_at",
+        "_thread",
+        "_times",
+        "_turn",
+        "loop",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -52,11 +65,12 @@ class Landing:
         """The turn for which it was last called: written after that was done."""
         self._context = contextvars.Context()
         """Empty: a call of the loop keeps nothing of whoever made it."""
+        self._new: list[tuple[float, Arrival]] = []
+        """When whose time is up, not sorted in yet: fewer than ``SWEEP``."""
         self._times: list[tuple[float, int, Arrival]] = []
-        """When whose time is up, a heap."""
+        """When whose time is up, of the others: a heap."""
         self._numbers = count()
-        self._over = 0
-        """Waits among ``_times`` that are over."""
+        self._purge_at = SWEEP
         self._armed: tuple[float, asyncio.TimerHandle] | None = None
 
     def bring(self, arrival: Arrival) -> None:
@@ -108,17 +122,23 @@ class Landing:
 
     def expire_at(self, when: float, arrival: Arrival) -> None:
         """Have its task go on at this time, of the machine's clock, where it still waits."""
-        heappush(self._times, (when, next(self._numbers), arrival))
-        if self._armed is None or when < self._armed[0]:
+        new, armed = self._new, self._armed
+        new.append((when, arrival))
+        if armed is None or when < armed[0]:
             self._arm(when)
+        if len(new) >= SWEEP:
+            self._sort_in()
 
-    def forget(self) -> None:
-        """One of those that had a time waits no longer."""
-        self._over += 1
-        if self._over > FORGOTTEN and self._over * 2 > len(self._times):
+    def _sort_in(self) -> None:
+        """Sort in those that still wait; now and then forget the sorted ones that do not, one step for each."""
+        new, self._new = self._new, []
+        for when, arrival in new:
+            if arrival.waits:
+                heappush(self._times, (when, next(self._numbers), arrival))
+        if len(self._times) >= self._purge_at:
             self._times = [entry for entry in self._times if entry[2].waits]
             heapify(self._times)
-            self._over = 0
+            self._purge_at = max(SWEEP, 2 * len(self._times))
 
     def _arm(self, when: float) -> None:
         if self._armed is not None:
@@ -128,10 +148,10 @@ class Landing:
 
     def _expire(self, armed_for: float) -> None:
         self._armed = None
+        self._sort_in()
         times, now = self._times, max(armed_for, monotonic())
         while times and (times[0][0] <= now or not times[0][2].waits):
             self._arrived.append(heappop(times)[2])
-            self._over -= 1  # it was counted when its wait was over, or will be
         if times:
             self._arm(times[0][0])
         self._land()
@@ -158,8 +178,9 @@ class Arrival(asyncio.Future[None]):
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
-        super().__init__(loop=loop)
-        self._landing = landing_of(loop)
+        asyncio.Future.__init__(self, loop=loop)
+        landing = _HERE.landing
+        self._landing = landing if landing is not None and landing.loop is loop else landing_of(loop)
         self._go_on: Callable[[Any], object] | None = None
         self._in: contextvars.Context | None = None
         self.waits = True
@@ -178,8 +199,6 @@ class Arrival(asyncio.Future[None]):
         finally:
             self.waits = False
             self._go_on = None
-            if when is not None:
-                self._landing.forget()
 
     def go_on(self) -> None:
         """Let the task go on, where it still waits. On the loop, between two tasks."""

@@ -177,6 +177,7 @@ class Incarnation:
         "gate",
         "held",
         "home",
+        "is_over",
         "mailbox",
         "order",
         "owner",
@@ -203,6 +204,8 @@ class Incarnation:
         """The mailbox of the supervisor that is told of the end."""
         self.actor: Any = None
         self.phase = IncarnationPhase.STARTING
+        self.is_over = False
+        """True after the end: its phase is ``OVER``."""
         self.came_up = False
         """True once it was up."""
         self.order: Reason | None = None
@@ -233,11 +236,6 @@ class Incarnation:
 
     def __repr__(self) -> str:
         return f"<Incarnation of {self.mailbox.path} {self.phase.name}>"
-
-    @property
-    def is_over(self) -> bool:
-        """True after the end."""
-        return self.phase is IncarnationPhase.OVER
 
     @property
     def was_killed(self) -> bool:
@@ -350,7 +348,7 @@ class Incarnation:
         with box.lock:
             if self.phase is IncarnationPhase.OVER:
                 return None
-            self.phase = IncarnationPhase.OVER
+            self.phase, self.is_over = IncarnationPhase.OVER, True
             self.order = self.order or exit_.reason
             current, self.current = self.current, None
             crash, self.crash = self.crash, None

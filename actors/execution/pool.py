@@ -127,7 +127,10 @@ class Pool:
 
     def _call(self) -> None:
         """Something waits: see to it that one thread looks, and no more than one."""
-        thread = self._last_parked()
+        try:
+            thread: PoolThread | None = self._parked[-1]
+        except IndexError:
+            thread = None
         if thread is not None:
             thread.wakeup.give()
         elif not self._fresh:
@@ -140,12 +143,6 @@ class Pool:
                 self._tick.give()
         if self._refusal is not None:
             self._report_refusal()
-
-    def _last_parked(self) -> PoolThread | None:
-        try:
-            return self._parked[-1]
-        except IndexError:
-            return None
 
     def _grows_at_once(self) -> bool:
         """Inside the turnstile: start a thread where there are too few; True to look again."""
@@ -266,7 +263,8 @@ class Pool:
         thread.promised = False
         while True:
             if thread.parked:
-                self._unpark(thread)
+                thread.parked = False
+                self._parked.remove(thread)
             if self._fresh:
                 self._fresh.discard(thread)
             job = self._first_job(thread) if urgent or jobs else None

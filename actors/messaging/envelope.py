@@ -150,16 +150,20 @@ class CurrentMessage:
     @property
     def lineage(self) -> tuple[str, ...]:
         """Return what those who wait for this request were asked to do."""
-        origin = self.origin
-        return origin.lineage if origin is not None and self.in_request else ()
+        origin = self.inherited()
+        return () if origin is None else origin.lineage
 
-    def earlier(self, deadline: float | None, system: Host, now: float) -> float | None:
-        """The earlier of a deadline on the clock of a tree, and that of this request.
+    def inherited(self) -> MessageContext | None:
+        """Return where it came from, while it is handled: what its asks inherit. None: nothing, they begin anew."""
+        origin = self.origin
+        return origin if origin is not None and self.in_request else None
+
+    def earlier(self, deadline: float | None, origin: MessageContext | None, system: Host, now: float) -> float | None:
+        """The earlier of a deadline on the clock of a tree, and that of this request, which has ``inherited`` it.
 
         The clock of another tree may say anything: what is left there is what counts here.
         """
-        origin = self.origin
-        if origin is None or (inherited := origin.deadline) is None or not self.in_request:
+        if origin is None or (inherited := origin.deadline) is None:
             return deadline
         if self.incarnation.system is not system:
             inherited += now - self.incarnation.system.now()

@@ -200,7 +200,7 @@ class Mailbox(Inbox):
                 self.batch = NOTHING
                 self.shared = None
                 self._is_idle(incarnation)
-                if not self._has_work():  # looked at after the mark: see the protocol
+                if not self.queue and (pool is None or not pool.queue):  # after the mark: see the protocol
                     incarnation.held = False
                     incarnation.running_on = None
                     told, self.quiet = self.quiet or told, None
@@ -233,7 +233,9 @@ class Mailbox(Inbox):
         elif not self.queue:
             return None
         else:
-            self.batch = iter(self.drain())
+            taken = self.queue.copy()  # as ``drain``
+            del self.queue[: len(taken)]
+            self.batch = iter(taken)
         return self.batch
 
     def _has_work(self) -> bool:

@@ -263,10 +263,10 @@ class Ref(pykka.ActorRef[Any]):
             if own is box and not is_waited_for:  # work for later: no time runs out on it, and it is no tell of others
                 origin = MessageContext(own.path, (), None, 0, (), caller_variables(CURRENT))
                 return (reply := Reply(box, own.path, timeout)), (message, reply, origin)
-            deadline = current.earlier(deadline, self._system, now)
-            timeout = None if deadline is None else deadline - now
+            deadline = current.earlier(deadline, above := current.inherited(), self._system, now)
+            timeout, lineage = None if deadline is None else deadline - now, () if above is None else above.lineage
             reply = Reply(box, own.path, timeout)
-            origin = MessageContext(own.path, (), deadline, current.hops, current.lineage, caller_variables(CURRENT))
+            origin = MessageContext(own.path, (), deadline, current.hops, lineage, caller_variables(CURRENT))
         if timeout is not None and not timeout > 0:  # also where it is nan
             reply.fail(reply.late())
             return reply, None
@@ -335,7 +335,7 @@ class Ref(pykka.ActorRef[Any]):
         current, now = CURRENT.get(), self._system.now()
         deadline = envelope[2].deadline if envelope[2] is not None else None
         if current is not None:
-            deadline = current.earlier(deadline, self._system, now)
+            deadline = current.earlier(deadline, current.inherited(), self._system, now)
         return monotonic() + (FULL_WAIT_S if deadline is None else deadline - now)
 
     def _look_again(self, envelope: Envelope, verdict: PutResult) -> PutResult:

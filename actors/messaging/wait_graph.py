@@ -22,7 +22,7 @@ allocated while it is held, so no finalizer can run there.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from actors.messaging.envelope import CURRENT, own_copy
 from actors.model.errors import RecursionDetectedError
@@ -70,11 +70,12 @@ def enter_new(reply: Reply, current: CurrentMessage) -> CurrentMessage | None:
         return None
     if (pulse := current.incarnation.pulse) is not None:
         pulse.enter()
-    _waits_of(current).add(reply)
+    waits = current.waits
+    (_waits_of(current) if waits is None else waits).add(reply)
     reply.waiters = {current}
-    origin, answer = current.origin, current.reply
+    origin, answer, own = current.origin, current.reply, current.incarnation.mailbox
     alone = not (origin is not None and origin.chain) and not (answer is not None and answer.waiters)
-    if not alone or current.incarnation.mailbox.address is target.address:
+    if not alone or own is target or (own.pool is not None and own.pool is target.address):
         _check(reply, current)
     return current
 
@@ -96,7 +97,8 @@ def leave(reply: Reply, entered: CurrentMessage | None) -> None:
     if entered is not None:
         if (pulse := entered.incarnation.pulse) is not None:
             pulse.leave()
-        cast("set[CurrentMessage]", reply.waiters).discard(entered)
+        waiters: Any = reply.waiters
+        waiters.discard(entered)
         waits = entered.waits
         if waits is not None:
             waits.discard(reply)

@@ -101,8 +101,9 @@ class Attempt(Reply, SystemMessage):
 
     # -- its end -------------------------------------------------------------------------------------------
 
-    def _finish(self, value: Any, error: BaseException | None) -> bool:
-        finished = super()._finish(value, error)
+    def complete(self, value: Any = None, *, error: BaseException | None = None) -> bool:
+        """Answer with a value, or with an error; False when it was answered already."""
+        finished = super().complete(value, error=error)
         if finished:
             if self._timer is not None:
                 self._timer.cancel()  # it lets go of all that it would have looked at
@@ -240,7 +241,7 @@ class Attempt(Reply, SystemMessage):
             if self.done or self.started is not None:
                 return False
             self.ended_by = why
-        self._finish(None, AttemptEnded(why))
+        self.fail(AttemptEnded(why))
         return True
 
     def handle(self, worker: Any) -> Any:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from actors.concurrency.arrival import FORGOTTEN, Arrival
+from actors.concurrency.arrival import SWEEP, Arrival
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply
+from actors.model.clock import monotonic
 
 WAIT_S = 20.0
 
@@ -247,12 +248,12 @@ def test_waits_that_are_over_do_not_stay_among_the_times() -> None:
         keeps = Arrival()
         times = keeps._landing
         keeps.cancel()
-        for _number in range(FORGOTTEN * 5):
+        for _number in range(SWEEP * 5):
             reply = Reply(timeout_s=WAIT_S)
             (task,) = await waiting([reply])
             reply.complete()
             await task
-        assert len(times._times) <= FORGOTTEN * 2
+        assert len(times._times) + len(times._new) <= SWEEP * 2
 
     run(main)
 
@@ -309,3 +310,36 @@ def test_an_answer_for_a_loop_that_is_closed_hurts_nobody() -> None:
     assert reply.get() == "answer"
     assert not tasks[0].done()
     tasks[0]._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("number", [SWEEP - 1, SWEEP, 3 * SWEEP])
+def test_each_wait_ends_at_its_time_whether_it_was_sorted_in_or_only_noted(number: int) -> None:
+    async def main(_: Counted) -> None:
+        soon, order = monotonic() + 0.02, list[int]()
+
+        async def waits(at: int, when: float) -> None:
+            await _until(Arrival(), when)
+            order.append(at)
+
+        times = [soon + 0.002 * (at % 7) for at in range(number)]  # many come earlier than one before them
+        tasks = [asyncio.ensure_future(waits(at, when)) for at, when in enumerate(times)]
+        await asyncio.gather(*tasks)
+        assert [times[at] for at in order] == sorted(times)
+        assert monotonic() >= max(times)
+
+    run(main)
+
+
+def test_a_wait_that_lasts_is_found_among_many_short_ones_that_came_after_it() -> None:
+    async def main(_: Counted) -> None:
+        reply = Reply(timeout_s=0.05)
+        (lasts,) = await waiting([reply])
+        for _number in range(SWEEP * 3):
+            short = Reply(timeout_s=WAIT_S)
+            (task,) = await waiting([short])
+            short.complete()
+            await task
+        with pytest.raises(ReplyTimeoutError):
+            await lasts
+
+    run(main)

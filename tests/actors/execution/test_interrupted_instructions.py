@@ -175,9 +175,9 @@ def test_a_wait_that_is_interrupted_when_the_outcome_has_just_come_leaves_the_ot
 
         release = real.release
 
-        def acquire(self, timeout: float) -> bool:
+        def acquire(self, blocking: bool, timeout: float) -> bool:
             assert reply.complete("outcome")
-            assert real.acquire(timeout=timeout)
+            assert real.acquire(blocking, timeout)
             raise KeyboardInterrupt
 
     reply._gate = Gate()  # type: ignore[assignment]
@@ -196,7 +196,7 @@ def test_an_outcome_that_comes_when_the_time_of_one_who_waits_is_up_is_seen_by_a
 
         release = real.release
 
-        def acquire(self, timeout: float) -> bool:
+        def acquire(self, blocking: bool, timeout: float) -> bool:
             reply._value = "outcome"
             return False
 

@@ -494,12 +494,18 @@ def test_with_one_more_switch_the_same_holds(scene: Callable[[Scheduler], Callab
 
 Fault = tuple[type, str, str, str, Callable[[Scheduler], Callable[[], None]]]
 FAULTS: dict[str, Fault] = {
-    "goes idle without a second look": (Mailbox, "take", "if not self._has_work():", "if True:", two_senders),
+    "goes idle without a second look": (
+        Mailbox,
+        "take",
+        "if not self.queue and (pool is None or not pool.queue):",
+        "if True:",
+        two_senders,
+    ),
     "marks idle after the second look": (
         Mailbox,
         "take",
-        "self._is_idle(incarnation)\n            if not self._has_work():",
-        "if not self._has_work():\n                self._is_idle(incarnation)",
+        "self._is_idle(incarnation)\n            if not self.queue and (pool is None or not pool.queue):",
+        "if not self.queue and (pool is None or not pool.queue):\n                self._is_idle(incarnation)",
         two_senders,
     ),
     "lets two runs of a life overlap": (
@@ -526,8 +532,8 @@ FAULTS: dict[str, Fault] = {
     "swaps the queue out without a lock of the senders": (
         Mailbox,
         "_next_batch",
-        "self.batch = iter(self.drain())",
-        "self.batch, self.queue = iter(self.queue), []",
+        "taken = self.queue.copy()  # as ``drain``\n        del self.queue[: len(taken)]",
+        "taken, self.queue = self.queue, []",
         two_senders,
     ),
     "does not look whether it was closed meanwhile": (
