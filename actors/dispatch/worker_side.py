@@ -35,8 +35,9 @@ class ReplyToHost(Reply):
         self._number = number
         self.is_tell = not is_asked
 
-    def _finish(self, value: Any, error: BaseException | None) -> bool:
-        finished = super()._finish(value, error)
+    def complete(self, value: Any = None, *, error: BaseException | None = None) -> bool:
+        """Answer with a value, or with an error; False when it was answered already."""
+        finished = super().complete(value, error=error)
         if finished:
             self._side.finished(self._number, value, error)
         return finished

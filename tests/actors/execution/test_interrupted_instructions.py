@@ -26,6 +26,7 @@ class _Life:
     """As much of a life as a request looks at."""
 
     is_over = False
+    pulse = None
 
     def __init__(self, path: str) -> None:
         self.mailbox = Mailbox(path)
