@@ -57,6 +57,11 @@ class LangChain(AgentWrapper):
         self._prompt = prompt or render_prompt
 
     @property
+    def as_role(self) -> tuple[Any, dict[str, Any]]:
+        """What a role asks: the model, without further arguments. Its prompt is the role's own."""
+        return self.runnable, {}
+
+    @property
     def name(self) -> str:
         """Name that it was given."""
         found = getattr(self.runnable, "name", None)

@@ -65,6 +65,12 @@ class OpenAIAgent(AgentWrapper):
         """Copies of the agents, made at the first attempt."""
 
     @property
+    def as_role(self) -> tuple[Any, dict[str, Any]]:
+        """What a role asks: the agent, with further arguments of its run. Its prompt is the role's own."""
+        own = {} if self._run_config is None else {"run_config": self._run_config}
+        return self.agent, {**self._options, **own}
+
+    @property
     def name(self) -> str:
         """Name of the agent."""
         return str(getattr(self.agent, "name", ""))
@@ -114,9 +120,13 @@ class OpenAIAgent(AgentWrapper):
         try:
             return await run.result(partial(prompt_of, task, context, self._prompt))
         except Exception as error:
-            outcome = given_up(error) if _is_final(error) else outcome_of(error)
-            raise_outcome(error, outcome)
+            raise_outcome(error, outcome_of_run(error))
             raise
+
+
+def outcome_of_run(error: Exception) -> BaseException:
+    """Return what an error of a run means for its attempt: itself, where that is tried again like any other."""
+    return given_up(error) if _is_final(error) else outcome_of(error)
 
 
 def _is_final(error: Exception) -> bool:

@@ -59,6 +59,15 @@ class PydanticAI(AgentWrapper):
         """Made at the first attempt."""
 
     @property
+    def as_role(self) -> tuple[Any, dict[str, Any]]:
+        """What a role asks: the agent, with further arguments of its run. Its prompt is the role's own.
+
+        A role has no context: ``deps`` given as a function are called with None.
+        """
+        given = {name: value for name, value in self._options.items() if value is not None}
+        return self.agent, {**given, "deps": self._deps(None)}
+
+    @property
     def name(self) -> str:
         """Name of the agent."""
         return getattr(self.agent, "name", None) or ""

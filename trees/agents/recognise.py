@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from trees.agents.wrapper import AgentWrapper
 
-__all__ = ["AgentWrapper", "wrapped"]
+__all__ = ["AgentWrapper", "is_agent", "wrapped"]
 
 
 class _Agent(NamedTuple):
@@ -38,17 +38,21 @@ _AGENTS: Final = (
 
 def wrapped(target: Any) -> Any:
     """Wrap the agent of a framework; anything else, and what has an ``execute`` of its own, is returned as it is."""
+    found = _agent_of(target)
+    return target if found is None else getattr(import_module(f"{__package__}.{found.module}"), found.wrapper)(target)
+
+
+def is_agent(target: Any) -> bool:
+    """Return True for what ``wrapped`` wraps."""
+    return _agent_of(target) is not None
+
+
+def _agent_of(target: Any) -> _Agent | None:
     if isinstance(target, type) or callable(getattr(target, "execute", None)):
-        return target
-    found = _agent_of(type(target))
-    if found is None or not callable(getattr(target, found.method, None)):
-        return target
-    return getattr(import_module(f"{__package__}.{found.module}"), found.wrapper)(target)
-
-
-def _agent_of(cls: type[Any]) -> _Agent | None:
-    bases = bases_of(cls)
-    return next((each for each in _AGENTS if (each.package, each.base) in bases), None)
+        return None
+    bases = bases_of(type(target))
+    found = next((each for each in _AGENTS if (each.package, each.base) in bases), None)
+    return found if found is not None and callable(getattr(target, found.method, None)) else None
 
 
 def bases_of(cls: type[Any]) -> set[tuple[str, str]]:

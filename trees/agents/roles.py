@@ -24,28 +24,31 @@ from actors.tasks.model.model_call import Schema, report_usage
 from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
 from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import model_errors, packages
-from trees.agents.recognise import bases_of
+from trees.agents.recognise import AgentWrapper, bases_of
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_.-]*:\S+", re.IGNORECASE)
 _HINT: Final = (
-    "Give a pydantic-ai model, its name ('openai:gpt-...', 'anthropic:...', 'test'), a pydantic-ai Agent, or a chat "
-    "model of LangChain"
+    "Give a pydantic-ai model, its name ('openai:gpt-...', 'anthropic:...', 'test'), an Agent of pydantic-ai or of the "
+    "OpenAI Agents SDK, or a chat model of LangChain"
 )
+_PACKAGES: Final = {"chat": packages.LANGCHAIN, "openai": packages.OPENAI_AGENTS}
+"""By kind of what is asked; all others are pydantic-ai's."""
 
 
 def model_call(model: Any, *, instructions: str = "", settings: Mapping[str, Any] | None = None) -> ModelCall:
     """Make what ``ModelPlanner``, ``ModelReviewer`` and ``ModelSynthesizer`` take of a model or an agent.
 
     Args:
-        model: a pydantic-ai model, the name of one (``"openai:gpt-..."``, ``"test"``), a pydantic-ai ``Agent``, or a
-            chat model of LangChain.
+        model: a pydantic-ai model, the name of one (``"openai:gpt-..."``, ``"test"``), an ``Agent`` of pydantic-ai or
+            of the OpenAI Agents SDK, or a chat model of LangChain; also in its wrapper (``PydanticAI(agent, ...)``).
         instructions: what the model is told before each prompt; an agent has its own besides.
         settings: settings of the model, such as ``{"temperature": 0.0, "max_tokens": 1000}``.
 
     Raises:
         ConfigError: it is nothing of the kind.
     """
-    kind = _kind_of(model)
+    asked, options = _asked(model)
+    kind = _kind_of(asked)
     if kind is None:
         got = value_phrase(model) if isinstance(model, str) else type_phrase(model)
         raise ConfigError((Problem("model_call", f"expected a model or an agent, got {got}", f"{_HINT}."),))
@@ -55,15 +58,21 @@ def model_call(model: Any, *, instructions: str = "", settings: Mapping[str, Any
     if settings is not None and not isinstance(settings, Mapping):
         what = f"expected a dict, got {type_phrase(settings)}"
         raise ConfigError((Problem("model_call.settings", what, "Write settings={'temperature': 0.0}."),))
-    return ModelCall(kind, model, instructions, None if settings is None else dict(settings))
+    return ModelCall(kind, asked, instructions, None if settings is None else dict(settings), options)
 
 
 def recognised_model(model: object) -> ModelCall | None:
     """Return the call of a model, its name, or an agent; None: it is nothing of the kind. Imports nothing."""
     if isinstance(model, ModelCall):
         return model
-    kind = _kind_of(model)
-    return None if kind is None else ModelCall(kind, model, "", None)
+    asked, options = _asked(model)
+    kind = _kind_of(asked)
+    return None if kind is None else ModelCall(kind, asked, "", None, options)
+
+
+def _asked(model: Any) -> tuple[Any, dict[str, Any]]:
+    """Return what is asked, and further arguments of its run; of a wrapper the agent in it."""
+    return (model.as_role if isinstance(model, AgentWrapper) else None) or (model, {})
 
 
 def _kind_of(model: object) -> str | None:
@@ -77,6 +86,7 @@ def _kind_of(model: object) -> str | None:
         ("pydantic_ai", "AbstractAgent"): "agent",
         ("pydantic_ai", "Model"): "model",
         ("langchain_core", "BaseChatModel"): "chat",
+        ("agents", "Agent"): "openai",
     }
     return next((kind for base, kind in kinds.items() if base in bases), None)
 
@@ -88,8 +98,17 @@ class ModelCall:
     all of it.
     """
 
-    def __init__(self, kind: str, model: Any, instructions: str, settings: dict[str, Any] | None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        model: Any,
+        instructions: str,
+        settings: dict[str, Any] | None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
         self.model = model
+        self.options = options or {}
+        """Further arguments of a run of an agent, which its wrapper has."""
         self.instructions = instructions
         self.settings = settings
         self._kind = kind
@@ -105,7 +124,7 @@ class ModelCall:
 
     @property
     def _package(self) -> packages.Package:
-        return packages.LANGCHAIN if self._kind == "chat" else packages.PYDANTIC_AI
+        return _PACKAGES.get(self._kind, packages.PYDANTIC_AI)
 
     async def __call__(self, prompt: str, schema: Schema | None = None) -> tuple[Any, Usage]:
         """Ask the model; with a schema the answer is an object, or a text that may be one."""
@@ -116,11 +135,24 @@ class ModelCall:
             except Exception as error:
                 model_errors.raise_outcome(error, model_errors.outcome_of(error))
                 raise
+        if self._kind == "openai":
+            return await self._ask_openai(prompt, schema)
         agent = self._made()
         if self._kind != "name":
             return await _ask_agent(self, agent, prompt, schema)
         async with agent:  # its connections are ours, and are closed on the loop that has opened them
             return await _ask_agent(self, agent, prompt, schema)
+
+    async def _ask_openai(self, prompt: str, schema: Schema | None) -> tuple[Any, Usage]:
+        from agents import ModelSettings  # noqa: PLC0415 - loaded when it is used
+
+        from trees.agents.openai_role import ask_openai  # noqa: PLC0415 - the same
+
+        agent = self.model
+        if self.settings:
+            agent = agent.clone(model_settings=agent.model_settings.resolve(ModelSettings(**self.settings)))
+        told = f"{self.instructions}\n\n{prompt}" if self.instructions else prompt
+        return await ask_openai(agent, self.options, told, schema)
 
     def _made(self) -> Any:
         """Return the agent that asks the model, made once."""
@@ -169,7 +201,7 @@ async def _ask_agent(call: ModelCall, agent: Any, prompt: str, schema: Schema | 
     usage = RunUsage()
     meter = _Meter(usage)
     settings = call.settings or None
-    options = {"usage": usage, "model_settings": settings, "infer_name": False}
+    options = {**call.options, "usage": usage, "model_settings": settings, "infer_name": False}
     if call.instructions:
         options["instructions"] = call.instructions
     outputs = _outputs(agent, schema)

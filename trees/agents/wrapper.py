@@ -35,6 +35,11 @@ class AgentWrapper:
         return ""
 
     @property
+    def as_role(self) -> tuple[Any, dict[str, Any]] | None:
+        """What a planner, reviewer or synthesizer asks, with further arguments of its run; None: nothing."""
+        return None
+
+    @property
     def capabilities(self) -> frozenset[str]:
         """Words for its abilities, which a plan may ask for."""
         return frozenset()

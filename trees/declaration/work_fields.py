@@ -20,7 +20,7 @@ from actors.tasks.model.policy import Breaker, LadderField
 from actors.tasks.model.task import Budget
 from actors.validation import field_types
 from actors.validation.validation_messages import type_phrase, validation_error, validation_errors, value_phrase
-from trees.agents.recognise import wrapped
+from trees.agents.recognise import is_agent
 
 TEAM_FIELDS = (
     "capabilities",
@@ -45,7 +45,7 @@ TASK_FIELDS = ("type", "output", "tools", *TEAM_FIELDS)
 
 def execute_flaw(value: object) -> tuple[str, str] | None:
     """Why a value is nothing for ``execute=``, as (what, hint); None if it may be."""
-    if is_executable(value) or wrapped(value) is not value:
+    if is_executable(value) or is_agent(value):
         return None
     if isinstance(value, type):
         hint = "Add execute(self, task, context), or give a function."

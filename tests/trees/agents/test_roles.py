@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from agents import Agent as OpenAI
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from pydantic import BaseModel
@@ -21,6 +22,8 @@ from pydantic_ai.profiles import ModelProfile
 from actors.model.errors import ConfigError
 from actors.tasks.model.task_events import StepRetrying
 from tests.support.attempts import AT_ONCE, LONG_S
+from tests.trees.agents.openai_fakes import Scripted as FakeOpenAI
+from tests.trees.agents.openai_fakes import says
 from trees import (
     ModelPlanner,
     ModelReviewer,
@@ -36,7 +39,7 @@ from trees import (
     plan_schema,
     start,
 )
-from trees.agents import model_call
+from trees.agents import LangChain, OpenAIAgent, PydanticAI, model_call
 
 PLAN = {"subtasks": [{"id": "x", "worker": "w"}]}
 VERDICT = {"x": {"c1": {"feedback": "", "passed": True}}}
@@ -96,6 +99,8 @@ FORMS: dict[str, Callable[[Scripted], Any]] = {
     "agent": lambda scripted: Agent(scripted.model),
     "call of a model": lambda scripted: model_call(scripted.model),
     "call of an agent": lambda scripted: model_call(Agent(scripted.model)),
+    "wrapper": lambda scripted: PydanticAI(Agent(scripted.model), deps=lambda _: 1),
+    "call of a wrapper": lambda scripted: model_call(PydanticAI(Agent(TestModel()), model=scripted.model)),
 }
 ROLES: dict[str, tuple[str, Callable[[Any], Any], Any]] = {
     "planner": ("planner", ModelPlanner, PLAN),
@@ -115,6 +120,33 @@ def test_a_role_takes_a_model_an_agent_and_a_model_call(
     assert (report.error, report.results) == (None, {"x": "done"})
     assert len(scripted.asked) == 1
     assert report.usage_by_role[role].tokens == report.usage.tokens == 42
+
+
+def _openai(*answers: Any) -> Any:
+    said = [each if isinstance(each, BaseException) else says(json.dumps(each), tokens=42) for each in answers]
+    return OpenAI(name="it", model=FakeOpenAI(*said))
+
+
+@pytest.mark.parametrize("wrap", [lambda agent: agent, OpenAIAgent, model_call], ids=["agent", "wrapper", "call"])
+@pytest.mark.parametrize(("role", "made", "answer"), ROLES.values(), ids=ROLES)
+def test_a_role_takes_an_agent_of_the_openai_agents_sdk(role: str, made: Any, answer: Any, wrap: Any) -> None:
+    report, _ = ended(**{role: made(wrap(_openai(answer)))})
+
+    assert (report.error, report.results) == (None, {"x": "done"})
+    assert report.usage_by_role[role].tokens == report.usage.tokens == 42
+
+
+def test_a_role_asks_an_openai_agent_again_whose_request_has_failed() -> None:
+    report, _ = ended(synthesizer=_openai(ConnectionError("gone"), "all of it"))
+
+    assert (report.error, report.usage_by_role["synthesizer"].tokens) == (None, 42)
+
+
+def test_a_role_takes_a_chat_model_in_its_wrapper() -> None:
+    chat = GenericFakeChatModel(messages=iter([AIMessage("all of it")]))
+    report, _ = ended(synthesizer=LangChain(chat))
+
+    assert (report.error, report.output) == (None, "all of it")
 
 
 @pytest.mark.parametrize("form", [FORMS["model"], FORMS["agent"]], ids=["model", "agent"])
@@ -176,7 +208,7 @@ def test_options_that_are_none_are_refused(options: Any) -> None:
 
 @pytest.mark.parametrize("field", ["planner", "reviewer", "synthesizer"])
 def test_tasks_refuse_a_text_that_names_no_model(field: str) -> None:
-    with pytest.raises(ConfigError, match="can neither be called nor has it a method"):
+    with pytest.raises(ConfigError, match="is no name of a model"):
         Tasks(**{field: "gpt"})
 
 

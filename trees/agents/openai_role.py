@@ -1,0 +1,87 @@
+"""An agent of the OpenAI Agents SDK as what plans, reviews and synthesizes: one run for each question.
+
+It is held to the schema by its output type, unless it has one of its own. What is no JSON goes back as text: the role
+says what is wrong with it. Usage is reported when the run ends, however it does.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agents import AgentOutputSchemaBase, RunConfig, RunHooks, Runner
+from pydantic_core import to_jsonable_python
+
+from actors.tasks.model.model_call import Schema, report_usage
+from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
+from trees.agents.model_errors import given_up, raise_outcome
+
+
+async def ask_openai(agent: Any, options: dict[str, Any], prompt: str, schema: Schema | None) -> tuple[Any, Usage]:
+    """Ask an agent; its answer, and the usage that nobody has taken yet.
+
+    Args:
+        agent: the agent.
+        options: further arguments of ``Runner.run``.
+        prompt: what it is asked.
+        schema: JSON schema of the answer; None: it is a text.
+    """
+    from trees.agents.openai_agents import outcome_of_run  # noqa: PLC0415 - it is above this one
+
+    if schema is not None and agent.output_type in {None, str}:
+        agent = agent.clone(output_type=_Schema(schema))
+    given = {"run_config": RunConfig(tracing_disabled=True), **options}
+    meter, left = _Meter(), NO_USAGE
+    try:
+        result = await Runner.run(agent, prompt, hooks=meter, **given)
+    except Exception as error:
+        raise_outcome(error, outcome_of_run(error))
+        raise
+    finally:
+        used = usage_of(0 if meter.usage is None else meter.usage.total_tokens, 0.0, 0.0)
+        if used != NO_USAGE and not report_usage(used):
+            left = used
+    if result.interruptions:
+        wrong = "a tool of the agent waits for an approval, and a role has nobody to ask. Give it an agent without"
+        raise given_up(TypeError(wrong))
+    return to_jsonable_python(result.final_output), left
+
+
+class _Meter(RunHooks):
+    """Notes where a run counts."""
+
+    usage: Any = None
+
+    async def on_agent_start(self, context: Any, agent: Any) -> None:  # noqa: ARG002 - its signature
+        """Note it, before anything was used."""
+        self.usage = context.usage
+
+
+class _Schema(AgentOutputSchemaBase):
+    """Output type of an agent, from a JSON schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def is_plain_text(self) -> bool:
+        """Return False: it is an object."""
+        return False
+
+    def name(self) -> str:
+        """Name for the model."""
+        return str(self._schema.get("title", "answer"))
+
+    def json_schema(self) -> dict[str, Any]:
+        """The schema as it is."""
+        return dict(self._schema)
+
+    def is_strict_json_schema(self) -> bool:
+        """Return False: the SDK's strict form forbids optional fields."""
+        return False
+
+    def validate_json(self, json_str: str) -> Any:
+        """Return the object; what is none goes back as text."""
+        try:
+            return json.loads(json_str)
+        except ValueError:
+            return json_str
