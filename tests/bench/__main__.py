@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from tests.bench import barest, crowd, durable, lives, memory, messages, opening, queued, tasks
+from tests.bench import agents, barest, crowd, durable, lives, memory, messages, opening, queued, tasks
 from tests.bench.table import BELOW, FULL, QUICK, Row, Size, lines
 
 SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
@@ -25,6 +25,7 @@ SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
         "chained": tasks.chained,
         "dispatch": tasks.dispatch,
         "queued": queued.queued,
+        "attempt": agents.attempt,
     },
     "durable": {
         "sqlite": durable.sqlite,
