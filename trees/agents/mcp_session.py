@@ -38,6 +38,8 @@ _KILLED_S: Final = 0.4
 """How long a session may take to end once its server is killed: less than the grace of a kill."""
 _CLOSES_S: Final = 0.2
 _MOST_PAGES: Final = 100
+_LISTS_EVERY_S: Final = 0.1
+"""How often the tools of a server that says that they have changed are listed, at most."""
 _LOGS: Final = ("httpx2", "mcp.client.streamable_http")
 """Loggers that tell the address of each request, with its query."""
 _NEVER_AGAIN: Final = frozenset({mcp_types.INVALID_PARAMS, mcp_types.METHOD_NOT_FOUND})
@@ -68,6 +70,10 @@ class Session:
         self._stirred = asyncio.Event()
         """Set when there is something to look at: the process has ended, the tools have changed, it is to be closed."""
         self._is_ready = self._is_closing = self._has_changed = self._is_forgotten = False
+        self._must_list = False
+        """True once the time has come to list tools that have changed."""
+        self._next_list = 0.0
+        """When the tools may be listed again."""
         self.tools: dict[str, ToolInfo] = {}
         """Tools that may be used, by name."""
 
@@ -157,8 +163,9 @@ class Session:
                 return
             if self._process is not None and self._process.ended:
                 raise ConnectionLostError(self._text(self._process.ended))
-            if self._has_changed:
-                self._has_changed = False
+            if self._must_list:
+                self._has_changed = self._must_list = False  # what changes meanwhile is heard
+                self._next_list = asyncio.get_running_loop().time() + _LISTS_EVERY_S
                 await self._list()
 
     async def _looks_at(self, response: Any) -> None:
@@ -170,9 +177,14 @@ class Session:
     # -- what the server says ------------------------------------------------------------------------------
 
     async def _hear(self, message: Any) -> None:
-        if isinstance(message, mcp_types.ToolListChangedNotification):
+        if isinstance(message, mcp_types.ToolListChangedNotification) and not self._has_changed:
             self._has_changed = True
-            self._stirred.set()
+            loop = asyncio.get_running_loop()
+            loop.call_later(max(0.0, self._next_list - loop.time()), self._list_soon)
+
+    def _list_soon(self) -> None:
+        self._must_list = True
+        self._stirred.set()
 
     async def _list(self) -> None:
         found: list[ToolInfo] = []

@@ -14,10 +14,11 @@ import pytest
 
 from actors import ChildRestarting
 from actors.dispatch.process_group import GROUPS
+from actors.model.clock import unstopped
 from tests.support.crew import Record
 from tests.support.mcp_trees import call, command, eventually, is_alive, office
 from trees import Plan, Subtask, Task, start
-from trees.agents import MCP, mcp_process
+from trees.agents import MCP, mcp_process, mcp_session
 from trees.agents.mcp_pipes import CHUNK, ReadingPipe, WritingPipe
 from trees.agents.mcp_process import ServerProcess
 from trees.agents.mcp_session import Session
@@ -98,6 +99,28 @@ def test_a_server_that_reads_nothing_is_ended_when_too_much_waits_for_it(monkeyp
         record.wait_for(ChildRestarting, path="office/files")
 
         assert "left more than" in str(record.of(ChildRestarting)[0].error)
+
+
+def test_a_server_whose_tools_change_with_each_list_is_not_asked_all_the_time(tmp_path: Path) -> None:
+    count = tmp_path / "lists"
+    how = (
+        "lists = []\n"
+        "def listed():\n"
+        "    lists.append(1)\n"
+        f"    open({str(count)!r}, 'w').write(str(len(lists)))\n"
+        "    say(method='notifications/tools/list_changed')\n"
+    )
+
+    def lists() -> int:
+        return int(count.read_text() or 0)
+
+    began = unstopped()
+    with start(office(raw_server(how))) as tree:
+        eventually(lambda: count.exists() and lists() >= 5)
+        found, most = lists(), (unstopped() - began) / mcp_session._LISTS_EVERY_S
+
+        assert found <= most + 2
+        assert call(tree, "greet") == "hello"
 
 
 # -- pipes -------------------------------------------------------------------------------------------------
