@@ -20,6 +20,8 @@ from typing import Any, Final
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Exited
 from actors.execution.incarnation_ends import EndingIncarnation
+from actors.execution.incarnation_orders import PLACE_LOST
+from actors.execution.residence import PlaceLostError
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.reply import Reply
 from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
@@ -80,7 +82,8 @@ class HeldLifespan:
             self._entered.fail(error if error is not None else RuntimeError("the lifespan ended before it had begun"))
             self._over.complete(error)
             if by_itself:
-                self._worker.lose_resource(error if error is not None else RuntimeError(_ENDED))
+                is_lost = message.exit.what == PLACE_LOST
+                self._worker.lose_resource(error or (PlaceLostError(PLACE_LOST) if is_lost else RuntimeError(_ENDED)))
         return True
 
 

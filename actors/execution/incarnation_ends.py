@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actors.execution.incarnation import Exit, IncarnationPhase, Stopping
 from actors.execution.incarnation_orders import ControlledIncarnation
+from actors.execution.residence import PlaceLostError
 from actors.messaging.envelope import Hook
 from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import for_asker
@@ -57,7 +58,8 @@ class EndingIncarnation(ControlledIncarnation):
         frames = error.__traceback__
         if reply is not None:
             reply.fail(for_asker(self.mailbox.path, error))
-        crash = Exit(Reason.CRASHED, error, frames=frames, excused=reply is not None and reply.is_of_batch)
+        excused = (reply is not None and reply.is_of_batch) or isinstance(error, PlaceLostError)
+        crash = Exit(Reason.CRASHED, error, frames=frames, excused=excused)
         if self._enter_last_hook(plain=self.recipe.fails_plain or self.actor is None, crash=crash):
             second = await self._hook("on_failure", type(error), error, error.__traceback__)
             if second is not None:

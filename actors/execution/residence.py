@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from actors.messaging.envelope import Envelope
 
 
+class PlaceLostError(RuntimeError):
+    """An async lifespan of a sync worker was on an event loop that was given up: the worker comes back, uncounted."""
+
+
 class Residence:
     """State that one incarnation holds between its messages. Used by its own thread, or task, only."""
 

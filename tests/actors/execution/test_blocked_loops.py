@@ -6,19 +6,27 @@
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
 
 import actors
-from actors import ActorStoppedError, ChildExited, ChildRestarting, ChildStalled, ConfigError, StalledError
-from actors.concurrency.thread_state import stack_of
+from actors import (
+    ActorStoppedError,
+    ChildExited,
+    ChildRestarting,
+    ChildStalled,
+    ConfigError,
+    StalledError,
+    SubtaskRetrying,
+)
 from actors.execution.loop_watchdog import Watchdog
 from actors.model.spec import Reason
-from tests.support.hardening import LONG_S, Gate, Witness, eventually, obey, obey_async, root, worker
-from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
+from actors.runtime.loop_renewal import LoopRenewal
+from tests.support.hardening import LONG_S, Gate, Witness, eventually, obey, obey_async, root, stop_at, worker
+from trees import Plan, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
 
 STALL_S = 0.6
 
@@ -28,11 +36,11 @@ class Blocker(Gate):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ident = 0
+        self.thread: threading.Thread | None = None
 
     async def once(self) -> str:
         if not self.reached.is_set():
-            self.ident = threading.get_ident()
+            self.thread = threading.current_thread()
             self.reached.set()
             self.open.wait(LONG_S)
         return "again"
@@ -46,8 +54,8 @@ def blocked(*children: Any, blocker: Blocker, **fields: Any) -> Iterator[tuple[A
             yield tree, witness
         finally:
             blocker.open.set()
-            if blocker.ident:
-                eventually(lambda: not stack_of(blocker.ident), "the end of the late loop")
+            if blocker.thread is not None:
+                eventually(lambda: not blocker.thread.is_alive(), "the end of the late loop")
 
 
 def test_an_async_worker_that_blocks_for_ever_beside_ten_that_work_and_a_task_that_runs() -> None:
@@ -135,7 +143,7 @@ def test_the_late_loop_can_reach_nothing() -> None:
         witness.wait(ChildRestarting, path="t/b")
         on = {reply.get(timeout=LONG_S) for reply in replies}
         blocker.open.set()
-        eventually(lambda: not stack_of(blocker.ident))
+        eventually(lambda: not blocker.thread.is_alive())
         eventually(lambda: not tree._system.lives_abandoned)
         with pytest.raises(StalledError):
             asked.get(timeout=LONG_S)
@@ -143,7 +151,27 @@ def test_the_late_loop_can_reach_nothing() -> None:
         assert tree.child("t/b").restarts == 1
 
     assert on == {fresh}
-    assert fresh != blocker.ident
+    assert fresh != blocker.thread.ident
+
+
+def test_a_loop_that_wakes_while_it_is_given_up_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop is closed to all, and wakes before anybody has been told: what it had in hand is answered, once."""
+    blocker, two = Blocker(), [worker("a", obey_async), worker("b", obey_async)]
+    seam_of = stop_at(LoopRenewal, "_given_up", lambda *_: True, after=False, patch=monkeypatch)
+    with seam_of as seam, blocked(*two, blocker=blocker) as (tree, witness):
+        asked = tree.ref("t/b").ask(blocker.once, block=False, timeout=LONG_S)
+        seam.wait_reached()
+        blocker.open.set()
+        assert asked.get(timeout=LONG_S) == "again"
+        eventually(lambda: not blocker.thread.is_alive())
+        waiting = [tree.ref(f"t/{each}").ask(int, block=False, timeout=LONG_S) for each in "ab"]
+        seam.open.set()
+        answers = [reply.get(timeout=LONG_S) for reply in waiting]
+        exits = witness.of(ChildExited)
+        assert not tree._system.lives_abandoned
+    assert len(answers) == 2
+    assert sorted(each.path for each in exits) == ["t/a", "t/b"]
+    assert [each.lost for each in exits] == [0, 0]
 
 
 @pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all", "rest_for_one"])
@@ -195,6 +223,65 @@ def test_a_child_that_was_starting_starts_again() -> None:
     assert len(set(starts)) == 2
 
 
+def test_the_attempt_that_blocks_has_failed_and_costs_its_try() -> None:
+    blocker, runs = Blocker(), []
+
+    async def execute(task: Any, context: Any) -> str:
+        runs.append(context.attempt)
+        return await blocker.once()
+
+    tasks = Tasks(planner=StaticPlan([Subtask("s", "go", capability="work")]), on_failure=[Retry(2, initial_s=0.01)])
+    child = WorkerSpec(id="x", execute=execute, capabilities=["work"])
+    with blocked(child, blocker=blocker, tasks=tasks) as (tree, witness):
+        report = tree.submit("goal").result(timeout=LONG_S)
+        failed = witness.of(SubtaskRetrying)
+
+    assert report.results == {"s": "again"}
+    assert runs == [1, 2]
+    assert len(failed) == 1
+
+
+def test_a_planner_that_blocks_has_failed_and_no_other_task_waits() -> None:
+    blocker = Blocker()
+
+    async def plan(task: Any, catalogue: Any, feedback: str) -> Any:
+        if task.goal == "hang":
+            await blocker.once()
+        return Plan([Subtask("s", "go", worker="x")])
+
+    async def execute(task: Any, context: Any) -> str:
+        return "done"
+
+    tasks = Tasks(planner=plan, on_failure=[])
+    with blocked(WorkerSpec(id="x", execute=execute), blocker=blocker, tasks=tasks) as (tree, _):
+        hung = tree.submit("hang")
+        blocker.wait_reached()
+        good = tree.submit("good")
+        assert good.result(timeout=LONG_S).results == {"s": "done"}
+        assert hung.result(timeout=LONG_S).results == {"s": "done"}
+        told = list(hung.events())
+
+    steps = [type(each).__name__ for each in told if getattr(each, "step", "") == "plan"]
+    assert steps == ["StepStarted", "StepRetrying", "StepStarted"]
+
+
+def test_a_sync_worker_with_an_async_lifespan_comes_back_and_that_counts_in_no_window() -> None:
+    blocker, entered = Blocker(), []
+
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[int]:
+        entered.append(1)
+        yield len(entered)
+
+    child = worker("held", lambda _: actors.resource(), lifespan=lifespan)
+    hung = worker("b", obey_async, on_exhausted="park")
+    with blocked(child, hung, blocker=blocker, max_restarts=0) as (tree, _):
+        assert tree.ref("t/held").ask(0, timeout=LONG_S) == 1
+        tree.ref("t/b").tell(blocker.once)
+        eventually(lambda: len(entered) == 2)
+        assert tree.ref("t/held").ask(0, timeout=LONG_S) == 2
+
+
 def test_the_culprit_uses_up_its_own_limit_only() -> None:
     blockers = [Blocker() for _ in range(2)]
     child = worker("b", obey_async, on_exhausted="park")
@@ -208,7 +295,7 @@ def test_the_culprit_uses_up_its_own_limit_only() -> None:
         assert (tree.child("t/a").restarts, tree.child("t/a").incarnation) == (0, 3)
         for blocker in blockers:
             blocker.open.set()
-        eventually(lambda: not any(stack_of(blocker.ident) for blocker in blockers))
+        eventually(lambda: not any(blocker.thread.is_alive() for blocker in blockers))
 
 
 def test_a_loop_that_turns_late_but_in_time_is_only_reported() -> None:
