@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 from loguru import logger
 
 from actors.model.clock import local
+from actors.model.errors import StartError
 from actors.model.events import OUT_OF, SHOWN, Event
 from actors.validation.error_text import described, in_brief
 
@@ -42,6 +43,8 @@ def describe(event: Event, errors: ErrorsInLog = "text") -> str:
             facts += [f"{each.name}={text}"] if text else []
     advice = event.advice.format_map({each.name: getattr(event, each.name) for each in fields(event)})
     line = " ".join([f"{event.subject}: {type(event).__name__}", *facts, *why, *([advice] if advice else [])])
+    if isinstance(error, StartError) and error.hint and error.__cause__ is None:
+        return line  # it says what to do, and its frames are ours
     return line if error is None else f"{line}\n{described(error, frames, texts=errors == 'text')}"
 
 

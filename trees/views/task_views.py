@@ -87,8 +87,14 @@ def listing(tasks: Sequence[TaskView], now: float) -> str:
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
         lines.append(_GAP.join([*padded, goal]).rstrip())
         if task is not None:
-            lines += [f"  asks {each.id}: {one_line(each.question, _QUESTION_CHARS)}" for each in asked(task, asking)]
+            lines += [line for each in asked(task, asking) for line in _question(each)]
     return "\n".join(lines)
+
+
+def _question(asked: Escalation) -> Iterator[str]:
+    yield f"  asks {asked.id}: {one_line(asked.question, _QUESTION_CHARS)}"
+    if asked.error and asked.error != asked.question:
+        yield f"    because: {one_line(asked.error, _QUESTION_CHARS)}"
 
 
 def _row(task: TaskView, now: float, parts: PartOf) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loguru import logger
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 
@@ -80,6 +81,21 @@ def test_a_server_that_does_not_answer_says_what_its_start_waits_for() -> None:
         "s/a: did not start within 0.2 s (its MCP server has not answered 'initialize' and 'tools/list'). "
         "Raise start_timeout_s, or see what it waits for."
     )
+
+
+def test_a_program_that_is_missing_is_logged_in_a_line_that_says_what_to_do_without_frames() -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, level="WARNING", format="{message}")
+    try:
+        with pytest.raises(StartError, match="is not installed or not on the PATH"):
+            up(execute=MCP(command=["no-such-server"]))
+        logger.complete()
+    finally:
+        logger.remove(sink)
+
+    said = [line for line in lines if "no-such-server" in line]
+    assert [line.count("\n") for line in said] == [1]
+    assert "Install the server, or write the full path" in said[0]
 
 
 def test_a_star_import_has_every_public_name() -> None:

@@ -83,6 +83,7 @@ def test_the_list_has_what_is_open_with_its_questions_and_what_has_ended(url: st
         "t-0    shop    succeeded   2/2    0 s   a short one",
         "t-1    shop    waiting     1/2    0 s   order two teas and a pot",
         f"  asks {id_}: b is stuck. What now?",
+        "    because: OSError: disk",
     ]
 
 
