@@ -192,9 +192,7 @@ class Incarnation:
         "task",
     )
 
-    urgent = False
-    is_elsewhere = False
-    """True where its object only forwards: the worker's own is in a process."""
+    urgent = is_elsewhere = False
 
     def __init__(self, system: IncarnationHost, spec: ChildSpec, mailbox: Mailbox, owner: IncarnationOwner) -> None:
         self.system = system
