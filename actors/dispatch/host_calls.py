@@ -21,7 +21,7 @@ from actors.model.process_errors import NotPicklableError
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
-    from actors.dispatch.process import ProcessIncarnation
+    from actors.dispatch.process_incarnation import ProcessIncarnation
 
 
 class HostCalls:
@@ -31,6 +31,8 @@ class HostCalls:
         self._life = life
         self._path = life.mailbox.path
         self._send = send
+        self.context: Any = None
+        """Context of the attempt that is done there; None: it is none."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def perform(self, frame: Frame) -> None:
@@ -107,6 +109,20 @@ class HostCalls:
         except Exception as error:  # noqa: BLE001 - unpickling runs the user's code
             why = f"{type_name(type(error))} while it was unpickled"
         raise NotPicklableError(path, kind, why)
+
+    # -- the context of an attempt -------------------------------------------------------------------------
+
+    async def _do_work(self, name: str, *args: Any) -> Any:
+        found = getattr(self._context(), name)
+        return found(*args) if callable(found) else found
+
+    async def _do_work_ask(self, to: str, instruction: str, inputs: Any, tool: str | None, limit: float | None) -> Any:
+        return await self._context().ask(to, instruction, inputs, tool=tool, timeout=limit)
+
+    def _context(self) -> Any:
+        if self.context is None:
+            raise RuntimeError("the attempt is over")
+        return self.context
 
     # -- what is told --------------------------------------------------------------------------------------
 

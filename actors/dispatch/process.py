@@ -48,10 +48,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from actors.dispatch.fork_server import SERVERS, refuse_while_importing
 from actors.dispatch.host_calls import HostCalls
 from actors.dispatch.process_group import MARK, marked_environment
+from actors.dispatch.process_incarnation import NotBegunError
 from actors.dispatch.remote import Frame, Kind, Packed, PackedError, Parts, dumped, loaded, packed, parts_of, rebuilt
 from actors.dispatch.worker_handle import WorkerHandle
 from actors.dispatch.worker_process import Setup
-from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
 from actors.model.errors import Ignore, ProcessDiedError
@@ -60,11 +60,12 @@ from actors.model.spec import Reason
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
-    from actors.messaging.envelope import CurrentMessage
-    from actors.messaging.reply import Reply
+    from actors.dispatch.process_incarnation import ProcessIncarnation
 
 LARGE: Final = 1024 * 1024
 """Bytes from which on an answer is unpickled off the loop."""
+GRACE_S: Final = 1.0
+"""Seconds that work has to end by itself when it is cancelled."""
 MEGABYTE: Final = 1024 * 1024
 
 
@@ -76,6 +77,7 @@ class ProcessCode:
     """Pickle of a function that returns the recipe of the worker's half."""
     modules: tuple[str, ...] = ()
     """Modules that the fork server imports once."""
+    is_async: bool = False
     memory_mb: int | None = None
     env: tuple[tuple[str, str], ...] = ()
     cwd: str | None = None
@@ -94,55 +96,6 @@ class InnerExit(NamedTuple):
     """Number of the last message that it has handled."""
 
 
-class NotBegunError(BaseException):
-    """The worker's half has ended, of ``cause``, and has not begun with the message that was handed over last."""
-
-    def __init__(self, cause: BaseException | None) -> None:
-        super().__init__(cause)
-        self.cause = cause
-
-
-class ProcessIncarnation(WorkerIncarnation):
-    """One incarnation, which is a process."""
-
-    __slots__ = ()
-
-    is_elsewhere = True
-
-    async def _survives(self, error: BaseException, reply: Reply | None, current: CurrentMessage) -> bool:
-        """As ever, but what nobody has begun to handle waits for the next incarnation, first in line."""
-        if not isinstance(error, NotBegunError) or self.current is None or self.order is Reason.KILLED:
-            return await super()._survives(error, reply, current)
-        current.end()
-        envelope = self.current
-        refusal = self.mailbox.give_back(self, envelope)
-        if refusal is not None:
-            self.system.letters.refused(self.mailbox.path, self.mailbox, envelope, refusal)
-        if error.cause is None:  # it had stopped itself before
-            self.request_stop(Reason.NORMAL)
-            return True
-        await self._crash(error.cause)
-        return False
-
-    def _order(self, reason: Reason) -> bool:
-        """Give the order to end; its process hears of it at once, whatever it is doing."""
-        is_idle = super()._order(reason)
-        actor = self.actor
-        if actor is not None and self.order is not None:
-            self._event_loop.call(cast("ProcessWorker", actor).tell_to_stop)
-        return is_idle
-
-    @property
-    def pid(self) -> int | None:
-        """Number of the process; None: there is none now."""
-        actor = self.actor
-        return None if actor is None or self.is_over else cast("ProcessWorker", actor).pid
-
-    def is_failure(self, error: BaseException) -> bool:
-        """True for a failure of the request: the end of the process never is one, whatever is ``expected``."""
-        return not isinstance(error, ProcessDiedError) and super().is_failure(error)
-
-
 class ProcessWorker(ManagedActor):
     """Object of the host's half: it forwards to its process. Used on the loop's thread only."""
 
@@ -158,6 +111,8 @@ class ProcessWorker(ManagedActor):
         """Answer to the message that is being handled there; of None: the process has died."""
         self._number = 0
         self._is_booted = False
+        self.is_excused = False
+        """True where it was killed because work took too long there: that says nothing of the worker."""
         self._goes = False
         """True once the worker's half is about to end by itself: it has crashed, or was told to."""
 
@@ -198,7 +153,11 @@ class ProcessWorker(ManagedActor):
 
     async def on_stop(self) -> None:
         """Have it run its own ``on_stop``, and wait for its end."""
-        await self._stopped()
+        try:
+            await self._stopped()
+        except ProcessDiedError:
+            if not self.is_excused:
+                raise
 
     async def on_failure(self, *_: object) -> None:
         """Wait while it runs its own ``on_failure``; kill it where it does not know that it has crashed."""
@@ -252,13 +211,48 @@ class ProcessWorker(ManagedActor):
         return self._told(message)
 
     def _told(self, message: Packed) -> Coroutine[Any, Any, Any]:
+        return self._asked(Kind.MESSAGE, [*self._meta(), *message.parts])
+
+    def _meta(self) -> Parts:
+        """Return what goes along with a message: how long it may take, and where it came from."""
         current, left, sender, hops = CURRENT.get(), None, None, 0
         is_asked = current is not None and current.reply is not None
         origin = None if current is None else current.origin
         if origin is not None and current is not None:
             sender, hops = origin.sender, origin.hops
             left = None if origin.deadline is None else origin.deadline - current.incarnation.system.now()
-        return self._asked(Kind.MESSAGE, [*dumped((left, sender, hops, is_asked)), *message.parts])
+        return dumped((left, sender, hops, is_asked))
+
+    async def execute(self, task: Any, context: Any) -> Any:
+        """Have it do the work of an attempt; where that is ended from outside, it has a moment to end by itself."""
+        message, why_ended = context.crossing(task)
+        self._calls.context = context
+        try:
+            return await self._asked(Kind.MESSAGE, [*self._meta(), *dumped(message)])
+        except NotBegunError as error:
+            raise (error.cause or ProcessDiedError(self._path, 0)) from None
+        except asyncio.CancelledError:
+            incarnation = cast("ProcessIncarnation", self._regrow_incarnation)
+            if not incarnation.was_killed:
+                is_late = why_ended() in {"timeout", "idle"} and not self._code.is_async
+                await self._end_work(None if incarnation.order is not None else 0.0 if is_late else GRACE_S)
+            raise
+        finally:
+            self._calls.context = None
+
+    async def _end_work(self, grace_s: float | None) -> None:
+        """Have it end what it does; kill it where it has not within ``grace_s``. None: its stop has a limit itself."""
+        answer = self._answer = asyncio.get_running_loop().create_future()
+        self._send(Kind.CANCEL, self._number, [b""])
+        try:
+            over = (answer, self._futures()[1])
+            await asyncio.wait(over, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._answer = None
+        if not answer.done() and not self._futures()[1].done() and self._handle is not None:
+            self.is_excused = True
+            self._handle.kill()
+            await asyncio.shield(self._futures()[1])
 
     async def _asked(self, kind: Kind, parts: Parts) -> Any:
         self._number += 1

@@ -13,7 +13,6 @@ kind         direction   what
 ``BOOT``     to the work how to set it up, and the code, pickled by itself
 ``STARTED``  to the host ``on_start`` has returned
 ``MESSAGE``  to the work one message, with what is left of its deadline; the next one follows its ``RESULT`` only
-``WORK``     to the work one message of the library itself (an attempt), likewise
 ``RESULT``   to the host the outcome of the message with this number
 ``CANCEL``   to the work the message with this number is to end
 ``CALL``     to the host a back-call: its name and arguments; number 0: nobody waits for its answer
@@ -60,13 +59,12 @@ class Kind(IntEnum):
     BOOT = 1
     STARTED = 2
     MESSAGE = 3
-    WORK = 4
-    RESULT = 5
-    CANCEL = 6
-    CALL = 7
-    ANSWER = 8
-    STOP = 9
-    EXIT = 10
+    RESULT = 4
+    CANCEL = 5
+    CALL = 6
+    ANSWER = 7
+    STOP = 8
+    EXIT = 9
 
 
 class Frame(NamedTuple):

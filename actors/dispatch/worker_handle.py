@@ -231,6 +231,11 @@ class WorkerHandle:
             self.pid = None
             READER.call(READER.release)
 
+    def kill(self) -> None:
+        """Kill the whole group; its end is told as any."""
+        if self.pid is not None:
+            signal_group(self.pid, signal.SIGKILL)
+
     async def end(self) -> None:
         """Kill it, and wait until it is gone."""
         try:

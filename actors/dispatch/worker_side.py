@@ -93,7 +93,7 @@ class WorkerSide:
         self._link = link
         self._path = path
         self._is_over = False
-        self._handled = 0
+        self._begun = self._handled = 0
         calls = self._calls = BackCalls(link, reads_itself=recipe.where is DispatcherKind.LOOP)
         self._place = MainThread(link.wake)
         self._host = WorkerHost(path, calls, self._place)
@@ -155,12 +155,17 @@ class WorkerSide:
             self._message(frame)
         elif frame.kind == Kind.ANSWER:
             self._calls.answered(frame)
+        elif frame.kind == Kind.CANCEL:
+            life, loop = self._life, self._host.loop
+            if life.recipe.where is DispatcherKind.LOOP and frame.number == self._begun:
+                loop.call(lambda: life.cancel_current("cancel"))
         elif frame.kind == Kind.STOP:
             ended = self._life.stop()
             if ended is not None:
                 self._exited(ended)
 
     def _message(self, frame: Frame) -> None:
+        self._begun = frame.number
         meta, *parts = parts_of(frame)
         left, sender, hops, is_asked = loaded([meta])
         reply = ReplyToHost(self, frame.number, is_asked=is_asked)

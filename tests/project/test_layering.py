@@ -71,6 +71,7 @@ DOORS = (
             "actors/tasks/orchestration/stream_relay.py": "the order of all streams, and what is recalled of them",
             "actors/tasks/journal/local_lease.py": "the end of the right to start something, against a renewal at the same moment",  # noqa: E501
             "actors/tasks/execution/run_attempt.py": "tells a cancelled attempt from a worker's own CancelledError",
+            "actors/tasks/execution/work_elsewhere.py": "the same, in the process of a worker",
             "actors/testing/": "holds threads and tasks up on command, and lists those that a test left behind",
             "trees/agents/": "agents run on event loops and on threads, as their frameworks have it",
             "trees/host/console.py": "the console answers while everything else of the tree is stuck",

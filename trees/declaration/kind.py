@@ -160,8 +160,8 @@ class WorkKind:
     def process(self, spec: WorkerSpec, at: str) -> Iterator[Problem]:
         """Check if the code can run in a process."""
         if self.maker is None:
-            what = f"{self.field}= cannot run in a process yet"
-            yield Problem(f"{at}.dispatch", what, "Leave dispatch out, or use handle=, actor= or run=.")
+            what = f"{self.field}= cannot run in a process of this kind"
+            yield Problem(f"{at}.dispatch", what, "Leave dispatch out.")
             return
         yield from process_problems(spec, at, self.field, getattr(spec, self.field))
 

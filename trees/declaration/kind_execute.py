@@ -18,11 +18,17 @@ from trees.declaration.specs import WorkerSpec
 from trees.declaration.work_fields import execute_flaw
 
 
+def recipe_there(found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], **rules: Any) -> WorkerRecipe:
+    """Return the recipe of such a worker in its process."""
+    return ExecuteKind().recipe(wrapped(found), args, kwargs, rules)
+
+
 class ExecuteKind(WorkKind):
     """Code that does one piece of work at a time; of a class each incarnation is a new object."""
 
     field = "execute"
     may_execute = True
+    maker = staticmethod(recipe_there)
 
     def find(self, value: object) -> Any:
         """Return what the field's value names; the agent of a framework in its wrapper.

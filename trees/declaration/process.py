@@ -14,6 +14,7 @@ from actors.dispatch.preloading import found_by_name
 from actors.dispatch.process import ProcessCode
 from actors.dispatch.remote import reason
 from actors.model.errors import Problem
+from actors.model.spec import DispatcherKind
 from actors.validation.introspection import type_name
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error, value_phrase
@@ -98,6 +99,7 @@ def code_of(
     return ProcessCode(
         pickle.dumps(code, protocol=5),
         ("actors.dispatch.worker_side", maker.__module__, *process.preload),
+        rules.get("where") is DispatcherKind.LOOP,
         process.memory_mb,
         tuple((process.env or {}).items()),
         process.cwd,

@@ -17,6 +17,7 @@ from actors.messaging.reply import require_thread
 from actors.tasks.execution.asked_work import AskedWork
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
 from actors.tasks.execution.revision import NO_REVISION, Revision
+from actors.tasks.execution.work_elsewhere import WorkElsewhere
 from actors.tasks.model.event_base import NO_METADATA
 from actors.tasks.model.live_events import StreamKind, SubtaskProgressed, require_kind
 from actors.tasks.model.outcome import plain_text
@@ -27,6 +28,7 @@ from actors.tasks.model.task_errors import LeaseLostError, SubtaskFailedError
 from actors.validation.validation_messages import require_seconds, type_phrase
 
 if TYPE_CHECKING:
+    from actors.messaging.envelope import SystemMessage
     from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.model.executable import ToolInfo
@@ -79,6 +81,11 @@ class Context:
 
     def __repr__(self) -> str:
         return f"<Context of {self._attempt.key}>"
+
+    def crossing(self, task: Any) -> tuple[SystemMessage, Callable[[], str | None]]:
+        """Return the work as it crosses to a worker in another process, and what tells why it was ended."""
+        attempt = self._attempt
+        return WorkElsewhere(task, self), lambda: attempt.ended_by
 
     @property
     def task_id(self) -> str:

@@ -1,0 +1,180 @@
+"""Work of an attempt in another process: what crosses, and the context that its code sees there.
+
+The attempt itself stays in its host (``actors.tasks.execution.attempt``), with all that is decided about it. What
+crosses is a message with the subtask and copies of all that its code is to see. What that code says or asks for
+meanwhile goes back to the context in the host by calls; what it returns or raises is made an outcome there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
+from actors.messaging.reply import Reply, require_thread
+from actors.model.clock import monotonic
+from actors.tasks.model.attempt_end import AttemptEnded
+from actors.tasks.model.task import Usage
+
+if TYPE_CHECKING:
+    from actors.tasks.execution.context import Context
+    from actors.tasks.model.executable import ToolInfo
+
+_SEEN: Final = (
+    *("goal", "attempt", "idempotency_key", "task_id", "path", "inputs", "results", "metadata", "revision"),
+    *("previous", "state", "feedback", "history", "answers", "context_tokens", "is_light"),
+)
+"""Attributes of a context that cross as they are."""
+_NO_STEPS: Final = (
+    "context.step cannot be used in a worker with dispatch='process'. Leave dispatch out, or make what is to be "
+    "recorded a subtask of its own"
+)
+
+
+class Calls(Protocol):
+    """Calls to the host."""
+
+    def tell(self, name: str, *args: Any) -> None:
+        """Call without an answer."""
+
+    def ask(self, reply: Reply, name: str, *args: Any) -> None:
+        """Call; the reply is completed with the answer."""
+
+    def get(self, name: str, *args: Any) -> Any:
+        """Call, and wait for the answer."""
+
+
+class WorkElsewhere(SystemMessage):
+    """One attempt's work, as it crosses."""
+
+    __slots__ = ("is_cancelled", "seen", "task")
+
+    def __init__(self, task: Any, context: Context) -> None:
+        self.task = task
+        self.seen = {name: getattr(context, name) for name in _SEEN} | {"remaining": context.remaining_s}
+        self.is_cancelled = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (self.task, self.seen)
+
+    def handle(self, worker: Any) -> Any:
+        """Have the worker do it. In its process."""
+        current = CURRENT.get()
+        assert current is not None  # noqa: S101 - the boundary has set it
+        calls: Any = current.incarnation
+        result = worker.execute(self.task, ContextElsewhere(self.seen, calls.calls))
+        return self._awaited(current.incarnation, result) if hasattr(type(result), "__await__") else result
+
+    async def _awaited(self, incarnation: Any, result: Awaitable[Any]) -> Any:
+        try:
+            return await result
+        except asyncio.CancelledError:
+            if not self.is_cancelled:
+                raise
+            raise AttemptEnded("cancel") from None
+        finally:
+            while self.is_cancelled and incarnation.task is not None and incarnation.task.cancelling():
+                incarnation.task.uncancel()  # the work was cancelled, the worker is not
+
+    def request_cancel(self, why: str) -> bool:  # noqa: ARG002 - the host knows why
+        """Note that it is to be cancelled; False where it was already."""
+        was, self.is_cancelled = self.is_cancelled, True
+        return not was
+
+
+def _arrived(task: Any, seen: dict[str, Any]) -> WorkElsewhere:
+    work = WorkElsewhere.__new__(WorkElsewhere)
+    work.task, work.seen, work.is_cancelled = task, seen, False
+    return work
+
+
+class ContextElsewhere:
+    """Context of an attempt, in the process of its worker: as ``Context``, but for ``step``."""
+
+    def __init__(self, seen: dict[str, Any], calls: Calls) -> None:
+        vars(self).update({name: seen[name] for name in _SEEN})
+        self._calls = calls
+        remaining = seen["remaining"]
+        self._until = None if remaining is None else monotonic() + remaining
+
+    def __repr__(self) -> str:
+        return "<Context>"
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds that this attempt has left; None: no limit."""
+        return None if self._until is None else max(0.0, self._until - monotonic())
+
+    @property
+    def token(self) -> int:
+        """The fencing token of the process that runs the tree."""
+        try:
+            token: int = self._calls.get("work", "token")
+        except Exception as error:
+            own_copy(error)
+            raise
+        return token
+
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Say how far it is, from 0 to 1; also a sign of life."""
+        self._calls.tell("work", "progress", float(fraction), str(text))
+
+    def stream(self, text: str, kind: str = "text") -> None:
+        """Show what it is just saying or doing, as it comes; also a sign of life."""
+        self._calls.get("work", "stream", text, kind)
+
+    def heartbeat(self) -> None:
+        """A sign of life."""
+        self._calls.tell("work", "heartbeat")
+
+    def use(self, tokens: int = 0, cost: float = 0.0) -> None:
+        """Say what was used up."""
+        Usage(tokens=tokens, cost=cost)  # refuses, here, what is no number
+        self._calls.get("work", "use", tokens, cost)
+
+    def tools(self, of: str) -> tuple[ToolInfo, ...]:
+        """Return the tools of a worker that has several."""
+        found: tuple[ToolInfo, ...] = self._calls.get("work", "tools", of)
+        return found
+
+    async def ask(
+        self,
+        to: str,
+        instruction: str,
+        inputs: dict[str, Any] | None = None,
+        *,
+        tool: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as ref.ask_async
+    ) -> Any:
+        """Have somebody else do something, and wait for the result."""
+        return await self._asked(to, instruction, inputs, tool, timeout)
+
+    def ask_sync(
+        self,
+        to: str,
+        instruction: str,
+        inputs: dict[str, Any] | None = None,
+        *,
+        tool: str | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """As ``ask``, for sync code."""
+        require_thread(to, "await context.ask(...)")
+        return self._asked(to, instruction, inputs, tool, timeout).get()
+
+    def _asked(self, to: str, instruction: str, inputs: Any, tool: str | None, timeout: float | None) -> Reply:
+        reply = Reply()
+        self._calls.ask(reply, "work_ask", to, instruction, inputs, tool, timeout)
+        return reply
+
+    def step(self, *_: Any, **__: Any) -> Any:
+        """Refuse: steps are recorded in the host."""
+        raise NotImplementedError(_NO_STEPS)
+
+    step_sync = step
+
+    @property
+    def step_key(self) -> str:
+        """Refuse: as ``step``."""
+        raise NotImplementedError(_NO_STEPS)

@@ -1,0 +1,122 @@
+"""``execute=`` in a process: the context over the wire, and that an attempt's end is real."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import actors
+from actors import ProcessDiedError
+from tests.actors.dispatch.test_process_group import runs
+from tests.support import process_work as there
+from tests.support.hardening import eventually
+from trees import (
+    Report,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    Tree,
+    Usage,
+    WorkerSpec,
+    start,
+)
+
+
+def spec_of(*wanted: tuple[str, str], **rules: Any) -> SupervisorSpec:
+    plan = [Subtask(f"s{n}", what, worker=who) for n, (who, what) in enumerate(wanted)]
+    common = {"dispatch": "process", "on_failure": [], **rules}
+    return SupervisorSpec(
+        id="p",
+        tasks=Tasks(planner=StaticPlan(plan)),
+        children=[
+            WorkerSpec(id="w", execute=there.work, **common),
+            WorkerSpec(id="a", execute=there.async_work, **common),
+            WorkerSpec(id="o", actor=there.Working, **common),
+        ],
+    )
+
+
+def report_of(tree: Tree, **inputs: Any) -> Report:
+    handle = tree.submit(Task("go", inputs=inputs))
+    with suppress(TaskFailedError):
+        handle.result(30)
+    assert handle.report is not None
+    return handle.report
+
+
+def test_execute_runs_in_its_process_and_its_context_works_over_the_wire() -> None:
+    with start(spec_of(("w", "see"), ("w", "ask"), ("a", "ask"), ("o", "see"))) as tree:
+        report = report_of(tree, k=1)
+        pids = {name: tree.child(f"p/{name}").pid for name in "wao"}
+    seen, asked, asked_async, of_object = (report.results[f"s{n}"] for n in range(4))
+    assert seen == {
+        "pid": pids["w"], "inputs": {"k": 1}, "goal": "go", "path": "p/w", "attempt": 1, "key": True, "tools": []
+    } | {"remaining": None, "token": 0}  # fmt: skip
+    assert asked == {"of": "o", "pid": pids["o"]}
+    assert asked_async == {"of": "o", "pid": pids["o"]}
+    assert of_object == {"of": "o", "pid": pids["o"]}
+    assert report.usage.tokens == Usage(tokens=3).tokens
+
+
+def test_what_it_raises_is_what_it_is_anywhere() -> None:
+    with start(spec_of(("w", "fail"), ("a", "odd"))) as tree:
+        report = report_of(tree)
+        assert tree.child("p/w").incarnation == tree.child("p/a").incarnation == 1
+    assert "no luck" in str(report.failed["s0"])
+    assert "1 and 2" in str(report.failed["s1"])
+
+
+def test_the_death_of_the_process_is_a_failed_attempt_which_is_tried_again_and_the_worker_comes_back() -> None:
+    exits: list[Any] = []
+    with start(spec_of(("w", "die once"), on_failure=[Retry(max_attempts=2, initial_s=0.0)])) as tree:
+        tree.subscribe(lambda event: exits.append(event) if isinstance(event, actors.ChildExited) else None)
+        report = report_of(tree)
+        assert report.results["s0"] == "done in attempt 2"
+        assert isinstance(eventually(lambda: exits)[0].error, ProcessDiedError)
+        assert exits[0].error.signal == signal.SIGSEGV
+
+
+@pytest.mark.parametrize(("who", "comes_back"), [("w", True), ("a", False)])
+def test_an_attempt_past_its_timeout_is_ended_for_good_and_nothing_is_abandoned(who: str, comes_back: bool) -> None:
+    """Sync code is killed with its process; async code is cancelled, and its process goes on."""
+    with start(spec_of((who, "hang"), timeout_s=0.5)) as tree:
+        pid = tree.child(f"p/{who}").pid or 0
+        report = report_of(tree)
+        assert "0.5 s" in str(report.failed["s0"])
+        assert eventually(lambda: tree.child(f"p/{who}").incarnation == 1 + comes_back)
+        assert eventually(lambda: runs(pid) is not comes_back)
+        assert tree.child(f"p/{who}").state == "running"
+        assert "restarts 1/3" not in tree.dump(), "that says nothing of the worker, so it counts in no window"
+
+
+def test_an_attempt_that_is_cancelled_and_not_gone_after_a_grace_is_killed() -> None:
+    with start(spec_of(("w", "hang"))) as tree:
+        handle = tree.submit("go")
+        pid = tree.child("p/w").pid or 0
+        assert eventually(lambda: tree.child("p/w").pid == pid and "busy" in _stat(pid))
+        handle.cancel()
+        assert eventually(lambda: not runs(pid))
+        assert eventually(lambda: tree.child("p/w").incarnation == 2)
+        assert tree.child("p/w").pid not in {None, pid, os.getpid()}
+
+
+def _stat(pid: int) -> str:
+    """Say if a process works."""
+    before = _cpu(pid)
+    time.sleep(0.05)
+    return "busy" if _cpu(pid) > before else "idle"
+
+
+def _cpu(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
