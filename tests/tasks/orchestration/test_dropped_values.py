@@ -310,14 +310,16 @@ def test_a_value_that_cannot_be_read_is_the_end_of_its_task_only(store: Dropping
     assert good.results == {"first": TEXT, "then": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails and is undone"])
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
 def test_an_orchestrator_that_crashes_at_any_record_does_the_same_as_with_every_value_at_hand(
     *, fails: bool, before: bool
 ) -> None:
+    """After a record there is the same journal as before the next one: so every second record, in both ways."""
     wanted, kept = World(fails=fails), CuttingStore()
     report = wanted.run(kept)
-    for at in sampled(range(1, kept.written + 1), 8):
+    for at in sampled(range(1 + fails, kept.written + 1, 2), 4):
         world = World(fails=fails)
         with closing(DroppingStore(at, before=before)) as store:
             found = world.run(store)
