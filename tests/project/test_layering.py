@@ -446,6 +446,14 @@ def test_no_file_knows_one_of_a_room_above_its_own() -> None:
     assert not wrong, "\n".join(["", *wrong])
 
 
+def test_no_part_of_an_orchestrator_has_the_orchestrator_in_its_hands() -> None:
+    orchestrator, room = "actors/tasks/orchestration/orchestrator.py", "actors/tasks/orchestration/"
+    files = [file for file in library() if file.name.startswith(room)]
+    knowing = {file.name for file in files if orchestrator in {target for target, _ in file.arrows()}}
+    assert knowing == {f"{room}orchestrator_recipe.py"}
+    assert not [file.name for file in files if "self._to." in (ROOT / file.name).read_text(encoding="utf-8")]
+
+
 def test_no_circle_of_files_leaves_its_room() -> None:
     known = {file.name: {each for each, _ in file.arrows()} for file in library()}
     for circle in _circles(known):
