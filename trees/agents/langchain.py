@@ -58,7 +58,7 @@ class LangChain(AgentWrapper):
 
     @property
     def as_role(self) -> tuple[Any, dict[str, Any]]:
-        """What a role asks: the model, without further arguments. Its prompt is the role's own."""
+        """Return what a role asks: the model, without further arguments. Its prompt is the role's own."""
         return self.runnable, {}
 
     @property

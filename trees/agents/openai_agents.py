@@ -66,7 +66,7 @@ class OpenAIAgent(AgentWrapper):
 
     @property
     def as_role(self) -> tuple[Any, dict[str, Any]]:
-        """What a role asks: the agent, with further arguments of its run. Its prompt is the role's own."""
+        """Return what a role asks: the agent, with further arguments of its run. Its prompt is the role's own."""
         own = {} if self._run_config is None else {"run_config": self._run_config}
         return self.agent, {**self._options, **own}
 

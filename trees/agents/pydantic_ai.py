@@ -60,7 +60,7 @@ class PydanticAI(AgentWrapper):
 
     @property
     def as_role(self) -> tuple[Any, dict[str, Any]]:
-        """What a role asks: the agent, with further arguments of its run. Its prompt is the role's own.
+        """Return what a role asks: the agent, with further arguments of its run. Its prompt is the role's own.
 
         A role has no context: ``deps`` given as a function are called with None.
         """

@@ -36,7 +36,7 @@ class AgentWrapper:
 
     @property
     def as_role(self) -> tuple[Any, dict[str, Any]] | None:
-        """What a planner, reviewer or synthesizer asks, with further arguments of its run; None: nothing."""
+        """Return what a planner, reviewer or synthesizer asks, with further arguments of its run; None: nothing."""
         return None
 
     @property
