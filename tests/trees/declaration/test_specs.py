@@ -85,6 +85,7 @@ def test_a_worker_has_the_defaults_of_the_contract() -> None:
         "mailbox": Mailbox(capacity=None, overflow="block"),
         "expected": (),
         "crash_on_ask_error": False,
+        "stall_s": None,
         "lifespan": None,
         "description": "",
     } | ON_TASKS_OF_A_WORKER
