@@ -55,6 +55,8 @@ def main() -> int:
         below = below or line.endswith(BELOW)
     other = OTHERS[chosen.suite]
     print(f"\nMedians of {size.pairs} pairs, ours and {other} in turn. ratio: how many times less ours costs.")
+    if chosen.suite == "core" and chosen.only in {None, "ask", "ask_async", "between", "barest"}:
+        print("", *barest.notes(), sep="\n")
     return int(below and not chosen.quick)
 
 

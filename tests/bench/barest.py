@@ -1,6 +1,9 @@
 """The cost of the barest exchange on this machine: threads, locks and futures alone, against the same raw Pykka.
 
 No library can do better in Python: so these rows say which ratio is the most that a row of ``messages`` can reach here.
+``MOST`` names the rows that each of them bounds; it is printed under the table. Where threads share a core, the bound
+is below the floor of "ask_async, one after the other": raw Pykka blocks the loop there, which costs two locks and no
+call of a loop, and a call of a loop (a write to its pipe, a poll, two reads) costs more than all else together.
 """
 
 import asyncio
@@ -15,16 +18,29 @@ from tests.bench.table import Row, Size, compare, micros
 
 WAIT_S = 120.0
 AT_ONCE = 100
+THREADS, TO_LOOP, TO_THREAD = (
+    "from thread to thread and back",
+    "from thread to loop and back",
+    "from loop to thread and back",
+)
+MANY = f"{AT_ONCE} futures at once"
+MOST = {
+    THREADS: ("ask from outside", "worker asks worker, both on the pool"),
+    TO_LOOP: ("worker asks worker, from the pool to the loop",),
+    TO_THREAD: ("ask_async, one after the other",),
+    MANY: ("ask_async, 100 at once to a pool of 8",),
+}
+"""For each barest exchange: the rows whose ratio cannot be above its own."""
 
 
 def barest(size: Size) -> Iterator[Row]:
     """Two thread switches; a loop that awaits a thread; a thread that awaits a loop; 100 futures at once."""
     number = size.asks
     rows: dict[str, tuple[Callable[[int], float], Callable[[int], float]]] = {
-        "from thread to thread and back": (_locks, asks_of_raw),
-        "from thread to loop and back": (_thread_to_loop, asks_of_raw),
-        "from loop to thread and back": (_loop_to_thread, awaits_of_raw),
-        f"{AT_ONCE} futures at once": (_many, awaits_of_raw),
+        THREADS: (_locks, asks_of_raw),
+        TO_LOOP: (_thread_to_loop, asks_of_raw),
+        TO_THREAD: (_loop_to_thread, awaits_of_raw),
+        MANY: (_many, awaits_of_raw),
     }
     for name, (ours, raw) in rows.items():
         yield compare(
@@ -34,6 +50,13 @@ def barest(size: Size) -> Iterator[Row]:
             pairs=size.pairs,
             show=micros,
         )
+
+
+def notes() -> Iterator[str]:
+    """Which rows each barest exchange bounds, line by line."""
+    yield "The ratio of a row cannot be above that of the barest exchange, which is threads, locks and futures alone:"
+    for name, rows in MOST.items():
+        yield f"  barest: {name} : {'; '.join(rows)}"
 
 
 def _locks(number: int) -> float:

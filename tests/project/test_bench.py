@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import tasks
+from tests.bench import barest, tasks
 from tests.bench.__main__ import SUITES
 from tests.bench.table import (
     BELOW,
@@ -58,6 +58,10 @@ def test_the_quick_bench_prints_one_table_with_every_row() -> None:
         "stop: growth from",
     ):
         assert sum(words in line for line in table) >= 1, words
+    for name, bounded in barest.MOST.items():
+        assert any(line.startswith(f"barest: {name}") for line in table), name
+        for row in bounded:
+            assert any(line.startswith(row) for line in table), row
 
 
 @only_in_the_whole
