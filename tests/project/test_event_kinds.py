@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -27,13 +25,9 @@ from actors.tasks.journal.codec import decode, encode
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import SubtaskEvent, SubtaskProgressed, SubtaskStarted, TaskEvent, TaskJoined
 from actors.tasks.model.write_checks import checked
+from tests.support.event_kinds import OUR_KINDS
 from trees.store import MemoryStore, SqlStore
 
-for package in (actors, trees):
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-OURS = [each for each in kinds() if each.__module__.startswith(("actors.", "trees."))]
 SPANS = {"incarnation", "task", "attempt"}
 
 
@@ -49,7 +43,7 @@ class ToyUntold(Event):
     """A kind that is not for a journal."""
 
 
-@pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", OUR_KINDS, ids=lambda kind: kind.__name__)
 def test_every_kind_says_what_others_need(kind: type[Event]) -> None:
     assert kind.level in logger._core.levels  # type: ignore[attr-defined]
     assert kind.large == "" or kind.large in {each.name for each in fields(kind)}
@@ -58,7 +52,9 @@ def test_every_kind_says_what_others_need(kind: type[Event]) -> None:
     assert (journalled_kind(kind.__name__) is kind) == kind.journalled
 
 
-@pytest.mark.parametrize("kind", [each for each in OURS if issubclass(each, TaskEvent)], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [each for each in OUR_KINDS if issubclass(each, TaskEvent)], ids=lambda kind: kind.__name__
+)
 def test_every_event_of_a_task_can_be_imported_from_trees_and_from_actors(kind: type[Event]) -> None:
     for package in (trees, actors):
         assert getattr(package, kind.__name__) is kind
@@ -67,14 +63,14 @@ def test_every_event_of_a_task_can_be_imported_from_trees_and_from_actors(kind: 
 
 def test_kinds_are_those_that_happen_and_no_two_are_counted_by_one_name() -> None:
     assert not {Event, TaskEvent, SubtaskEvent} & set(kinds())
-    assert len({metric_of(kind) for kind in OURS}) == len(OURS) > 50
+    assert len({metric_of(kind) for kind in OUR_KINDS}) == len(OUR_KINDS) > 50
     assert metric_of(ChildRestarting) == "child_restarting"
     assert measured_by(LoopBlocked) == {"blocked_s": "s"}
     assert measured_by(InternalError) == {}
 
 
 def test_a_span_that_begins_ends() -> None:
-    begin, end = {each.begins for each in OURS} - {""}, {each.ends for each in OURS} - {""}
+    begin, end = {each.begins for each in OUR_KINDS} - {""}, {each.ends for each in OUR_KINDS} - {""}
 
     assert begin == end == SPANS
 

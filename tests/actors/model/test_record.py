@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from actors.model import events
 from actors.model.record import record
-from actors.tasks.model import task_events  # noqa: F401 - declares kinds
+from tests.support.event_kinds import OUR_KINDS
 
 
 @record(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def test_a_field_that_is_made_anew_is_each_ones_own() -> None:
     assert other.items == []
 
 
-@pytest.mark.parametrize("kind", events.kinds(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", OUR_KINDS, ids=lambda kind: kind.__name__)
 def test_every_kind_of_event_takes_its_fields_in_the_order_of_a_dataclass(kind: type[Any]) -> None:
     given = [each for each in fields(kind) if each.init]
     by_place = [each.name for each in given if not each.kw_only]

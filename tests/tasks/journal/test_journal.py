@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from actors import Event
-from actors.model.events import kinds
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.store import decode, encode
@@ -16,6 +15,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.task_errors import StoreError
 from tests.faults.cut_points import CuttingStore, World, WritingStore, essence, started
+from tests.support.event_kinds import JOURNALLED_KINDS
 from trees import Approve, Edit, Escalate, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec
 
 FAILS = pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails and is undone"])
@@ -123,9 +123,7 @@ def test_every_kind_of_record_can_be_folded_and_every_one_that_can_is_known_to_t
         task_events.BreakerHalfOpened,
         task_events.BreakerClosed,
     }
-    journalled = {each for each in kinds() if each.journalled and each.__module__.startswith("actors.")}
-
-    assert set(TaskState._APPLY) == journalled - plain
+    assert set(TaskState._APPLY) == set(JOURNALLED_KINDS) - plain
 
 
 def test_a_record_of_an_unknown_kind_is_refused_by_name() -> None:

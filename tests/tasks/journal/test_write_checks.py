@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 
 from actors.model.event_dict import kept_fields
-from actors.model.events import Event, kinds
+from actors.model.events import Event
 from actors.tasks.journal.codec import decode, encode
 from actors.tasks.model import task_events, write_checks
 from actors.tasks.model.task import Task, TaskStatus, Usage
 from actors.tasks.model.write_checks import checked, require_length
+from tests.support.event_kinds import JOURNALLED_KINDS
 from tests.support.stores import OWNER, PATIENCE_S, queued, submitted, succeeded
 from tests.trees.store.test_codec import records
 from trees import Retry, StaticPlan, Subtask, SupervisorSpec, TaskFailedError, Tasks, WorkerSpec, start
 
 STANDING = task_events.LadderPosition()
-KINDS = [each for each in kinds() if each.journalled and each.__module__.startswith("actors.")]
 
 
 class Odd:
@@ -31,7 +31,7 @@ def test_every_record_that_can_be_read_back_is_taken(record: Event) -> None:
     assert checked(record) is record
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", JOURNALLED_KINDS, ids=lambda kind: kind.__name__)
 def test_no_field_with_a_type_takes_another_one(kind: type[Any]) -> None:
     hints = get_type_hints(kind)
     for field in kept_fields(kind):

@@ -17,18 +17,18 @@ from sqlalchemy import create_engine
 
 from actors.model.errors import Problem
 from actors.model.event_dict import kept_fields
-from actors.model.events import Event, kinds
+from actors.model.events import Event
 from actors.tasks.journal import codec
 from actors.tasks.journal.codec import decode, encode, encode_apart, joined, to_json
 from actors.tasks.model import shared_values, task_events
 from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from actors.tasks.model.task_errors import StoreError
+from tests.support.event_kinds import JOURNALLED_KINDS
 from tests.support.stores import ended, succeeded
 from trees.store import batches, large_values, record_reader
 from trees.store.batches import LARGE, Batch, Change, ChangeKind
 from trees.store.schema import metadata
 
-KINDS = [each for each in kinds() if each.journalled and each.__module__.startswith("actors.")]
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
@@ -95,7 +95,7 @@ def built(cls: type[Any]) -> st.SearchStrategy[Any]:
 
 
 BY_TYPE[task_events.LadderPosition] = built(task_events.LadderPosition)
-records = st.one_of([built(kind) for kind in KINDS])
+records = st.one_of([built(kind) for kind in JOURNALLED_KINDS])
 
 
 def same(left: Any, right: Any) -> bool:  # noqa: PLR0911 - a table
@@ -178,7 +178,7 @@ def test_pieces_are_cut_at_the_same_places_however_the_text_comes(parts: list[st
     assert pieces == ([whole[at : at + size] for at in range(0, len(whole), size)] or [""])
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", JOURNALLED_KINDS, ids=lambda kind: kind.__name__)
 def test_each_kind_can_be_made_with_anything_in_it(kind: type[Event]) -> None:
     """So the test above tries them all: a new field of a type that it does not know fails here."""
     assert built(kind).is_empty is False
