@@ -225,7 +225,7 @@ class ProcessWorker(ManagedActor):
 
     async def execute(self, task: Any, context: Any) -> Any:
         """Have it do the work of an attempt; where that is ended from outside, it has a moment to end by itself."""
-        message, why_ended = context.crossing(task)
+        message, why_ended = context._regrow_crossing(task)  # noqa: SLF001 - a name of ours that users have no need of
         self._calls.context = context
         try:
             return await self._asked(Kind.MESSAGE, [*self._meta(), *dumped(message)])

@@ -55,7 +55,8 @@ class ProcessGroups:
         self._guardian = 0
         self._ended: list[int] = []
         """Guardians that have ended, or are about to, and were not reaped yet."""
-        self.mark = f"{os.getpid()}.{secrets.token_hex(8)}"
+        self.mark = ""
+        """Of this process alone. Made with its first guardian, when forks are followed: not when this is imported."""
 
     def marked(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return this environment, marked as one of a process of this host; from now on there is a guardian.
@@ -127,6 +128,7 @@ class ProcessGroups:
         if not self._follows_forks:
             self._follows_forks = True
             os.register_at_fork(after_in_child=self._forked)
+        self.mark = self.mark or f"{os.getpid()}.{secrets.token_hex(8)}"
         pipes: list[int] = []
         try:
             heard, told = _pipe(pipes)

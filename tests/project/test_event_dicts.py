@@ -31,7 +31,7 @@ from actors.tasks.model.task_events import (
     TaskSubmitted,
 )
 from actors.testing import ManualClock, settle
-from tests.project.test_event_kinds import OURS
+from tests.support.event_kinds import OUR_KINDS
 from trees import SupervisorSpec, WorkerSpec, start
 
 SECRET = "sk-SECRET-42"  # noqa: S105 - no password
@@ -75,7 +75,7 @@ def made(kind: type[Event]) -> Event:
     return kind(**values)
 
 
-@pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", OUR_KINDS, ids=lambda kind: kind.__name__)
 def test_every_event_is_a_dict_for_json_without_content(kind: type[Event]) -> None:
     event = made(kind)
     told = event.as_dict()
@@ -99,7 +99,7 @@ def test_the_name_of_a_kind_is_that_of_its_class_in_snake_case_on_the_class_and_
         "events_lost",
     )
     assert ChildRestarting("p/w", 1, 0.0).name == "child_restarting"
-    assert len({kind.name for kind in OURS}) == len(OURS)
+    assert len({kind.name for kind in OUR_KINDS}) == len(OUR_KINDS)
 
 
 def crash() -> tuple[BaseException, Any]:

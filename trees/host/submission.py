@@ -6,7 +6,9 @@ that it never runs; what may be kept will run. Many tasks at once are kept all t
 
 Whoever submits an id that somebody else is just submitting waits for what becomes of that:
 ``TaskRuntime.submitting`` has a Reply for each of those. Many ids are taken in their order by name, so two who submit
-the same ones never wait for each other.
+the same ones never wait for each other. Whoever has taken an id is the only one who may create it. So ids that the
+store does not know then are noted in ``TaskRuntime.unkept``, before they are created and until they are kept or taken
+back: an orchestrator leaves them alone. A task that is known is never among them, however often it is submitted again.
 
 ``run`` waits in the caller's thread, ``arun`` on an event loop.
 """
@@ -127,8 +129,9 @@ class Submission:
         return True
 
     def _create(self, ids: list[str]) -> list[str]:
-        path = self._port.path
-        new = self._store.create_all([(id_, path, self._events[id_]) for id_ in ids])
+        path, unknown = self._port.path, [id_ for id_ in ids if self._store.standing(id_) is None]
+        self._port.runtime.unkept.update(unknown)
+        new = self._store.create_all([(id_, path, self._events[id_]) for id_ in unknown])
         for port in self._port.runtime.all_ports():
             for id_ in new:
                 port.reports.forget(id_)  # of a task of this id that the store has forgotten: this one is a new one
@@ -175,9 +178,11 @@ class Submission:
 
     def _settle(self, ids: Sequence[str], error: StoreError | None = None) -> None:
         """Note that these are not under way any more; those who wait for them look again."""
-        submitting = self._port.runtime.submitting
+        runtime = self._port.runtime
+        submitting = runtime.submitting
         for id_ in ids:
             if submitting.get(id_) is self._mine:
+                runtime.unkept.discard(id_)  # first: whoever takes the id next may note it anew
                 del submitting[id_]
         if error is not None:
             self._trace_no_more(ids, "refused")

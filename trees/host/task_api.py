@@ -76,7 +76,7 @@ class TaskApi:
         """Return the handle of a task that was submitted before."""
         runtime = task_runtime_of(self._system)
         standing = runtime.store.standing(id)
-        if standing is None or id in runtime.submitting:  # that may yet be refused
+        if standing is None or id in runtime.unkept:  # that may yet be refused
             raise UnknownTaskError(id)
         if standing.is_ == "damaged":
             runtime.store.read(id)  # says what is wrong, which is at hand

@@ -35,7 +35,7 @@ def remove(runtime: TaskRuntime, id_: str) -> Reply | None:
     """
     store = runtime.store
     standing = store.standing(id_)
-    if standing is None or id_ in runtime.submitting:
+    if standing is None or id_ in runtime.unkept:
         raise UnknownTaskError(id_)
     whole = whole_of(id_)
     if whole is not None and store.standing(whole) is not None:

@@ -82,7 +82,7 @@ class Context:
     def __repr__(self) -> str:
         return f"<Context of {self._attempt.key}>"
 
-    def crossing(self, task: Any) -> tuple[SystemMessage, Callable[[], str | None]]:
+    def _regrow_crossing(self, task: Any) -> tuple[SystemMessage, Callable[[], str | None]]:
         """Return the work as it crosses to a worker in another process, and what tells why it was ended."""
         attempt = self._attempt
         return WorkElsewhere(task, self), lambda: attempt.ended_by

@@ -95,7 +95,7 @@ class Orchestrator(ManagedActor):
         """Fold every journal that is not finished."""
         core = self.core
         for id_ in core.store.streams(core.path):
-            if id_ in core.runtime.submitting or id_ in core.port.guard.aside:
+            if id_ in core.runtime.unkept or id_ in core.port.guard.aside:
                 continue  # it may yet be withdrawn: a Look says that it is kept; or nobody is to touch it
             try:
                 core.states[id_] = fold(id_, core.runtime.outline(id_))
@@ -253,7 +253,7 @@ class Orchestrator(ManagedActor):
 
     def _on_task_arrived(self, look: TaskArrived) -> None:
         core = self.core
-        if look.task in core.states or look.task in core.runtime.submitting or look.task in core.port.guard.aside:
+        if look.task in core.states or look.task in core.runtime.unkept or look.task in core.port.guard.aside:
             return
         records = core.runtime.outline(look.task)
         if not records:

@@ -163,3 +163,29 @@ def test_others_of_a_group_are_seen() -> None:
     end_group(process.pid)
     eventually(lambda: not has_others(process.pid))
     process.communicate()
+
+
+FORKS = """
+import os, sys
+from actors.dispatch.process_group import GROUPS, MARK
+
+if sys.argv[1] == "after":
+    GROUPS.marked({})
+for _ in range(2):
+    heard, told = os.pipe()
+    if not os.fork():
+        os.write(told, GROUPS.marked({})[MARK].encode())
+        os._exit(0)
+    print(os.read(heard, 1000).decode())
+    os.wait()
+print(GROUPS.marked({})[MARK])
+"""
+
+
+@pytest.mark.parametrize("forked", ["before", "after"])
+def test_each_fork_of_a_process_has_a_mark_of_its_own_whether_it_had_a_guardian_before_or_not(forked: str) -> None:
+    """Else the guardian of one would end what the other has started."""
+    said = subprocess.run([sys.executable, "-c", FORKS, forked], capture_output=True, text=True, timeout=60, check=True)
+
+    own = [line.rpartition(":")[2] for line in said.stdout.split()]
+    assert len(set(own)) == len(own) == 3, own

@@ -511,8 +511,8 @@ FAULTS: dict[str, Fault] = {
     "lets two runs of a life overlap": (
         Mailbox,
         "hold",
-        "self.life is not incarnation or incarnation.held",
-        "self.life is not incarnation",
+        "self.attached is not incarnation or incarnation.held",
+        "self.attached is not incarnation",
         a_job_too_many,
     ),
     "notes the wake-up for whatever period there is by then": (

@@ -26,6 +26,20 @@ def problem_of(make: Callable[[], object]) -> Problem:
     return problem
 
 
+def test_a_dispatch_that_there_is_not_is_refused_with_both_forms_of_what_there_is() -> None:
+    with pytest.raises(ConfigError) as caught:
+        worker("ledger", dispatch="fibre")
+
+    assert caught.value.problems == (
+        Problem(
+            "ledger.dispatch",
+            "'fibre' is not accepted",
+            "Use 'auto', 'pool', 'loop', 'thread' or 'process'.",
+        ),
+        Problem("ledger.dispatch", "expected Process(...), got 'fibre'", "Write Process(...)."),
+    )
+
+
 @pytest.mark.parametrize(
     ("field", "given", "kept"),
     [
@@ -72,7 +86,6 @@ def test_an_id_with_anything_else_is_refused(name: str) -> None:
     [
         ("restart", "always", "'always' is not accepted", "Use 'permanent', 'transient' or 'temporary'."),
         ("on_exhausted", "stop", "'stop' is not accepted", "Use 'escalate' or 'park'."),
-        ("dispatch", "process", "'process' is not accepted", "Use 'auto', 'pool', 'loop' or 'thread'."),
         ("shutdown", True, "expected a number of seconds, got True", "'infinity' for no limit"),
         ("shutdown", float("inf"), "inf is out of range", "'infinity' for no limit"),
         ("shutdown", float("nan"), "nan is out of range", "'infinity' for no limit"),

@@ -14,10 +14,13 @@ from actors import ConfigError
 from actors.model.errors import Problem
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import TaskSubmitted
+from actors.tasks.orchestration.messages import TaskArrived
+from actors.tasks.orchestration.task_runtime import OrchestratorPort
 from actors.testing import ScriptedExecutable
 from tests.support.stores import kept
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 from trees.host import submission
+from trees.host.submission import Submission
 from trees.store.batches import Batch
 from trees.store.fenced_connection import FencedConnection
 
@@ -168,6 +171,69 @@ def test_two_who_submit_the_same_ids_in_other_orders_both_get_them_and_each_runs
 
     assert sorted(found) == sorted([ids, ids[::-1]] * 2)
     assert len(script.calls) == 50
+
+
+class Again:
+    """Somebody who submits a known id, and has it as long as the test wants."""
+
+    def __init__(self) -> None:
+        self._has_it, self._go_on = threading.Event(), threading.Event()
+        self._thread = threading.Thread()
+
+    def begin(self, tree: Tree, id_: str) -> None:
+        self._thread = threading.Thread(target=lambda: tree.submit(Task("go", id=id_)))
+        self._thread.start()
+        assert self._has_it.wait(LONG_S)
+
+    def end(self) -> None:
+        self._go_on.set()
+        self._thread.join(LONG_S)
+
+    def hold(self) -> None:
+        """Wait, if this is the one."""
+        if threading.current_thread() is self._thread:
+            self._has_it.set()
+            assert self._go_on.wait(LONG_S)
+
+
+@pytest.fixture
+def again(monkeypatch: pytest.MonkeyPatch) -> Again:
+    made, real = Again(), Submission._create
+
+    def create(self: Submission, ids: list[str]) -> list[str]:
+        made.hold()
+        return real(self, ids)
+
+    monkeypatch.setattr(Submission, "_create", create)
+    return made
+
+
+def test_a_task_is_known_while_somebody_submits_it_again(url: str, again: Again) -> None:
+    with start(spec_of(ScriptedExecutable("done").execute), store=url) as tree:
+        tree.submit(Task("go", id="t")).result(timeout=LONG_S)
+        again.begin(tree, "t")
+        try:
+            assert tree.task("t").result(timeout=LONG_S).status == "succeeded"
+        finally:
+            again.end()
+
+
+def test_a_task_that_is_kept_begins_while_somebody_submits_it_again(
+    url: str, again: Again, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = OrchestratorPort.tell
+
+    def tell(self: OrchestratorPort, *messages: Any) -> None:
+        if any(isinstance(each, TaskArrived) for each in messages):
+            again.begin(tree, "t")  # it is kept, and the orchestrator has not heard of it yet
+        real(self, *messages)
+
+    with start(spec_of(ScriptedExecutable("done").execute), store=url) as tree:
+        monkeypatch.setattr(OrchestratorPort, "tell", tell)
+        try:
+            assert tree.submit(Task("go", id="t")).result(timeout=LONG_S).status == "succeeded"
+        finally:
+            again.end()
 
 
 @pytest.fixture
