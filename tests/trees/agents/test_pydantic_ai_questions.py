@@ -152,7 +152,8 @@ def test_each_call_is_a_question_of_its_own_and_no_model_is_called_in_between() 
     report, asked = run(bank.agent, Approve(), Reject(reason="Once is enough"), Approve())
 
     assert len(asked) == 3
-    assert bank.done == ["balance", 1, 2]
+    assert bank.done[0] == "balance"
+    assert sorted(bank.done[1:]) == [1, 2]  # pydantic-ai runs the tools of one request side by side
     assert bank.requests == 2
     assert sorted(bank.returned) == ["Once is enough", "moved 1", "moved 2", "rich"]
     assert report.usage.tokens == 20
