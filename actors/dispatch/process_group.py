@@ -56,7 +56,7 @@ class ProcessGroups:
         self._ended: list[int] = []
         """Guardians that have ended, or are about to, and were not reaped yet."""
         self.mark = ""
-        """Mark of this process alone. It is made with the first guardian, when forks are followed, and not at import."""
+        """Mark of this process alone. Made with the first guardian, when forks are followed, and not at import."""
 
     def marked(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return this environment, marked as one of a process of this host; from now on there is a guardian.

@@ -85,7 +85,7 @@ class TaskRuntime:
         self.variables: dict[str, Variables] = {}
         """Contextvars of those who have submitted a task in this process, by its id, as long as it has not ended."""
         self.submitting: dict[str, Reply] = {}
-        """Submission that has an id; one at a time. The task may be known long since: only ``unkept`` says it is not."""
+        """Submission that has an id, one at a time. The task may be known long since: see ``unkept``."""
         self.unkept: set[str] = set()
         """Tasks that are on their way into the store: nobody was told that they are kept, and they may be withdrawn."""
 
