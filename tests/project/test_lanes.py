@@ -85,6 +85,21 @@ def test_leaves_nothing():
 """
 
 
+DIES = """
+import os, pathlib, signal, pytest
+
+PLACE = pathlib.Path(__file__).parent
+
+
+@pytest.mark.parametrize("n", range(200))
+def test_free(n):
+    if n == 100 and not (PLACE / "died").exists():
+        (PLACE / "died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    (PLACE / f"free{n}").touch()
+"""
+
+
 def run(folder: Path, program: str, *options: str, more: str = "") -> subprocess.CompletedProcess[str]:
     """Run pytest on one file in a folder of its own, with the rules of this suite."""
     (folder / "conftest.py").write_text(CONFTEST + more, encoding="utf-8")
@@ -224,3 +239,12 @@ def test_serial_tests_share_a_process_and_what_is_left_fails_its_test_or_the_run
     assert len(serial) == 1
     free = {each.read_text() for each in tmp_path.glob("free*")}
     assert not processes or free - serial, "a test that is not serial ran beside them"
+
+
+@pytest.mark.slow
+def test_where_a_process_dies_that_is_a_failure_and_the_others_run_all_that_is_left(tmp_path: Path) -> None:
+    done = run(tmp_path, DIES, "-n", "2")
+
+    assert "crashed while running 'test_it.py::test_free[100]'" in done.stdout, done.stdout
+    assert "1 failed, 200 passed" in done.stdout
+    assert len(list(tmp_path.glob("free*"))) == 200

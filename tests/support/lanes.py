@@ -97,6 +97,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return self.lanes.get(nodeid, nodeid)
 
+        def remove_node(self, node: Any) -> str | None:
+            """Give the others what a process that died has not done: units without a test left would leave them idle.
+
+            A process gets its next unit when it reports a test; one of which all tests are done reports none.
+            """
+            units = self.assigned_work[node]
+            self.assigned_work[node] = {scope: unit for scope, unit in units.items() if not all(unit.values())}
+            died_in: str | None = super().remove_node(node)
+            return died_in
+
         @functools.cached_property
         def lanes(self) -> dict[str, str]:
             found: dict[str, str] = json.loads(_noted(config).read_text(encoding="utf-8"))
