@@ -34,71 +34,89 @@ class HostCalls:
         self.context: Any = None
         """Context of the attempt that is done there; None: it is none."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._refs = {self._path: Ref(life.system, life.mailbox)}
+        """Refs of the paths that were found: what is deleted meanwhile is to them as to any ``Ref`` that is kept."""
 
     def perform(self, frame: Frame) -> None:
-        """Begin a call."""
-        head, *parts = parts_of(frame)
-        name, *args = loaded([head])
-        done: Any = getattr(self, f"_do_{name}")(*args, parts) if parts else getattr(self, f"_do_{name}")(*args)
-        if isinstance(done, Coroutine):
-            context = self._life.context_for_run().copy()
-            task = asyncio.get_running_loop().create_task(self._answered(frame.number, done), context=context)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        elif frame.number:
-            self._send(Kind.ANSWER, frame.number, dumped((True, done)))
+        """Begin a call; whatever is wrong with it is its answer."""
+        try:
+            done = self._begun(*self._call_of(frame))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the worker's
+            self._answer(frame.number, error, is_value=False)
+            return
+        if not isinstance(done, Coroutine):
+            self._answer(frame.number, done, is_value=True)
+            return
+        context = self._life.context_for_run().copy()
+        task = asyncio.get_running_loop().create_task(self._awaited(frame.number, done), context=context)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _answered(self, number: int, call: Coroutine[Any, Any, Any]) -> None:
+    def _call_of(self, frame: Frame) -> tuple[tuple[Any, ...], Parts]:
+        head, *parts = parts_of(frame)
+        try:
+            return loaded([head]), parts
+        except BaseException as error:  # noqa: BLE001 - unpickling runs the user's code
+            why = f"{type_name(type(error))} while it was unpickled"
+        raise NotPicklableError(self._path, "an argument of a call", why)
+
+    def _begun(self, call: tuple[Any, ...], parts: Parts) -> Any:
+        name, *args = call
+        return getattr(self, f"_do_{name}")(*args, *([parts] if parts else ()))
+
+    async def _awaited(self, number: int, call: Coroutine[Any, Any, Any]) -> None:
         """Answer with what a call returns or raises."""
         try:
             value = await call
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the worker's
-            parts = dumped((False, pack_error(error)))
+            self._answer(number, error, is_value=False)
         else:
+            self._answer(number, value, is_value=True)
+
+    def _answer(self, number: int, value: Any, *, is_value: bool) -> None:
+        """Answer a call, where its answer is awaited."""
+        if not number:
+            return
+        if is_value:
             try:
-                parts = dumped((True, value))
+                self._send(Kind.ANSWER, number, dumped((True, value)))
             except Exception as failed:  # noqa: BLE001 - pickling runs the user's code
-                failure = NotPicklableError(self._path, type_name(type(value)), reason(failed))
-                parts = dumped((False, pack_error(failure)))
-        if number:
-            self._send(Kind.ANSWER, number, parts)
+                value = NotPicklableError(self._path, type_name(type(value)), reason(failed))
+            else:
+                return
+        self._send(Kind.ANSWER, number, dumped((False, pack_error(value))))
 
     # -- refs ----------------------------------------------------------------------------------------------
 
     def _do_find(self, path: str) -> tuple[str, ...] | None:
-        system = self._life.system
-        return None if path in system.boxes else system.near(path)
+        try:
+            self._refs[path] = ref_of(self._life.system, path)
+        except UnknownPathError:
+            return self._life.system.near(path)
+        return None
 
     def _do_is_alive(self, path: str) -> bool:
-        return self._ref(path).is_alive()
+        return self._refs[path].is_alive()
 
     async def _do_stop(self, path: str) -> Any:
-        return await self._ref(path).stop(block=False)
+        return await self._refs[path].stop(block=False)
 
     async def _do_tell(self, path: str, kind: str, detached: bool, parts: Parts) -> None:
-        ref = self._ref(path)
+        ref = self._refs[path]
         try:
             await ref.tell_async(self._message(path, kind, parts), detached=detached)
         except ActorsError as error:  # a message that cannot be unpickled here
             self._life.system.reports.callback_raised(self._path, error)
 
     async def _do_ask(self, path: str, kind: str, left: float | None, waits: bool, parts: Parts) -> Any:
-        ref, message = self._ref(path), self._message(path, kind, parts)
+        ref, message = self._refs[path], self._message(path, kind, parts)
         if waits:
             return await ref.ask_async(message, timeout=left)
         reply = ref.ask(message, timeout=left, block=False)
         # Outside of the request: it does not wait for this.
         return await asyncio.get_running_loop().create_task(_waited(reply), context=contextvars.Context())
-
-    def _ref(self, path: str) -> Ref:
-        try:
-            return ref_of(self._life.system, path)
-        except UnknownPathError:
-            if path == self._path:
-                return Ref(self._life.system, self._life.mailbox)
-            raise
 
     def _message(self, path: str, kind: str, parts: Parts) -> Any:
         box = self._life.system.boxes.get(path)

@@ -6,7 +6,7 @@ import signal
 from typing import Any
 
 import actors
-from tests.support.process_workers import OddError, spin
+from tests.support.process_workers import Explosive, OddError, spin
 
 
 def work(task: Any, context: Any) -> Any:
@@ -14,6 +14,8 @@ def work(task: Any, context: Any) -> Any:
     match task.instruction:
         case "ask":
             return context.ask_sync("o", "see")
+        case "ask oddly":
+            return context.ask_sync("o", "see", {"odd": Explosive()})
         case "fail":
             raise actors.Failed("no luck")
         case "hang":

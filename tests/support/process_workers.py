@@ -17,6 +17,8 @@ import actors
 
 SLEEPS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
 
+KEPT: dict[str, actors.Ref] = {}
+
 
 class OddError(Exception):
     """An error that can be pickled, and not rebuilt."""
@@ -75,6 +77,10 @@ def do(message: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 - one word, one act
             return actors.ref(rest[0]).ask(rest[1], timeout=rest[2] if len(rest) > 2 else 5.0)
         case "tell":
             actors.ref(rest[0]).tell(rest[1])
+        case "keep":
+            KEPT[rest[0]] = actors.ref(rest[0])
+        case "kept":
+            return getattr(KEPT[rest[0]], rest[1])(*rest[2:])
         case "spin":
             spin()
         case "below":

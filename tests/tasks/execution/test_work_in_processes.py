@@ -76,6 +76,14 @@ def test_what_it_raises_is_what_it_is_anywhere() -> None:
     assert "1 and 2" in str(report.failed["s1"])
 
 
+def test_what_it_asks_with_and_the_host_cannot_rebuild_is_an_error_of_that_one_call_and_nobody_waits() -> None:
+    with start(spec_of(("w", "ask oddly"), ("a", "ask"))) as tree:
+        report = report_of(tree)
+        assert "NotPicklableError" in str(report.failed["s0"])
+        assert tree.child("p/w").incarnation == 1
+        assert report.results["s1"]["of"] == "o"
+
+
 def test_the_death_of_the_process_is_a_failed_attempt_which_is_tried_again_and_the_worker_comes_back() -> None:
     exits: list[Any] = []
     with start(spec_of(("w", "die once"), on_failure=[Retry(max_attempts=2, initial_s=0.0)])) as tree:
