@@ -4,6 +4,10 @@ Comes in: the id. Goes out: what is to be waited for, until the store has forgot
 it is cancelled first, so that what it did is undone where that is declared. Damaged is a task whose journal cannot be
 read, or that was put aside because its orchestrator has died of it. A part of a task goes with the whole only: alone it
 would be begun anew, and what it did would be done twice.
+
+Locking: ``TaskRuntime.removing`` is held from the look at a task to its removal, and no other lock is waited for under
+it but the store's own. Else a second removal of one id, which had looked before the first and acts after it, would take
+out the task that somebody has begun under that id in between.
 """
 
 from __future__ import annotations
@@ -33,6 +37,12 @@ def remove(runtime: TaskRuntime, id_: str) -> Reply | None:
         UnknownTaskError: the store has no task of this id.
         NotRemovableError: it goes on, or is a part of another one.
     """
+    with runtime.removing:
+        _remove(runtime, id_)
+    return runtime.flush(id_)
+
+
+def _remove(runtime: TaskRuntime, id_: str) -> None:
     store = runtime.store
     standing = store.standing(id_)
     if standing is None or id_ in runtime.unkept:
@@ -49,4 +59,3 @@ def remove(runtime: TaskRuntime, id_: str) -> Reply | None:
     for port in ports:
         port.guard.aside.discard(id_)
         port.reports.forget(id_)
-    return runtime.flush(id_)

@@ -2,13 +2,14 @@
 
 A ``OrchestratorPort`` (``actors.tasks.orchestration.orchestrator_port``) is one orchestrator's part of it.
 
-Locking: there is none of its own. ``attempts`` and ``asks`` are dicts whose single operations are steps of C: workers
+Locking: ``removing`` is for those who remove tasks; there is no other lock. ``attempts`` and ``asks`` are dicts whose single operations are steps of C: workers
 and callers put in and take out, each its own keys. The states at a port are written by its orchestrator only, and read
 by everybody, each attribute by itself (as in ``actors.supervision.child``).
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -88,6 +89,8 @@ class TaskRuntime:
         """Submission that has an id, one at a time. The task may be known long since: see ``unkept``."""
         self.unkept: set[str] = set()
         """Tasks that are on their way into the store: nobody was told that they are kept, and they may be withdrawn."""
+        self.removing = threading.Lock()
+        """Held by whoever removes a task; see ``trees.host.task_removal``."""
 
     @property
     def store(self) -> Store:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -89,6 +89,52 @@ def test_what_has_ended_is_removed_and_what_goes_on_is_not(durable: bool, store_
         assert len(report.results["s"]) == 20_000
         asyncio.run(tree.aremove_task("w"))
         assert [handle.id for handle in tree.tasks()] == ["b"]
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
+def test_two_removals_of_one_id_leave_the_task_alone_that_is_begun_under_it_in_between(
+    durable: bool, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, has_looked, begun_anew = threading.Event(), threading.Event(), threading.Event()
+
+    def work(_: Any, context: Any) -> str:
+        if context.goal == "anew":
+            gate.wait(PATIENCE_S)
+        return "done"
+
+    def remove() -> None:
+        with suppress(UnknownTaskError):
+            tree.remove_task("t")
+
+    def remove_and_begin_anew() -> None:
+        remove()
+        tree.submit(Task("anew", id="t"))
+        begun_anew.set()
+
+    with start(tree_of(work), store=store_url if durable else None) as tree:
+        tree.run(Task("go", id="t"), PATIENCE_S)
+        first, second = threading.Thread(target=remove), threading.Thread(target=remove_and_begin_anew)
+        store = tree._system.services["tasks"].store
+        real = store.standing
+
+        def standing(id_: str) -> Any:
+            found = real(id_)
+            if threading.current_thread() is first and not has_looked.is_set():
+                has_looked.set()
+                begun_anew.wait(0.5)  # in vain, where the second has to wait for the first
+            return found
+
+        monkeypatch.setattr(store, "standing", standing, raising=False)
+        first.start()
+        assert has_looked.wait(PATIENCE_S)
+        second.start()
+        first.join(PATIENCE_S)
+        assert begun_anew.wait(PATIENCE_S)
+        second.join(PATIENCE_S)
+
+        assert [handle.id for handle in tree.tasks()] == ["t"]
+        gate.set()
+        assert tree.task("t").result(PATIENCE_S).results == {"s": "done"}
 
 
 def test_a_part_goes_with_the_whole_and_not_alone(store_url: str) -> None:
