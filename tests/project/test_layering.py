@@ -69,6 +69,7 @@ DOORS = (
             "actors/tasks/execution/attempt_steps.py": "the numbers of the steps, which any thread of the attempt may make",  # noqa: E501
             "actors/tasks/execution/attempt_stream.py": "the pieces of a stream, which any thread of the attempt may add to",  # noqa: E501
             "actors/tasks/orchestration/stream_relay.py": "the order of all streams, and what is recalled of them",
+            "actors/tasks/orchestration/task_runtime.py": "the look at a task and its removal, against another removal",
             "actors/tasks/journal/local_lease.py": "the end of the right to start something, against a renewal at the same moment",  # noqa: E501
             "actors/tasks/execution/run_attempt.py": "tells a cancelled attempt from a worker's own CancelledError",
             "actors/tasks/execution/work_elsewhere.py": "the same, in the process of a worker",

@@ -2,9 +2,9 @@
 
 A ``OrchestratorPort`` (``actors.tasks.orchestration.orchestrator_port``) is one orchestrator's part of it.
 
-Locking: ``removing`` is for those who remove tasks; there is no other lock. ``attempts`` and ``asks`` are dicts whose single operations are steps of C: workers
-and callers put in and take out, each its own keys. The states at a port are written by its orchestrator only, and read
-by everybody, each attribute by itself (as in ``actors.supervision.child``).
+Locking: ``removing`` is for those who remove tasks; there is no other lock. ``attempts`` and ``asks`` are dicts whose
+single operations are steps of C: workers and callers put in and take out, each its own keys. The states at a port are
+written by its orchestrator only, and read by everybody, each attribute by itself (as in ``actors.supervision.child``).
 """
 
 from __future__ import annotations
