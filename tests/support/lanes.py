@@ -34,6 +34,11 @@ from actors.dispatch.fork_server import SERVERS
 from tests.support.first_imports import import_share, share_of
 from tests.support.ids import unstable
 
+try:
+    import resource
+except ImportError:  # it is of POSIX
+    resource = None  # type: ignore[assignment]
+
 MARK = "REGROW_TEST_RUN"
 SERIAL = "serial"
 SLOW = "slow"
@@ -72,7 +77,9 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Mark everything that is started from here on."""
+    """Mark everything that is started from here on; what dies of a signal on purpose leaves no core in this folder."""
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if not is_worker():
         os.environ[MARK] = str(os.getpid())
 

@@ -12,6 +12,7 @@ from actors.model.events import Event
 from actors.tasks.model import task_events
 from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import StoreError
+from trees import TaskHandle, Tree
 from trees.store import SqlStore, open_store
 from trees.store.remote_commands import RemoteCommand
 
@@ -50,6 +51,13 @@ def kept(store: Any) -> None:
     reply = store.flush()
     if reply is not None:
         reply.get(timeout=PATIENCE_S)
+
+
+def asked(handle: TaskHandle, tree: Tree) -> str:
+    """The id of the first question that a task asks, once it is kept: who looks from outside sees what is written."""
+    next(event for event in handle.events() if type(event).__name__ == "EscalationRaised")
+    kept(tree._system.services["tasks"].store)
+    return handle.escalations[0].id
 
 
 def settled(store: Any) -> None:

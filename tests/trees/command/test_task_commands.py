@@ -17,6 +17,7 @@ from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from tests.support.command import WAIT_S, regrow, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url
+from tests.support.stores import asked
 from trees import (
     Check,
     Escalate,
@@ -57,8 +58,7 @@ def asking(url: str, then: Any = "two") -> Iterator[tuple[Tree, str]]:
     """A tree of which a person is asked something; the id of the question."""
     with start(spec_of(ScriptedExecutable(OSError("disk"), then, by="call")), store=url) as tree:
         handle = tree.submit(Task("order two teas and a pot", id="t-1"))
-        next(event for event in handle.events() if type(event).__name__ == "EscalationRaised")
-        yield tree, handle.escalations[0].id
+        yield tree, asked(handle, tree)
 
 
 def tasks(url: str, *args: str) -> tuple[int, str, str]:

@@ -12,6 +12,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, settle
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
+from tests.support.stores import asked
 from trees import (
     Escalate,
     EscalationError,
@@ -50,8 +51,7 @@ def asking(answers: Any = "ok") -> tuple[SupervisorSpec, ScriptedExecutable]:
 def question(tree: Tree) -> str:
     """The id of the first question that is asked."""
     handle = tree.submit(Task("do it", id="t"))
-    next(event for event in handle.events() if type(event).__name__ == "EscalationRaised")
-    return handle.escalations[0].id
+    return asked(handle, tree)
 
 
 def left(outside: StoreClient) -> int:
