@@ -143,7 +143,8 @@ class JournalFollower:
     """Reads a journal as it grows, as far as the bus has told of it: so what is not kept stands where it happened.
 
     It is over with the record of the task's end; or once the task has ended, and its journal has no such record to
-    read: the store has let go of it; or when the tree has stopped.
+    read: the store has let go of it; or when the tree has stopped. The record of the end may be read before the
+    orchestrator has told of it. It is handed out after that, so whoever has it finds the report.
 
     With ``deep`` it reads the journals of its teams' parts as well, from the record on that begins each of them.
     Records have their numbers in the order in which they are made, on one thread, so the journals are merged by them.
@@ -175,6 +176,8 @@ class JournalFollower:
         self._unkept = UnkeptEvents()
         self._until = 0
         """Number up to which the journals are read: there is more in them than was heard of."""
+        self._end: tuple[TaskEvent, ...] = ()
+        """The record of the task's end, where that was read before the orchestrator has told of it."""
         self._missed = 0
         self._caught_up = -1
         """How often something may have happened that nobody told of, and how often it was looked for."""
@@ -220,15 +223,21 @@ class JournalFollower:
             # Journals are read one after the other while the task goes on. Up to this number each is complete by now.
             until = math.inf if down or ended else max(until, self._numbers.latest(self._whole))
         unkept = [*recalled, *self._heard()]
-        for event in heapq.merge(self._kept(until), unkept, key=_place):
+        end, self._end = self._end, ()
+        for event in heapq.merge(itertools.chain(end, self._kept(until)), unkept, key=_place):
             if isinstance(event, UNKEPT):
                 # Never the number of a record that is yet to come: whoever goes on after it would not see that.
                 yield event if event.seq == self._last else replace(event, seq=self._last)
                 continue
+            is_end = isinstance(event, TaskFinished) and event.task == self._id
+            if is_end and not self._done.done and not down:
+                self._end = (event,)
+                self._done.when_done(self.wake)
+                return
             if event.seq > self._after:
                 self._last = event.seq
                 yield event
-            if isinstance(event, TaskFinished) and event.task == self._id:
+            if is_end:
                 self.over = True
                 return
         if ended and not self._read(self._id, self._journals[0].read):

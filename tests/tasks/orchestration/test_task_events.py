@@ -6,7 +6,8 @@ import asyncio
 import gc
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +23,13 @@ from actors.tasks.model.task_events import (
     TaskFinished,
     TaskSubmitted,
 )
+from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
+from tests.support.asking import LONG_S
 from tests.support.one_worker import ONE, TWO, held, incarnation_of, spec_of
 from tests.support.orchestrators import kill_orchestrator
 from trees import (
+    Report,
     SupervisorSpec,
     Tasks,
     TaskStatus,
@@ -33,6 +37,7 @@ from trees import (
     start,
     start_async,
 )
+from trees.host.event_follower import JournalFollower
 
 # -- events ----------------------------------------------------------------------------------------------------
 
@@ -69,6 +74,52 @@ def test_events_of_a_task_that_has_ended_are_all_still_there_sync_and_async() ->
 
     assert [type(event) for event in once] == STORY
     assert once == twice == asynchronous
+
+
+@pytest.mark.parametrize("kept_in", ["memory", "a file"])
+def test_who_has_read_the_last_event_finds_the_report_also_before_the_orchestrator_has_told_of_it(
+    kept_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end is read between two steps of the orchestrator: after its record is kept, and before it has told of it."""
+    keep, steps = OrchestratorPort.keep, []
+
+    def read_before_it_is_told(self: OrchestratorPort, report: Report, *state: Any) -> None:
+        follower = JournalFollower(self, report.task_id, deep=True, after=0)
+        steps.append(([type(event) for event in follower.news()], follower.over, self.report(report.task_id)))
+        keep(self, report, *state)
+        steps.append(([type(event) for event in follower.news()], follower.over, self.report(report.task_id)))
+
+    monkeypatch.setattr(OrchestratorPort, "keep", read_before_it_is_told)
+    store = None if kept_in == "memory" else f"sqlite:///{tmp_path / 'tasks.db'}"
+    with start(spec_of(ScriptedExecutable("ok"), TWO), store=store) as tree:
+        report = tree.run("do it", timeout=LONG_S)
+    assert steps == [(STORY[:-1], False, None), ([TaskFinished], True, report)]
+
+
+@pytest.mark.parametrize("ends_first", [True, False])
+def test_the_last_event_comes_whether_its_reader_or_the_orchestrator_is_first(
+    ends_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep, waits, told = OrchestratorPort.keep, threading.Event(), threading.Event()
+    news = JournalFollower.news
+
+    def seen(self: JournalFollower) -> Iterator[TaskEvent]:
+        yield from news(self)
+        if self._end:
+            waits.set()
+
+    def late(self: OrchestratorPort, *ended: Any) -> None:
+        assert ends_first or waits.wait(LONG_S)
+        keep(self, *ended)
+        told.set()
+
+    monkeypatch.setattr(JournalFollower, "news", seen)
+    monkeypatch.setattr(OrchestratorPort, "keep", late)
+    with start(spec_of(ScriptedExecutable("ok"), TWO)) as tree:
+        handle = tree.submit("do it")
+        assert not ends_first or told.wait(LONG_S)
+        assert [type(event) for event in handle.events()] == STORY
+        assert handle.report is not None
 
 
 def test_events_come_on_an_event_loop_without_holding_it_up() -> None:
