@@ -18,7 +18,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.event_base import Draft
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.recovery import endings
-from actors.tasks.recovery.follow import Command, pending
+from actors.tasks.recovery.follow import FollowUp, pending
 from actors.tasks.recovery.next_step import Step, Wait, next_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class TaskActs(Protocol):
     def at(self, due: float, then: Callable[[], None]) -> Timer:
         """Have something done at a time, by this incarnation."""
 
-    def carry_out(self, command: Command, state: TaskState, node: SubtaskState) -> None:
+    def carry_out(self, follow_up: FollowUp, state: TaskState, node: SubtaskState) -> None:
         """Carry out what follows from a record for a subtask."""
 
     def limit_questions(self, state: TaskState) -> None:
@@ -118,14 +118,14 @@ class TaskLifecycle:
         """A task from the journal: what it waits for is waited for again, and what was recorded last has its effect."""
         for node in state.nodes.values():
             if node.counted is not None:
-                self._acts.carry_out(Command.COUNT, state, node)
+                self._acts.carry_out(FollowUp.COUNT, state, node)
         if state.final is not None:
             self.over(state)
             return
         if self._acts.hold_until_wanted(state):
             return
-        for command, node in pending(state):
-            self._acts.carry_out(command, state, node)
+        for follow_up, node in pending(state):
+            self._acts.carry_out(follow_up, state, node)
         self._acts.limit_questions(state)
         if state.paused:
             self._acts.is_paused(state)

@@ -3,14 +3,14 @@
 ::
 
     core          its tasks, workers and attempts; act, at, time        (``orchestrator_core``)
-    recording     every record is made here; follows it with ``CommandHandlers.follow``
+    recording     every record is made here; follows it with ``FollowUpHandlers.follow``
     queue, team_calls, control, results, turns       what the others work with
     stages, lifecycle                                a task as a whole
     delegation, teams                                asks, and work for the orchestrator above
     deciding, breakers, handoff, dispatcher, undo    attempts and undos
     questions                                        people
 
-The one way back is ``command_handlers``: what follows from a record is carried out by whichever part does it.
+The one way back is ``follow_up_handlers``: what follows from a record is carried out by whichever part does it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from actors.tasks.orchestration.attempt_control import AttemptControl
 from actors.tasks.orchestration.attempt_dispatcher import AttemptDispatcher, DispatchParts
 from actors.tasks.orchestration.breaker_records import BreakerRecords
-from actors.tasks.orchestration.command_handlers import CommandHandlers
 from actors.tasks.orchestration.deciding import Deciding
 from actors.tasks.orchestration.delegation import Delegation
+from actors.tasks.orchestration.follow_up_handlers import FollowUpHandlers
 from actors.tasks.orchestration.handoff import AttemptHandoff, HandoffParts
 from actors.tasks.orchestration.lifecycle import TaskLifecycle
 from actors.tasks.orchestration.open_questions import OpenQuestions
@@ -41,7 +41,7 @@ from actors.tasks.orchestration.undo_dispatch import UndoDispatch, UndoParts
 class Parts:
     """Parts of one incarnation."""
 
-    handlers: CommandHandlers
+    handlers: FollowUpHandlers
     recording: Recording
     queue: SubtaskQueue
     team_calls: TeamCalls
@@ -62,7 +62,7 @@ class Parts:
 
 def parts_of(core: OrchestratorCore) -> Parts:
     """Make the parts of an incarnation."""
-    handlers = CommandHandlers(core)
+    handlers = FollowUpHandlers(core)
     recording = Recording(core, handlers.follow)
     queue, team_calls = SubtaskQueue(core), TeamCalls(core)
     control = AttemptControl(core, team_calls)

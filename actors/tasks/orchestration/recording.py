@@ -21,12 +21,12 @@ How far this is built:
   a task and its subtasks end) and ``escalations`` (what an answer means, or none)
   are pure; ``OrchestratorCore.facts`` collects the facts for them. ``delegation`` and ``teams`` decide where they act:
   what they decide about are other orchestrators, and asks that live in the tree.
-* **Follow**: done: ``actors.tasks.recovery.follow`` has the tables and ``pending(state)``, ``command_handlers`` carries
-  it out, after a record and after a resume alike. ``lifecycle`` carries out what ``next_of(state, facts)`` says, by a
-  short list of acts (``TaskActs``), and ``stages`` calls the steps. Of ``TaskLifecycle.resume`` the hold of a team's
-  part and ``Delegation.recheck_deadlocks`` are left.
+* **Follow**: done: ``actors.tasks.recovery.follow`` has the tables and ``pending(state)``, ``follow_up_handlers``
+  carries it out, after a record and after a resume alike. ``lifecycle`` carries out what ``next_of(state, facts)``
+  says, by a short list of acts (``TaskActs``), and ``stages`` calls the steps. Of ``TaskLifecycle.resume`` the hold of
+  a team's part and ``Delegation.recheck_deadlocks`` are left.
 * **Parts**: each is made of what it needs, on top of ``orchestrator_core`` (``parts``): none has the orchestrator in
-  its hands. The one loop is record -> follow -> act -> record, and it goes through ``command_handlers``.
+  its hands. The one loop is record -> follow -> act -> record, and it goes through ``follow_up_handlers``.
 * **Attempt**: done. A frozen spec (``AttemptSpec``), what left the worker's code (``AttemptOutcome``), and a row in the
   orchestrator's own table (``AttemptTable``).
 """

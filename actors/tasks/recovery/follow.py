@@ -1,9 +1,9 @@
-"""Commands that follow from a record of a subtask: one table for what has just been recorded and for a resume.
+"""Follow-ups of a record of a subtask: one table for what has just been recorded and for a resume.
 
-Comes in: a record, or the folded state of a task. Goes out: commands, in the order in which they are to be carried out
-(``actors.tasks.orchestration.command_handlers`` does that). Each is harmless where it was carried out before: so an
-orchestrator that dies anywhere between a record and what follows from it loses nothing, and nothing is written twice
-for the living and for the resumed. Pure.
+Comes in: a record, or the folded state of a task. Goes out: follow-ups, in the order in which they are to be carried
+out (``actors.tasks.orchestration.follow_up_handlers`` does that). Each is harmless where it was carried out before:
+so an orchestrator that dies anywhere between a record and what follows from it loses nothing, and nothing is written
+twice for the living and for the resumed. Pure.
 
 What follows from a step of the task, or from the end of an undo, is found by looking at where the task stands
 (``actors.tasks.recovery.next_step``, ``UndoDispatch.advance``): the same look after a record and after a resume.
@@ -21,7 +21,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task import SubtaskStatus
 
 
-class Command(Enum):
+class FollowUp(Enum):
     """Thing to be done about one subtask."""
 
     COUNT = "have the breaker of its worker count its last failure, if that is not in the breaker's own journal"
@@ -40,24 +40,24 @@ class Command(Enum):
     __hash__ = object.__hash__  # that of an Enum is computed anew each time
 
 
-FOLLOWS: Final[dict[type[task_events.TaskEvent], tuple[Command, ...]]] = {
-    task_events.SubtaskQueued: (Command.QUEUE,),
-    task_events.SubtaskPreempted: (Command.QUEUE,),
-    task_events.SubtaskRetrying: (Command.WAIT,),
-    task_events.SubtaskSucceeded: (Command.PART, Command.HOLD, Command.ANSWER),
-    task_events.SubtaskFailed: (Command.PART, Command.ANSWER, Command.SKIP),
-    task_events.SubtaskSkipped: (Command.PART, Command.ANSWER),
-    task_events.SubtaskCancelled: (Command.PART, Command.ANSWER),
-    task_events.EscalationRaised: (Command.PART, Command.LIMIT),
-    task_events.EscalationAnswered: (Command.GO_ON,),
-    task_events.EscalationExpired: (Command.GO_ON,),
-    task_events.CompensationRetrying: (Command.UNDO,),
-    task_events.Compensated: (Command.UNDO,),
+FOLLOWS: Final[dict[type[task_events.TaskEvent], tuple[FollowUp, ...]]] = {
+    task_events.SubtaskQueued: (FollowUp.QUEUE,),
+    task_events.SubtaskPreempted: (FollowUp.QUEUE,),
+    task_events.SubtaskRetrying: (FollowUp.WAIT,),
+    task_events.SubtaskSucceeded: (FollowUp.PART, FollowUp.HOLD, FollowUp.ANSWER),
+    task_events.SubtaskFailed: (FollowUp.PART, FollowUp.ANSWER, FollowUp.SKIP),
+    task_events.SubtaskSkipped: (FollowUp.PART, FollowUp.ANSWER),
+    task_events.SubtaskCancelled: (FollowUp.PART, FollowUp.ANSWER),
+    task_events.EscalationRaised: (FollowUp.PART, FollowUp.LIMIT),
+    task_events.EscalationAnswered: (FollowUp.GO_ON,),
+    task_events.EscalationExpired: (FollowUp.GO_ON,),
+    task_events.CompensationRetrying: (FollowUp.UNDO,),
+    task_events.Compensated: (FollowUp.UNDO,),
 }
 """By the kind of a record: what follows from it for its subtask."""
 
 
-class TaskCommand(Enum):
+class TaskFollowUp(Enum):
     """Thing to be done about a task as a whole."""
 
     NEXT = "look whether its budget is used up, and do what is next"
@@ -67,54 +67,54 @@ class TaskCommand(Enum):
     OVER = "let go of it, and tell who waits for it"
 
 
-FOLLOWS_OF_TASK: Final[dict[type[task_events.TaskEvent], TaskCommand]] = {
-    task_events.PlanRefused: TaskCommand.NEXT,
-    task_events.Planned: TaskCommand.NEXT,
-    task_events.Replanning: TaskCommand.NEXT,
-    task_events.StepRetrying: TaskCommand.NEXT,
-    task_events.StepFailed: TaskCommand.NEXT,
-    task_events.StepAnswered: TaskCommand.NEXT,
-    task_events.StepUnanswered: TaskCommand.NEXT,
-    task_events.StepEscalated: TaskCommand.ASK,
-    task_events.ReviewRefused: TaskCommand.NEXT,
-    task_events.Reviewed: TaskCommand.NEXT,
-    task_events.ReworkBegun: TaskCommand.NEXT,
-    task_events.Synthesized: TaskCommand.NEXT,
-    task_events.TaskPriorityChanged: TaskCommand.RANK,
-    task_events.TaskEnding: TaskCommand.END,
-    task_events.TaskFinished: TaskCommand.OVER,
+FOLLOWS_OF_TASK: Final[dict[type[task_events.TaskEvent], TaskFollowUp]] = {
+    task_events.PlanRefused: TaskFollowUp.NEXT,
+    task_events.Planned: TaskFollowUp.NEXT,
+    task_events.Replanning: TaskFollowUp.NEXT,
+    task_events.StepRetrying: TaskFollowUp.NEXT,
+    task_events.StepFailed: TaskFollowUp.NEXT,
+    task_events.StepAnswered: TaskFollowUp.NEXT,
+    task_events.StepUnanswered: TaskFollowUp.NEXT,
+    task_events.StepEscalated: TaskFollowUp.ASK,
+    task_events.ReviewRefused: TaskFollowUp.NEXT,
+    task_events.Reviewed: TaskFollowUp.NEXT,
+    task_events.ReworkBegun: TaskFollowUp.NEXT,
+    task_events.Synthesized: TaskFollowUp.NEXT,
+    task_events.TaskPriorityChanged: TaskFollowUp.RANK,
+    task_events.TaskEnding: TaskFollowUp.END,
+    task_events.TaskFinished: TaskFollowUp.OVER,
 }
 """By the kind of a record: what follows from it for its task."""
 
 
-def pending(state: TaskState) -> Iterator[tuple[Command, SubtaskState]]:
-    """Commands to be carried out, or perhaps once more, for a task that was folded from its journal.
+def pending(state: TaskState) -> Iterator[tuple[FollowUp, SubtaskState]]:
+    """Follow-ups to be carried out, or perhaps once more, for a task that was folded from its journal.
 
     Read it as you carry it out: what is carried out may change what comes next.
     """
     for node in list(state.nodes.values()):
         if node.ask is not None:
-            yield Command.KNOW, node
+            yield FollowUp.KNOW, node
             if node.is_done:
-                yield Command.ANSWER, node
-        command = _of(state, node)
-        if command is not None:
-            yield command, node
+                yield FollowUp.ANSWER, node
+        follow_up = _of(state, node)
+        if follow_up is not None:
+            yield follow_up, node
         if node.escalation is not None:
-            yield Command.LIMIT, node
+            yield FollowUp.LIMIT, node
         elif node.answered is not None:
-            yield Command.GO_ON, node
+            yield FollowUp.GO_ON, node
 
 
-def _of(state: TaskState, node: SubtaskState) -> Command | None:
+def _of(state: TaskState, node: SubtaskState) -> FollowUp | None:
     status = node.status
     if status is SubtaskStatus.QUEUED:
-        return Command.QUEUE
+        return FollowUp.QUEUE
     if status is SubtaskStatus.RUNNING:
-        return Command.ADOPT
+        return FollowUp.ADOPT
     if status is SubtaskStatus.RETRYING and node.due is not None:
-        return Command.WAIT
+        return FollowUp.WAIT
     if status is SubtaskStatus.SUCCEEDED:
-        return Command.HOLD
+        return FollowUp.HOLD
     is_gone = node.is_done and status is not SubtaskStatus.COMPENSATED  # that one runs again, or all is being undone
-    return Command.SKIP if is_gone and state.ending is None else None
+    return FollowUp.SKIP if is_gone and state.ending is None else None

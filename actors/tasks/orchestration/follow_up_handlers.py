@@ -1,6 +1,6 @@
 """Carries out what follows from a record: the one place where a decision becomes an act.
 
-Commands of ``actors.tasks.recovery.follow`` come here, and what a task as a whole has done by others
+Follow-ups of ``actors.tasks.recovery.follow`` come here, and what a task as a whole has done by others
 (``actors.tasks.orchestration.lifecycle.TaskActs``). Whatever is seen by others (an answer, an attempt that is given)
 goes through ``OrchestratorCore.act``, and so happens once the record is kept.
 """
@@ -19,7 +19,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
-from actors.tasks.recovery.follow import FOLLOWS, FOLLOWS_OF_TASK, Command, TaskCommand
+from actors.tasks.recovery.follow import FOLLOWS, FOLLOWS_OF_TASK, FollowUp, TaskFollowUp
 
 if TYPE_CHECKING:
     from actors.execution.timers import Timer
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from actors.tasks.orchestration.parts import Parts
 
 
-class CommandHandlers:
-    """Handlers of the commands of one orchestrator."""
+class FollowUpHandlers:
+    """Handlers of the follow-ups of one orchestrator."""
 
     def __init__(self, core: OrchestratorCore) -> None:
         self._core = core
         self._parts: Parts
-        self._handlers: dict[Command, Callable[[TaskState, SubtaskState], object]] = {}
+        self._handlers: dict[FollowUp, Callable[[TaskState, SubtaskState], object]] = {}
         self._of_task: dict[type[Any], Callable[[TaskState], object]] = {}
         self._follows: dict[type[Any], tuple[Callable[[TaskState, SubtaskState], object], ...]] = {}
 
@@ -41,29 +41,29 @@ class CommandHandlers:
         """Look up who does what, once all of them are there."""
         self._parts = to = parts
         self._handlers = {
-            Command.COUNT: self._count_again,
-            Command.KNOW: to.delegation.track,
-            Command.PART: to.team_calls.parted,
-            Command.QUEUE: to.queue.push,
-            Command.ADOPT: to.handoff.adopt,
-            Command.WAIT: self._wait,
-            Command.HOLD: to.results.cache.hold,
-            Command.ANSWER: self.tell_result,
-            Command.SKIP: self._skip,
-            Command.LIMIT: to.questions.limit,
-            Command.GO_ON: to.questions.go_on,
-            Command.UNDO: lambda state, _: to.lifecycle.advance(state),
+            FollowUp.COUNT: self._count_again,
+            FollowUp.KNOW: to.delegation.track,
+            FollowUp.PART: to.team_calls.parted,
+            FollowUp.QUEUE: to.queue.push,
+            FollowUp.ADOPT: to.handoff.adopt,
+            FollowUp.WAIT: self._wait,
+            FollowUp.HOLD: to.results.cache.hold,
+            FollowUp.ANSWER: self.tell_result,
+            FollowUp.SKIP: self._skip,
+            FollowUp.LIMIT: to.questions.limit,
+            FollowUp.GO_ON: to.questions.go_on,
+            FollowUp.UNDO: lambda state, _: to.lifecycle.advance(state),
         }
-        of_task: dict[TaskCommand, Callable[[TaskState], object]] = {
-            TaskCommand.NEXT: to.lifecycle.go_on,
-            TaskCommand.RANK: to.dispatcher.prioritize,
-            TaskCommand.ASK: self._asked,
-            TaskCommand.END: to.lifecycle.ended,
-            TaskCommand.OVER: to.lifecycle.over,
+        of_task: dict[TaskFollowUp, Callable[[TaskState], object]] = {
+            TaskFollowUp.NEXT: to.lifecycle.go_on,
+            TaskFollowUp.RANK: to.dispatcher.prioritize,
+            TaskFollowUp.ASK: self._asked,
+            TaskFollowUp.END: to.lifecycle.ended,
+            TaskFollowUp.OVER: to.lifecycle.over,
         }
-        self._of_task = {kind: of_task[command] for kind, command in FOLLOWS_OF_TASK.items()}
+        self._of_task = {kind: of_task[follow_up] for kind, follow_up in FOLLOWS_OF_TASK.items()}
         self._follows = {
-            kind: tuple(self._handlers[command] for command in commands) for kind, commands in FOLLOWS.items()
+            kind: tuple(self._handlers[each] for each in follow_ups) for kind, follow_ups in FOLLOWS.items()
         }
 
     def follow(self, state: TaskState, event: task_events.TaskEvent) -> None:
@@ -78,9 +78,9 @@ class CommandHandlers:
             for handle in handlers:
                 handle(state, node)
 
-    def carry_out(self, command: Command, state: TaskState, node: SubtaskState) -> None:
+    def carry_out(self, follow_up: FollowUp, state: TaskState, node: SubtaskState) -> None:
         """Do one thing."""
-        self._handlers[command](state, node)
+        self._handlers[follow_up](state, node)
 
     def _wait(self, state: TaskState, node: SubtaskState) -> None:
         due = node.due
