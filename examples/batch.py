@@ -3,13 +3,14 @@
     python examples/batch.py                             the standard library of the running interpreter
     python examples/batch.py --input path=DIR            another folder
     python examples/batch.py --input bad=3               with three documents of each bad kind among them
-    python examples/batch.py --input bad=raise,hang,huge or only of some kinds
+    python examples/batch.py --input bad=segfault,spin   or only of some: raise, hang, huge, segfault, spin
     regrow run examples/batch.py --input bad=3
 
-The whole of it is one loop over ``tree.map``; nothing is tuned. What is bad costs nothing but itself: a document that
-is no Python crashes its worker, which is replaced; one that hangs (a pipe into which nobody writes) is given up after
-ten seconds, with its thread; one that is huge is refused. The table at the end has all that was found, and an error
-says so where a document is missing.
+The whole of it is one loop over ``tree.map``; nothing is tuned. Each worker is a process (``dispatch="process"``), so
+what is bad costs nothing but itself: a document that is no Python crashes its worker, which is replaced; one that hits
+a bug of a library in C takes the process down, and no more; one that hangs (a pipe into which nobody writes), or that
+spins where no thread of the process gets a turn any more, is killed after ten seconds; one that is huge is refused. The
+table at the end has all that was found, and an error says so where a document is missing.
 
 Shows a progress bar where rich is installed (extra "cli") and somebody looks on; else a line now and then.
 """
@@ -18,8 +19,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import ctypes
 import importlib.util
 import os
+import re
 import sys
 import sysconfig
 import tempfile
@@ -33,14 +36,16 @@ from typing import Any
 
 from loguru import logger
 
-from actors import Failed, ReplyTimeoutError
+from actors import Failed, ProcessDiedError, ReplyTimeoutError
 from trees import SupervisorSpec, Tree, WorkerSpec, start
 
 MOST_BYTES = 2_000_000
 """What is larger is no source that somebody has written."""
 SHOWN = 10
 EVERY_S = 2.0
-KINDS = ("raise", "hang", "huge")
+KINDS = ("raise", "hang", "huge", "segfault", "spin")
+BUGS = {b"# segfault": lambda: ctypes.string_at(0), b"# spin": lambda: re.match(r"(a+)+b", "a" * 100)}
+"""Stand for bugs of a library in C, by what a document begins with that hits them. The second keeps the GIL."""
 DECISIONS = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension, ast.match_case)
 
 
@@ -54,6 +59,7 @@ def measure(path: str) -> dict[str, Any]:
     if size > MOST_BYTES:
         raise Failed(f"{size:,} bytes are more than {MOST_BYTES:,}")
     source = Path(path).read_bytes()
+    BUGS.get(source.splitlines()[0] if source else b"", lambda: None)()
     functions = [
         node for node in ast.walk(ast.parse(source, path)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
@@ -65,7 +71,16 @@ def _decisions(function: ast.AST) -> int:
     return 1 + sum(isinstance(node, DECISIONS) for node in ast.walk(function))
 
 
-TREE = SupervisorSpec(id="batch", children=[WorkerSpec(id="measure", handle=measure, pool=4)])
+@contextmanager
+def quiet() -> Iterator[None]:
+    """In the process of a worker: what the compiler thinks of old files' escapes is not shown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+MEASURE = WorkerSpec(id="measure", handle=measure, lifespan=quiet, dispatch="process", pool=4)
+TREE = SupervisorSpec(id="batch", children=[MEASURE])
 
 
 # -- the documents -----------------------------------------------------------------------------------------
@@ -88,7 +103,7 @@ def planted(bad: str) -> Iterator[list[str]]:
     kinds, count = (KINDS, int(bad)) if bad.isdecimal() else (tuple(filter(None, bad.split(","))), 1)
     if unknown := set(kinds) - set(KINDS):
         raise ValueError(
-            f"bad={bad}: {', '.join(sorted(unknown))} is unknown. Give a number, or some of raise,hang,huge"
+            f"bad={bad}: {', '.join(sorted(unknown))} is unknown. Give a number, or some of {','.join(KINDS)}"
         )
     with tempfile.TemporaryDirectory() as place:
         found = [Path(place, f"{kind}-{number}.py") for kind in kinds for number in range(count)]
@@ -100,6 +115,8 @@ def planted(bad: str) -> Iterator[list[str]]:
 def _plant(path: Path, kind: str) -> None:
     if kind == "raise":
         path.write_text("def broken(:\n", encoding="utf-8")
+    elif kind in {"segfault", "spin"}:
+        path.write_text(f"# {kind}\n", encoding="utf-8")
     elif kind == "huge":
         path.touch()
         os.truncate(path, 50 * MOST_BYTES)  # takes no room on most disks
@@ -134,8 +151,7 @@ def main(tree: Tree, path: str = sysconfig.get_path("stdlib"), bad: str = "") ->
     totals: Counter[str] = Counter()
     failed: list[tuple[str, str]] = []
     worst: list[tuple[int, str]] = []
-    with planted(bad) as wrong, warnings.catch_warnings(), progress() as show:
-        warnings.simplefilter("ignore")  # what the compiler thinks of old files' escapes
+    with planted(bad) as wrong, progress() as show:
         given = mixed(good, wrong)
         for document, result in tree.map(given, to="batch/measure", progress=show):
             name = short(document, path)
@@ -159,6 +175,8 @@ def kind_of(result: Any) -> str:
         return "given up: hung"
     if isinstance(result, Failed):
         return "refused: too large"
+    if isinstance(result, Exception) and isinstance(result.__cause__, ProcessDiedError):
+        return "killed a process"
     return "crashed a worker" if isinstance(result, Exception) else "measured"
 
 
@@ -214,7 +232,7 @@ def run() -> None:
     parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="path=DIR, bad=NUMBER")
     inputs = dict(each.split("=", 1) for each in parser.parse_args().input if "=" in each)
     if set(inputs) - {"path", "bad"}:
-        parser.error("the inputs are path=DIR and bad=NUMBER (or bad=raise,hang,huge)")
+        parser.error(f"the inputs are path=DIR and bad=NUMBER (or bad={','.join(KINDS)})")
     with start(TREE) as tree:
         try:
             main(tree, **inputs)

@@ -2,6 +2,7 @@
 
     python examples/scan.py                      the standard library of the running interpreter
     python examples/scan.py --input path=DIR     another folder
+    python examples/scan.py --input dispatch=process     each parser is a process: a segfault is a crash like any other
     regrow check examples/scan.py                draws the tree without starting it
     regrow run examples/scan.py --input path=DIR
 
@@ -25,6 +26,7 @@ import uuid
 import warnings
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -43,6 +45,7 @@ PARSERS = 4
 IN_FLIGHT = 2 * PARSERS
 """Files that are with the parsers at once: one being parsed and one waiting for each."""
 RESULTS = Path(tempfile.gettempdir()) / f"scan-{uuid.uuid4().hex[:12]}.jsonl"
+PLACES = ("pool", "process")
 SHOWN = 20
 """Broken files that the table names; the others are in RESULTS."""
 BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
@@ -176,6 +179,16 @@ class Writer(Worker):
         self._file.close()
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """In the process of a parser: what the compiler thinks of old files' escapes is not shown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+PARSE = WorkerSpec(id="parse", handle=parse, pool=PARSERS)
+IN_PROCESSES = WorkerSpec(id="parse", handle=parse, pool=PARSERS, lifespan=quiet, dispatch="process")
 TREE = SupervisorSpec(
     id="scan",
     children=[
@@ -193,7 +206,7 @@ TREE = SupervisorSpec(
             # expected=(SyntaxError, ...) instead: those are failed requests then, and nothing is restarted at all.)
             max_restarts=100_000,
             period_s=60.0,
-            children=[WorkerSpec(id="parse", handle=parse, pool=PARSERS)],
+            children=[PARSE],
         ),
         WorkerSpec(id="reader", actor=Reader),
     ],
@@ -210,18 +223,25 @@ def python_files(folder: str) -> Iterator[str]:
         yield from (str(Path(place, name)) for name in sorted(names) if name.endswith(".py"))
 
 
-def main(tree: Tree, path: str = sysconfig.get_path("stdlib"), *, bar: bool = False) -> None:
+def main(tree: Tree, path: str = sysconfig.get_path("stdlib"), dispatch: str = "pool", *, bar: bool = False) -> None:
     """Scan a folder with a running tree and print what there was.
 
     Raises:
         FileNotFoundError: there is no Python in it.
         RuntimeError: a file was lost.
+        ValueError: parsers cannot run there.
     """
+    if dispatch not in PLACES:
+        raise ValueError(f"dispatch={dispatch}: give one of {', '.join(PLACES)}")
     # Each crash is logged with its traceback, at WARNING. Here crashes are results, and the table shows them.
     logger.disable("actors")
     found = sum(1 for _ in python_files(path))
     if not found:
         raise FileNotFoundError(f"{path}: no Python files there")
+    if dispatch == "process":  # other parsers take the place of those that the tree was started with
+        tree.terminate_child("scan/parsing/parse")
+        tree.delete_child("scan/parsing/parse")
+        tree.start_child("scan/parsing", IN_PROCESSES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the compiler thinks of old files' escapes
         scan = tree.ref("scan/reader").ask(path, timeout=None, block=False)
@@ -289,15 +309,13 @@ def broken_files(totals: Totals, path: str) -> Table:
 def run() -> None:
     """As a program: start the tree, scan, show the tree as it is then."""
     parser = argparse.ArgumentParser(description="Scan a folder of Python source with a supervised tree.")
-    parser.add_argument(
-        "--input", default="path=" + sysconfig.get_path("stdlib"), metavar="path=DIR", help="what to scan"
-    )
-    key, _, folder = parser.parse_args().input.partition("=")
-    if key != "path" or not folder:
-        parser.error("the only input is path=DIR")
+    parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="path=DIR, dispatch=process")
+    inputs = dict(each.partition("=")[::2] for each in parser.parse_args().input)
+    if set(inputs) - {"path", "dispatch"} or not all(inputs.values()):
+        parser.error("the inputs are path=DIR and dispatch=process (or dispatch=pool)")
     with start(TREE) as tree:
         try:
-            main(tree, folder, bar=sys.stdout.isatty())
+            main(tree, **inputs, bar=sys.stdout.isatty())
         finally:
             print(tree.dump())
 

@@ -115,6 +115,25 @@ def test_scan_sees_every_file_though_some_crash_their_parser(tmp_path: Path) -> 
     assert "WARNING" not in done.stderr, "the log of the crashes is to be quiet"
 
 
+def test_scan_sees_the_same_with_parsers_in_processes(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, {"good.py": b"def f():\n    return '\\d'\n", "broken.py": b"def (:\n"})
+    done = _run("scan.py", "--input", f"path={folder}", "--input", "dispatch=process", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "", "what the compiler thinks of old files is quiet there as well"
+    found = _table(done.stdout)
+    assert (found["files seen"], found["functions"], found["files that crashed a parser"]) == (2, 1, 1)
+    assert "SyntaxError" in done.stdout
+
+
+@pytest.mark.parametrize("given", ["dispatch=moon", "speed=fast", "path"])
+def test_scan_says_what_is_wrong_with_its_inputs(tmp_path: Path, given: str) -> None:
+    done = _again("scan.py", "--input", given, tmp=tmp_path)
+
+    assert done.returncode != 0
+    assert "process" in done.stderr
+
+
 def test_scan_shows_its_tree_at_the_end(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"broken.py": b"def (:\n"} | {f"good{i}.py": b"pass\n" for i in range(40)})
     done = _again("scan.py", "--input", f"path={folder}", tmp=tmp_path)
@@ -404,37 +423,37 @@ _SMALL = {
     "not_python.txt": b"def (:\n",
 }
 _ALL_KINDS = {
-    "documents": 7,
+    "documents": 9,
     "measured": 3,
     "crashed a worker": 2,
-    "given up: hung": 1,
+    "killed a process": 1,
+    "given up: hung": 2,
     "refused: too large": 1,
-    "accounted for": 7,
+    "accounted for": 9,
     "lines": 6,
     "functions": 2,
 }
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe hangs, and there is none")
-def test_batch_accounts_for_every_document_though_some_raise_hang_or_are_huge(tmp_path: Path) -> None:
+def test_batch_accounts_for_every_document_though_some_raise_hang_segfault_spin_or_are_huge(tmp_path: Path) -> None:
     done = _run("batch.py", "--input", f"path={_folder(tmp_path, _SMALL)}", "--input", "bad=1", tmp=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert _table(done.stdout) == _ALL_KINDS | {"good.py f": 3, "sub/also_good.py g": 1}
     assert "good.py f" in done.stdout
     assert "WARNING" not in done.stderr, "the log of the crashes is to be quiet"
-    assert re.search(r"measure ×4 +permanent +running 4 .*abandoned 1", done.stdout)
+    assert "ProcessDiedError" in done.stdout
+    assert re.search(r"measure ×4 +permanent +running", done.stdout)
+    assert "abandoned" not in done.stdout, "what hangs in a process is killed"
 
 
 def test_batch_needs_no_rich(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, _SMALL)
-    without = "import sys, runpy; import importlib.util as u; find = u.find_spec; "
-    without += "u.find_spec = lambda name, *rest: None if name == 'rich' else find(name, *rest); "
-    without += f"sys.argv = ['batch.py', '--input', 'path={folder}', '--input', 'bad=raise,huge']; "
-    without += f"runpy.run_path({str(EXAMPLES / 'batch.py')!r}, run_name='__main__')"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", without], capture_output=True, text=True, timeout=RUN_S, check=False
-    )
+    without = "import importlib.util as u; find = u.find_spec; "
+    without += "u.find_spec = lambda name, *rest: None if name == 'rich' else find(name, *rest)\n"
+    (tmp_path / "sitecustomize.py").write_text(without, encoding="utf-8")
+    given = ("--input", f"path={_folder(tmp_path, _SMALL)}", "--input", "bad=raise,huge")
+    done = _run("batch.py", *given, tmp=tmp_path, env={"PYTHONPATH": str(tmp_path)})
 
     assert done.returncode == 0, done.stderr
     assert re.search(r"^documents +6$", done.stdout, re.MULTILINE)
