@@ -75,7 +75,7 @@ DOORS = (
             "actors/tasks/execution/work_elsewhere.py": "the same, in the process of a worker",
             "actors/testing/": "holds threads and tasks up on command, and lists those that a test left behind",
             "trees/agents/": "agents run on event loops and on threads, as their frameworks have it",
-            "trees/host/console.py": "the console answers while everything else of the tree is stuck",
+            "trees/host/console/": "the console answers while everything else of the tree is stuck",
             "trees/host/batch.py": "is iterated over on any event loop",
             "trees/host/event_follower.py": "reads the events of a task on any event loop",
             "trees/ha/lease_keeper.py": "keeps the lease of a leader while everything else of the tree is stuck",
@@ -102,7 +102,7 @@ DOORS = (
         {
             "actors/dispatch/": "the wire to a worker's process",
             "trees/agents/serving.py": "a server's port",
-            "trees/host/console.py": "both ends of the console",
+            "trees/host/console/": "both ends of the console",
         },
     ),
     Door(

@@ -22,8 +22,8 @@ from actors import RestartLimitError, StartError
 from actors.testing import Hang
 from tests.support.crew import LONG_S, doomed, faulty, meanwhile, running, shop
 from trees import start, start_async
-from trees.host import console
-from trees.host.console import Console, ConsoleError, ConsoleRequest, ask, find
+from trees.host.console import Console, ConsoleError, ConsoleRequest, ask, find, session
+from trees.host.console.place import sweep
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +99,7 @@ def test_a_console_answers_while_a_worker_hangs() -> None:
 
 
 def test_a_caller_that_says_nothing_holds_nobody_up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(session, "PATIENCE_S", 0.05)
     with running(shop(), console=True), socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(only()))
         shown = ask(only(), ConsoleRequest())
@@ -128,7 +128,7 @@ def test_a_dump_that_fails_is_an_answer_and_not_the_end_of_the_console() -> None
     opened.serve(broken)
     try:
         for _ in range(2):
-            with pytest.raises(ConsoleError, match="the dump failed with KeyError") as caught:
+            with pytest.raises(ConsoleError, match="the console failed with KeyError") as caught:
                 ask(opened.path, ConsoleRequest())
     finally:
         opened.close()
@@ -336,7 +336,7 @@ def test_a_process_that_sweeps_while_another_one_opens_its_console_takes_nothing
 
     def swept(self: object, *args: object) -> object:
         done = real(self, *args)
-        console._sweep(runtime / "regrow")
+        sweep(runtime / "regrow")
         return done
 
     monkeypatch.setattr(place, step, swept)

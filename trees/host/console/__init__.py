@@ -1,0 +1,13 @@
+"""The console of a running tree: a unix socket through which its owner, and nobody else, looks at it and operates it.
+
+``server.Console`` is opened by ``start(..., console=True)``, ``session`` is one caller of it and ``stream`` what a
+caller subscribes to; ``client`` is the other side: ``regrow dump``, ``top`` and ``observe`` all come in through it.
+``protocol`` is what they say to each other, and ``place`` where the sockets are.
+"""
+
+from trees.host.console.client import ConsoleSource, ask
+from trees.host.console.place import ConsoleError, find, open_consoles
+from trees.host.console.protocol import ConsoleRequest
+from trees.host.console.server import Console
+
+__all__ = ["Console", "ConsoleError", "ConsoleRequest", "ConsoleSource", "ask", "find", "open_consoles"]
