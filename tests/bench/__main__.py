@@ -1,10 +1,10 @@
-"""`python -m tests.bench core|tasks|durable [--quick] [--only NAME]`: the table; 1 where a floor was not reached."""
+"""`python -m tests.bench SUITE [--quick] [--only NAME]`: the table of a suite; 1 where a floor was not reached."""
 
 import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from tests.bench import agents, barest, crowd, durable, lives, memory, messages, opening, queued, tasks
+from tests.bench import agents, barest, crowd, durable, isolation, lives, memory, messages, opening, queued, tasks
 from tests.bench.table import BELOW, FULL, QUICK, Row, Size, lines
 
 SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
@@ -35,8 +35,15 @@ SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
         "steps": durable.steps,
         "opening": opening.opening,
     },
+    "isolation": {
+        "ask_process": isolation.ask,
+        "large": isolation.large,
+        "kill": isolation.kill,
+        "start_processes": isolation.starting,
+        "work": isolation.work,
+    },
 }
-OTHERS = {"core": "raw Pykka", "tasks": "theirs", "durable": "theirs"}
+OTHERS = {"core": "raw Pykka", "tasks": "theirs", "durable": "theirs", "isolation": "theirs"}
 """The other side of each suite, as its column is called."""
 
 

@@ -39,12 +39,56 @@ class Size:
     """Subtasks that are ready at once, for the flatness of the cost."""
     queued: int
     """Tasks that are queued at once."""
+    echoes: int
+    """Asks of a process."""
+    kills: int
+    brood: int
+    """Workers in processes that are started at once."""
+    handlings: int
+    """Handlings of 5 ms in each turn; 5,000 in all."""
+    reply_mb: int
 
 
 FULL = Size(
-    7, 200_000, 2_000, 500, 3_000, 10_000, 100, (1_000, 10_000, 100_000), 1_000, 1_000, 200, (100, 10_000), 10_000
+    pairs=7,
+    tells=200_000,
+    asks=2_000,
+    crashes=500,
+    children=3_000,
+    resident=10_000,
+    group=100,
+    crowd=(1_000, 10_000, 100_000),
+    asked=1_000,
+    independent=1_000,
+    chained=200,
+    ready=(100, 10_000),
+    queued=10_000,
+    echoes=2_000,
+    kills=50,
+    brood=50,
+    handlings=720,
+    reply_mb=50,
 )
-QUICK = Size(2, 1_000, 50, 10, 30, 200, 5, (20, 40, 80), 10, 20, 10, (10, 100), 50)
+QUICK = Size(
+    pairs=2,
+    tells=1_000,
+    asks=50,
+    crashes=10,
+    children=30,
+    resident=200,
+    group=5,
+    crowd=(20, 40, 80),
+    asked=10,
+    independent=20,
+    chained=10,
+    ready=(10, 100),
+    queued=50,
+    echoes=10,
+    kills=2,
+    brood=2,
+    handlings=4,
+    reply_mb=2,
+)
 
 
 @dataclass(frozen=True)
@@ -108,7 +152,7 @@ def _measured(measure: Measure) -> float:
 
 
 def _at_least(ratio: float | None) -> str:
-    return "" if ratio is None else f">= {ratio:g}x"
+    return "" if ratio is None else f">= {ratio:.3g}x"
 
 
 def _verdict(enough: bool, *, met: bool) -> str:

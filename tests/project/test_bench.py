@@ -93,6 +93,27 @@ def test_the_quick_bench_of_tasks_prints_one_table_with_every_row() -> None:
 
 
 @only_in_the_whole
+@pytest.mark.serial
+@pytest.mark.slow
+@pytest.mark.timeout(2 * BENCH_S)
+def test_the_quick_bench_of_isolation_prints_one_table_with_every_row() -> None:
+    done = _bench("isolation", "--quick")
+    table = done.stdout.splitlines()
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for words, floor in {
+        "ask a process : multiprocessing.Pipe": ">= 0.333x",
+        "reply of 2 MB : multiprocessing.Pipe": ">= 0.5x",
+        "kill -9 to the next reply": "<= 50.0 ms",
+        "start 2 workers in processes": "<= 1.50 s",
+        "of 5 ms : ProcessPoolExecutor(2)": ">= 0.95x",
+        "of 5 ms : pool=2 on threads": ">= 1.7x",
+    }.items():
+        assert sum(words in line and floor in line for line in table) == 1, words
+
+
+@only_in_the_whole
 @pytest.mark.parametrize("bench", [tasks.independent, tasks.chained])
 def test_without_langgraph_its_rows_say_so_and_the_others_are_measured(
     bench: Callable[[Size], Iterator[Row]], monkeypatch: pytest.MonkeyPatch
