@@ -70,7 +70,7 @@ FULL = Size(
     reply_mb=50,
 )
 QUICK = Size(
-    pairs=2,
+    pairs=1,
     tells=1_000,
     asks=50,
     crashes=10,
