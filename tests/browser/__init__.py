@@ -1,0 +1,1 @@
+"""Walk through the page in a real browser; see tests/README.md."""

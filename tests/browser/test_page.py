@@ -1,0 +1,292 @@
+"""Walk through the page in a real browser: what a person sees and does, with a picture of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import TOKEN
+from tests.browser.shop import BEGAN, SCRIPT, Shop, bar, row, task
+
+pytestmark = [pytest.mark.slow, pytest.mark.serial]
+
+BILLING = "tr[data-path='shop/billing']"
+VIEWS = {
+    "tree/shop": "aside.panel .none",
+    "tree": "tr[data-path]",
+    "tasks": ".tasks tbody tr",
+    "tasks/t-1": ".dag .node",
+    "questions": "article.card",
+    "now": ".now table",
+}
+"""Each view, and what it has once it is drawn."""
+LEDGER = "tr[data-path='shop/billing/ledger']"
+
+
+def show(page: Any, view: str, ready: str) -> None:
+    """Go to a view, and wait until it is drawn."""
+    page.evaluate("(view) => { location.hash = '#/' + view }", view)
+    page.wait_for_selector(ready)
+
+
+def told(page: Any, selector: str) -> str:
+    """Text of an element."""
+    text: str = page.inner_text(selector)
+    return text
+
+
+def picture(page: Any, folder: Path, name: str) -> None:
+    """Keep a picture of the page as it is."""
+    (folder / name).write_bytes(page.screenshot())
+
+
+def until(page: Any, expression: str, value: Any = None) -> None:
+    """Wait until an expression of the page is true: asked from outside, because its policy forbids to evaluate text."""
+    for _ in range(1_000):
+        if page.evaluate(expression, value):
+            return
+        page.wait_for_timeout(20)
+    pytest.fail(f"never true: {expression}")
+
+
+def broken(page: Any) -> bool:
+    """Say whether markup of a text has run."""
+    return bool(page.evaluate("Boolean(window.broken) || document.querySelector('main img, main script') !== null"))
+
+
+def test_a_crash_is_seen_in_its_row_and_beside_the_tree_with_its_frames(page: Any, shop: Shop, pictures: Path) -> None:
+    until(page, "document.querySelector('#live').dataset.live === 'live'")
+    assert told(page, f"{LEDGER} .badge") == "running"
+    shop.crash("shop/billing/ledger", "no number")
+    page.wait_for_selector(f"{LEDGER}.flash [data-state=restarting]")
+    picture(page, pictures, "crash.png")
+    page.wait_for_selector(f"{LEDGER} .spark[aria-label='1 restart in the last minute']")
+    page.click(LEDGER)
+    page.wait_for_selector("aside.panel .exit")
+    assert "TypeError" in told(page, "aside.panel .exit")
+    assert "no number" in told(page, "aside.panel .error")
+    assert "ledger.py:14 in on_receive" in told(page, "aside.panel .exit pre")
+    picture(page, pictures, "child.png")
+    row_ = next(each for each in shop.rows if each["path"] == "shop/billing/ledger")
+    row_.update(state="running", incarnation=4)
+    shop.tell("child_started", "shop/billing/ledger", incarnation=4)
+    page.wait_for_selector(f"{LEDGER} [data-state=running]")
+    until(page, "(path) => document.querySelector(path + ' .incarnation').textContent === '4'", LEDGER)
+
+
+def test_an_event_below_a_folded_pool_lights_up_the_pool(page: Any, shop: Shop) -> None:
+    until(page, "document.querySelector('#live').dataset.live === 'live'")
+    shop.tell("child_restarting", "shop/parse/3", attempt=1, delay_s=0.0)
+    page.wait_for_selector("tr[data-path='shop/parse'].flash")
+
+
+def test_a_timeline_has_a_bar_for_each_attempt_and_the_graph_goes_from_left_to_right(page: Any, pictures: Path) -> None:
+    show(page, "tasks/t-1", ".lane[data-id=research] .bar")
+    bars = page.eval_on_selector_all(".lane[data-id=research] .bar", "bars => bars.map(bar => bar.ariaLabel)")
+    assert bars == [
+        "research, attempt 1 by research: queued, 0.2 s",
+        "research, attempt 1 by research: running, failed, ConnectionError, 1.9 s",
+        "research, attempt 1 by research: waits for a retry, 1.0 s",
+        "research, attempt 2 by research: running, succeeded, 1.9 s",
+    ]
+    edges = page.eval_on_selector_all(".lane[data-id=research] .bar", "b => b.map(b => b.getBoundingClientRect().left)")
+    assert edges == sorted(edges)
+    lefts = page.eval_on_selector_all(".dag .node", "n => n.map(n => [n.ariaLabel, n.getBoundingClientRect().left])")
+    place = {name.split(",")[0]: left for name, left in lefts}
+    assert place["research"] == place["compare"] < place["write"] < place["sign"]
+    page.click(".lane[data-id=research]")
+    assert "ConnectionError" in told(page, ".picked")
+    for text in ("8,412", "Name the licence of each.", "3 candidates: pgvector", "no route"):
+        assert text in told(page, "article.task")
+    picture(page, pictures, "timeline.png")
+
+
+def test_a_question_is_answered_from_the_page(page: Any, shop: Shop, pictures: Path) -> None:
+    assert told(page, "#asking") == "1"
+    show(page, "questions", "article.card")
+    picture(page, pictures, "question.png")
+    page.click("text=Respond")
+    assert page.get_attribute("article.card textarea", "aria-invalid") == "true", "an answer without a text is none"
+    page.fill("article.card textarea", '{"send": true}')
+    page.click("text=Edit")
+    page.wait_for_selector("text=Nothing waits for a person.")
+    assert shop.done == [{"question": "q-1", "answer": "edit", "text": None, "value": {"send": True}}]
+    page.wait_for_selector("#asking", state="hidden")
+
+
+def test_a_form_keeps_what_is_typed_while_the_page_looks_again(page: Any, shop: Shop) -> None:
+    show(page, "questions", "article.card")
+    page.fill("article.card textarea", "half an ans")
+    shop.asking.append({**shop.asking[0], "id": "q-2"})
+    shop.tell("subtask_escalated", "office", task="t-1")
+    until(page, "document.querySelectorAll('article.card').length === 2")
+    assert page.input_value("article.card textarea >> nth=0") == "half an ans"
+
+
+def test_the_colours_are_those_of_the_system_unless_a_switch_says_otherwise(page: Any, pictures: Path) -> None:
+    back = "getComputedStyle(document.body).backgroundColor"
+    page.emulate_media(color_scheme="light")
+    light = page.evaluate(back)
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate(back)
+    assert light != dark
+    picture(page, pictures, "dark.png")
+    page.click("#theme")
+    assert (page.get_attribute("#theme", "aria-label"), page.evaluate(back)) == ("Colours: light", light)
+    page.emulate_media(color_scheme="light")
+    page.click("#theme")
+    assert (page.get_attribute("#theme", "aria-label"), page.evaluate(back)) == ("Colours: dark", dark)
+    page.click("#theme")
+    assert page.evaluate(back) == light
+
+
+def test_of_100_000_children_500_are_drawn_and_an_update_touches_what_has_changed(
+    page: Any, shop: Shop, pictures: Path
+) -> None:
+    shop.rows = [row("shop", "supervisor"), *(row(f"shop/w-{number}") for number in range(100_000))]
+    shop.tell("child_started", "shop/w-0", incarnation=1)
+    page.wait_for_selector("tr[data-path='shop/w-498']")
+    assert len(page.query_selector_all("tr[data-path]")) == 500
+    page.wait_for_selector("text=500 of 100,001 children drawn.")
+    picture(page, pictures, "crowd.png")
+    page.evaluate(
+        """() => { window.touched = new Set(); new MutationObserver((all) => {
+            for (const each of all) touched.add(each.target.parentElement.closest('tr')?.dataset.path);
+        }).observe(document.querySelector('.tree tbody'), {childList: true, subtree: true, characterData: true}) }"""
+    )
+    shop.rows[7]["mailbox"] = 5
+    shop.tell("child_started", "shop/w-0", incarnation=1)
+    until(page, "document.querySelector(\"tr[data-path='shop/w-6'] .mailbox\").textContent === '5'")
+    assert page.evaluate("[...touched]") == ["shop/w-6"]
+    page.fill("input[type=search]", "w-49")
+    assert len(page.query_selector_all("tr[data-path]")) == 11  # shop, w-49 and w-490 to 498
+
+
+def test_of_a_task_of_2_000_subtasks_what_runs_or_failed_is_drawn_first(page: Any, shop: Shop) -> None:
+    names = [f"s-{number:04}" for number in range(2_000)]
+    crowd = task("t-2", "many", [bar(each, "running", 0.0, 1.0) for each in names], {each: [] for each in names})
+    crowd["nodes"][1_999].update(status="failed")
+    shop.runs["t-2"] = crowd
+    show(page, "tasks/t-2", ".lane[data-id]")
+    assert len(page.query_selector_all(".lane[data-id]")) == 300
+    assert page.get_attribute(".lane[data-id] >> nth=0", "data-id") == "s-1999"
+    assert len(page.query_selector_all(".dag .node")) == 2
+
+
+def test_markup_in_a_text_is_shown_as_text(page: Any, shop: Shop, pictures: Path) -> None:
+    path = f"shop/{SCRIPT.replace('/', '|')}"
+    shop.rows.append(row(path, node=SCRIPT))
+    shop.runs["t-3"] = task(
+        SCRIPT, SCRIPT, [bar(SCRIPT, "running", 0.0, 1.0, error=SCRIPT)], {SCRIPT: []}, report=SCRIPT
+    )
+    shop.runs["t-3"]["log"] = [{"at": BEGAN, "kind": SCRIPT, "subtask": SCRIPT, "text": SCRIPT}]
+    shop.asking[0].update(text=SCRIPT, task=SCRIPT, subtask=SCRIPT)
+    shop.crash(path, SCRIPT)
+    page.locator("tr[data-path]", has_text="window.broken").click()
+    page.wait_for_selector("aside.panel .exit")
+    assert told(page, "aside.panel .error") == SCRIPT
+    picture(page, pictures, "markup.png")
+    for view, ready in (("tasks", ".tasks tbody tr >> nth=1"), ("tasks/t-3", ".dag .node"), ("questions", ".question")):
+        show(page, view, ready)
+        assert SCRIPT[:8] in told(page, "main")
+        assert not broken(page)
+    show(page, "now", ".now table")
+    page.wait_for_selector("text=child exited")
+    assert not broken(page)
+
+
+def test_a_wrong_token_does_nothing_and_the_right_one_can_be_given_then(
+    page: Any, shop: Shop, address: str, pictures: Path
+) -> None:
+    page.goto(f"{address}?token=wrong")
+    page.wait_for_selector(LEDGER)
+    assert "token" not in page.url, "a link that is copied from the address does not give the token away"
+    page.click(LEDGER)
+    page.click("aside.panel button >> text=Restart")
+    page.wait_for_selector("dialog[open]")
+    assert "not the one that the program printed" in told(page, "dialog")
+    picture(page, pictures, "token.png")
+    assert shop.done == []
+    page.fill("dialog input", TOKEN)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=shop/billing/ledger is being restarted.")
+    assert shop.done == [{"path": "shop/billing/ledger", "act": "restart"}]
+
+
+def test_a_child_is_ended_only_when_it_was_asked_whether_it_should(page: Any, shop: Shop) -> None:
+    show(page, "tree/shop%2Fbilling%2Fledger", "aside.panel .exit, aside.panel .none")
+    page.click("aside.panel >> text=Terminate")
+    page.click("dialog >> text=Leave it")
+    page.wait_for_selector("dialog", state="detached")
+    assert shop.done == []
+    page.click("aside.panel >> text=Terminate")
+    page.click("dialog >> text=Do it")
+    page.wait_for_selector("text=shop/billing/ledger is being ended.")
+    assert shop.done == [{"path": "shop/billing/ledger", "act": "terminate"}]
+
+
+def test_everything_is_reached_by_keys(page: Any) -> None:
+    press: Callable[[str], None] = page.keyboard.press
+    at = "document.activeElement.dataset.path"
+    for key, path in (
+        ("ArrowDown", "shop"),
+        ("End", "shop/feed"),
+        ("Home", "shop"),
+        ("ArrowDown", "shop/poller"),
+        ("ArrowDown", "shop/parse"),
+        ("ArrowDown", "shop/billing"),
+    ):
+        press(key)
+        assert page.evaluate(at) == path
+    press("ArrowLeft")
+    assert (page.get_attribute(BILLING, "aria-expanded"), page.query_selector(LEDGER)) == ("false", None)
+    press("ArrowRight")
+    page.wait_for_selector(LEDGER)
+    press("ArrowDown")
+    press("ArrowLeft")
+    assert page.evaluate(at) == "shop/billing"
+    press("Enter")
+    page.wait_for_selector("aside.panel h2 >> text=billing")
+    press("Escape")
+    page.wait_for_selector("aside.panel", state="hidden")
+    press("/")
+    page.keyboard.type("mail")
+    until(page, "document.querySelectorAll('tr[data-path]').length === 3")  # shop, billing, mailer
+    press("Escape")
+    press("?")
+    page.wait_for_selector("dialog[open] kbd")
+    press("Escape")
+    press("2")
+    page.wait_for_selector(".tasks tbody tr")
+    press("ArrowDown")
+    press("Enter")
+    page.wait_for_selector("article.task")
+
+
+def test_nothing_sticks_out_of_a_phone(page: Any, pictures: Path) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    for view, ready in VIEWS.items():
+        show(page, view, ready)
+        picture(page, pictures, f"phone-{view.replace('/', '-')}.png")
+        assert page.evaluate("document.documentElement.scrollWidth") == 390, view
+
+
+def test_a_server_that_goes_away_is_told_and_found_again_without_a_new_window(page: Any) -> None:
+    until(page, "document.querySelector('#live').dataset.live === 'live'")
+    page.context.set_offline(True)
+    page.wait_for_selector("body[data-stale]")
+    page.context.set_offline(False)
+    page.wait_for_selector("body:not([data-stale])")
+
+
+def test_every_control_has_a_name(page: Any) -> None:
+    for view, ready in VIEWS.items():
+        show(page, view, ready)
+        nameless = page.eval_on_selector_all(
+            "button, input, select, textarea, a, [role=button], svg[role]",
+            "all => all.filter(e => !(e.ariaLabel || e.textContent.trim() || e.title)).map(e => e.outerHTML)",
+        )
+        assert nameless == [], view
