@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from actors.dispatch.process_log import log_here
 from actors.dispatch.remote import Frame, Kind, Packed, Parts, dumped, loaded, pack_error, parts_of, reason, rebuilt
+from actors.execution.incarnation import Stopping
 from actors.messaging.inbox import Refusal
 from actors.messaging.ref import Ref, ref_of
 from actors.model.errors import ActorsError, UnknownPathError
 from actors.model.process_errors import NotPicklableError
+from actors.model.spec import Reason
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
@@ -155,6 +157,12 @@ class HostCalls:
         pulse = self._life.pulse
         if pulse is not None:
             (pulse.enter if begins else pulse.leave)()
+
+    def _do_stopping(self) -> None:
+        """Take no more messages for it: it is in its last hook by itself, and has as long for that as for a stop."""
+        if not self._life.recipe.is_body:  # type: ignore[attr-defined]
+            self._life.request_stop(Reason.NORMAL)
+        self._life.owner.post(Stopping(self._life))
 
     def _do_dead_letter(self, kind: str, why: str, sender: str | None) -> None:
         self._life.system.letters.dead_letter(self._life.mailbox, Packed([], kind), Refusal(why), sender)

@@ -28,6 +28,7 @@ in its last hook             what the hook would have said is not known: it has 
 after ``EXIT``               that was its end
 ===========================  =========================================================================================
 
+A worker's half that ends itself says so before its last hook, which has as long as a stop: else it is killed.
 A message is acknowledged by its ``RESULT``, and lost with the process that has read it; it is never handled twice.
 
 **Order against death.** All frames, orders and ends of one worker meet on one thread, in the order in which they come.

@@ -8,7 +8,7 @@ from actors.dispatch.process_log import log_to_host
 from actors.dispatch.remote import Frame, Kind, dumped, loaded, pack_error, parts_of, reason
 from actors.dispatch.worker_host import BackCalls, MainThread, WorkerHost
 from actors.execution.crash_boundary import WorkerIncarnation
-from actors.execution.incarnation import Exit, Exited, Started
+from actors.execution.incarnation import Exit, Exited, Started, Stopping
 from actors.messaging.envelope import MessageContext
 from actors.messaging.mailbox import Mailbox
 from actors.messaging.pulse import Pulse
@@ -127,6 +127,8 @@ class WorkerSide:
             self._link.send(Kind.STARTED, 0, [b""])
         elif isinstance(message, Exited):
             self._exited(message.exit)
+        elif isinstance(message, Stopping) and self._life.crash is None:  # of a crash the RESULT tells
+            self._calls.tell("stopping")
         return True
 
     def _exited(self, exit_: Exit) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from tests.bench import isolated
 from tests.bench.isolated import TURNS, do, turn
 from tests.bench.sides import logs_to_nowhere, tree_of
-from tests.bench.table import Row, Size, compare, limit, seconds
+from tests.bench.table import Row, Size, compare, limit, micros, seconds
 from trees import Process, SupervisorSpec, WorkerSpec, start
 
 PIPE, EXECUTOR, THREADS = "multiprocessing.Pipe", "ProcessPoolExecutor(2)", "pool=2 on threads"
@@ -59,7 +59,7 @@ def ask(size: Size) -> Iterator[Row]:
             lambda: _each(lambda: ref.ask("echo", timeout=WAIT_S), size.echoes),
             lambda: _each(lambda: _through(pipe, "echo"), size.echoes),
             pairs=size.pairs,
-            show=milli,
+            show=micros,
             floor=1 / 3,
         )
 
