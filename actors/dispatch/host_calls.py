@@ -160,7 +160,7 @@ class HostCalls:
 
     def _do_stopping(self) -> None:
         """Take no more messages for it: it is in its last hook by itself, and has as long for that as for a stop."""
-        if not self._life.recipe.is_body:  # type: ignore[attr-defined]
+        if not self._life.recipe.is_body:
             self._life.request_stop(Reason.NORMAL)
         self._life.owner.post(Stopping(self._life))
 
