@@ -95,7 +95,10 @@ DOORS = (
     ),
     Door(
         frozenset({"subprocess"}),
-        {"actors/dispatch/": "starts the processes of workers"},
+        {
+            "actors/dispatch/": "starts the processes of workers",
+            "trees/command/top/target_run.py": "starts a program whose output must stay off the screen",
+        },
     ),
     Door(
         frozenset({"socket"}),
@@ -116,13 +119,18 @@ DOORS = (
             "trees/host/signals.py": "a dump on a signal, when the host asks for it",
         },
     ),
-    Door(frozenset({"rich"}), {"trees/command/live_view.py": "the live view of the command line"}),
+    Door(
+        frozenset({"rich"}),
+        {"trees/command/live_view.py": "the live view of the command line", "trees/command/top/": "texts of its cells"},
+    ),
+    Door(frozenset({"textual"}), {"trees/command/top/": "the program on a terminal, which the extra `cli` installs"}),
     Door(frozenset({"psycopg", "sqlalchemy", "sqlite3"}), {"trees/store/": "what the extra `sql` installs"}),
     Door(
         frozenset({"typer"}),
         {
             "trees/command/app.py": "the command line",
             "trees/command/task_commands.py": "its part that has to do with tasks",
+            "trees/command/top_command.py": "its part that shows a tree live",
         },
     ),
     Door(

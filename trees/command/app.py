@@ -1,4 +1,4 @@
-"""``regrow check | run | mcp | dump | tasks``; the last one is in ``trees.command.task_commands``.
+"""``regrow check | run | mcp | dump | top | tasks``; the last two are in files of their own.
 
 Exit codes: 0 all is well (also: ended by Ctrl-C, cleanly); 1 the declaration, the target, the store or the start is
 wrong, or there is nothing to dump; 2 the command line is wrong; 3 the root gave up; 4 ``main`` raised, or a task that
@@ -19,14 +19,16 @@ from actors.messaging.reply import Reply
 from actors.model.errors import ActorsError, ConfigError
 from actors.runtime.event_log import ErrorsInLog
 from trees.command import task_commands
+from trees.command.consoles import open_here, sockets_of
 from trees.command.dump_watch import EMPTIED, EVERY_S, watch
 from trees.command.resume import DEFAULT, MEMORY, NothingToResumeError, store_choice
 from trees.command.run import Runner
 from trees.command.serve import NotServedError, claim_wire, serving
 from trees.command.target import Program, TargetError, load
+from trees.command.top_command import top
 from trees.declaration.check import require_valid
 from trees.declaration.hints import hints
-from trees.host.console import ConsoleError, ConsoleRequest, ask, find, open_consoles
+from trees.host.console import ConsoleError, ConsoleRequest, ask
 from trees.host.start import DURABILITIES
 from trees.views.declaration_text import draw
 from trees.views.snapshot import Only
@@ -39,6 +41,7 @@ app = typer.Typer(
     help="Supervision trees: check a declaration, run it, look at a running one, and at the tasks of any.",
 )
 app.add_typer(task_commands.app, name="tasks")
+app.command()(top)
 
 Target = Annotated[str, typer.Argument(metavar="FILE_OR_MODULE[:ATTR]", help="Where the SupervisorSpec is.")]
 Inputs = Annotated[
@@ -161,7 +164,7 @@ def dump(
 ) -> None:
     """Show the trees of a running program; several trees are shown one after the other. Changes nothing."""
     if (pid is None) == (socket is None):
-        raise typer.BadParameter(f"give either --pid PID or --socket PATH. {_open_here()}")
+        raise typer.BadParameter(f"give either --pid PID or --socket PATH. {open_here()}")
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is none of {', '.join(FORMATS)}", param_hint="--format")
     chosen: Format = next(each for each in FORMATS if each == format)
@@ -187,18 +190,10 @@ def _show_anew(picture: str) -> None:
     typer.echo(f"{EMPTIED}{picture}" if sys.stdout.isatty() else f"{picture}\n")
 
 
-def _open_here() -> str:
-    return f"Open here: {', '.join(open_consoles()) or 'none'}."
-
-
 def _of_process(pid: int, request: ConsoleRequest) -> list[str]:
     """Return what every tree of a process shows; with a path only those that have it."""
-    sockets = find(pid)
-    if not sockets:
-        hint = "It must run as you, with 'regrow run' or start(..., console=True), and with the same XDG_RUNTIME_DIR."
-        raise ConsoleError(f"process {pid}", "has no open console", f"{hint} {_open_here()}")
     dumps, refused = [], None
-    for socket in sockets:
+    for socket in sockets_of(pid):
         try:
             dumps.append(ask(socket, request))
         except ConsoleError as error:
