@@ -11,6 +11,24 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+_SIGNAL_S = 1.0
+"""Seconds after which the main thread looks for signals while it waits."""
+
+
+def pass_gate(gate: threading.Lock, limit_s: float) -> None:
+    """Wait for the gate for at most ``limit_s`` seconds, -1 for ever; on the main thread with looks for signals.
+
+    Python runs a signal handler on the main thread, between two of its instructions. A signal that comes just before
+    that thread falls asleep, or on another thread, does not wake it: its handler would not run as long as it waits.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    while is_main and not 0 <= limit_s <= _SIGNAL_S:
+        if gate.acquire(True, _SIGNAL_S):  # noqa: FBT003 - by position in half the time
+            return
+        if limit_s > 0:
+            limit_s -= _SIGNAL_S
+    gate.acquire(True, limit_s)  # noqa: FBT003 - as above
+
 
 class Wakeup:
     """A gate that one thread sleeps at."""

@@ -154,9 +154,8 @@ class ForkServer:
 class ForkServers:
     """Servers of this host, by the modules that they preload."""
 
-    _follows_forks = False
-
     def __init__(self) -> None:
+        self._follows_forks = False
         self._lock = threading.Lock()
         self._servers: dict[tuple[str, ...], ForkServer] = {}
 

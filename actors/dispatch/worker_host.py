@@ -224,11 +224,11 @@ class _Strays:
 class WorkerHost:
     """Surroundings of the one incarnation of this process."""
 
-    tracer = None
     max_hops = _MOST_HOPS
 
     def __init__(self, path: str, calls: BackCalls, place: Dispatcher) -> None:
         self.root_path = path.partition("/")[0]
+        self.tracer = None
         self.clock = SystemClock()
         self.now = self.clock.now
         self.pool = _Runner()

@@ -29,6 +29,8 @@ BEAT_S: Final = 0.005
 class ReplyToHost(Reply):
     """Outcome of one message: it goes over the wire, whoever asked for it."""
 
+    __slots__ = ("_number", "_side")
+
     def __init__(self, side: WorkerSide, number: int, *, is_asked: bool) -> None:
         super().__init__()
         self._side = side

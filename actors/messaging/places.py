@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 class Room(Reply):
     """A sender's wait for room in a full inbox. Whoever waits calls ``leave`` in the end, however the wait ended."""
 
+    __slots__ = ("_places",)
+
     def __init__(self, places: Places) -> None:
         super().__init__()
         self._places = places

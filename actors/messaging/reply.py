@@ -9,11 +9,11 @@ thread waits too; ``await`` leaves the event loop free.
 refuses to hold up the event loop of a tree (``require_thread``), whatever was to be waited for. A host's own event loop
 is the host's: it may block it.
 
-There is no lock: a reply may be completed and waited for by a finalizer or a signal handler that interrupts this.
-Each step is one operation of C on the reply's own fields. Whoever takes the one ``_turn`` brings the outcome; it sets
-``_value`` last, and *then* looks for a gate and for callbacks. Whoever waits puts a gate or a callback there and *then*
-looks for an outcome. So one of them finds the other, in both orders; a callback is taken off the list by whoever calls
-it, so it is called once.
+No lock is held that a finalizer or a signal handler could find: it may complete a reply, or wait for one, in the middle
+of this. Each step is one operation of C on the reply's own fields, or is the first store in one (``FIRST``). Whoever
+takes the one ``_turn`` brings the outcome; it sets ``_value`` last, and *then* looks for a gate and for callbacks.
+Whoever waits puts a gate or a callback there and *then* looks for an outcome. So one of them finds the other, in both
+orders; a callback is taken off the list by whoever calls it, so it is called once.
 
 A user's callback (``add_done_callback``) never runs on the thread that brings the outcome, which is the target's, or a
 supervisor's: it runs on the tree's pool, and what it raises is an event. The library's own (``when_done``) run at once
@@ -26,7 +26,6 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable, Generator
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from types import coroutine
@@ -37,10 +36,12 @@ import pykka
 from actors.concurrency.arrival import Arrival
 from actors.concurrency.disposal import UserCallback
 from actors.concurrency.failed_frames import border
+from actors.concurrency.shared_fields import FIRST
 from actors.concurrency.thread_state import HERE, blocks_a_loop, in_background
+from actors.concurrency.wakeup import pass_gate
 from actors.messaging.envelope import own_copy
 from actors.messaging.message_errors import ReplyTimeoutError
-from actors.messaging.wait_graph import enter, leave
+from actors.messaging.wait_graph import NOBODY, enter, leave
 from actors.model.clock import monotonic
 from actors.model.errors import BlockingAskError
 from actors.validation.validation_messages import require_seconds
@@ -53,23 +54,6 @@ if TYPE_CHECKING:
 
 _PENDING = object()
 _LONGEST_S = threading.TIMEOUT_MAX
-_SIGNAL_S = 1.0
-"""Seconds after which the main thread looks for signals while it waits."""
-
-
-def _pass(gate: threading.Lock, limit_s: float) -> None:
-    """Wait for the gate for at most ``limit_s`` seconds, -1 for ever; on the main thread with looks for signals.
-
-    Python runs a signal handler on the main thread, between two of its instructions. A signal that comes just before
-    that thread falls asleep, or on another thread, does not wake it: its handler would not run as long as it waits.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    while is_main and not 0 <= limit_s <= _SIGNAL_S:
-        if gate.acquire(True, _SIGNAL_S):  # noqa: FBT003 - by position in half the time
-            return
-        if limit_s > 0:
-            limit_s -= _SIGNAL_S
-    gate.acquire(True, limit_s)  # noqa: FBT003 - as above
 
 
 def require_thread(path: str, instead: str = "await it") -> None:
@@ -89,37 +73,39 @@ def require_thread(path: str, instead: str = "await it") -> None:
 class Reply(pykka.Future[Any]):
     """One answer, sooner or later: a value, or an error."""
 
-    # What most replies never change stands here and not in each of them: an ask makes one.
-    _get_hook = None
-    _get_hook_result: Any = _PENDING
-    _gate: threading.Lock | None = None
-    _value: Any = _PENDING
-    _error: BaseException | None = None
-    _traceback: TracebackType | None = None
-    _callbacks: list[Callable[[], object]] | None = None
-    waiters: AbstractSet[CurrentMessage] = frozenset()
-    """The requests that wait for it now: see ``actors.messaging.wait_graph``."""
-    handled_by: CurrentMessage | None = None
-    """The request that it will be the answer of, while that is being handled."""
-    is_abandoned = False
-    """True once its only asker has gone: the message need not be handled any more."""
-    is_tell = False
-    """True where nobody has asked: it only tells, elsewhere, that the message was handled."""
-    is_of_batch = False
-    """True for an item of a batch: a crash that it causes says nothing of its worker, so it counts in no window."""
-
-    _host: Host | None = None
-    """The tree that runs callbacks of users and hears what they raise; None: nobody outside the library has this."""
+    # Slots: threads share it (see actors.concurrency.shared_fields). pykka.Future has none.
+    __slots__ = ("_asker", "_callbacks", "_error", "_expires", "_gate", "_get_hook", "_get_hook_result", "_host",
+                 "_timeout_s", "_traceback", "_turn", "_value", "handled_by", "is_abandoned", "is_of_batch", "is_tell",
+                 "target", "waiters")  # fmt: skip
 
     def __init__(self, target: Address | None = None, asker: str | None = None, timeout_s: float | None = None) -> None:
-        # pykka.Future.__init__ is not called: it only sets the two class attributes above, per instance.
+        # pykka.Future.__init__ is not called: it only sets the two fields of a hook.
         self._turn = [None]
         """Taken by whoever is first to bring an outcome."""
+        self._value: Any = _PENDING
+        self._get_hook_result: Any = _PENDING
+        self._error: BaseException | None = None
+        self._traceback: TracebackType | None = None
+        self._gate: threading.Lock | None = None
+        self._callbacks: list[Callable[[], object]] | None = None
+        self._get_hook = None
         self.target = target
         """Address that answers, where that is known."""
         self._asker = asker
         self._timeout_s = timeout_s
         self._expires = None if timeout_s is None else monotonic() + timeout_s
+        self._host: Host | None = None
+        """The tree that runs callbacks of users and hears what they raise; None: nobody outside the library has it."""
+        self.waiters: set[CurrentMessage] = NOBODY
+        """The requests that wait for it now: see ``actors.messaging.wait_graph``."""
+        self.handled_by: CurrentMessage | None = None
+        """The request that it will be the answer of, while that is being handled."""
+        self.is_abandoned = False
+        """True once its only asker has gone: the message need not be handled any more."""
+        self.is_tell = False
+        """True where nobody has asked: it only tells, elsewhere, that the message was handled."""
+        self.is_of_batch = False
+        """True for an item of a batch: a crash that it causes says nothing of its worker: it counts in no window."""
 
     def __repr__(self) -> str:
         state = "pending" if self._value is _PENDING else "failed" if self._error is not None else "done"
@@ -265,7 +251,11 @@ class Reply(pykka.Future[Any]):
             if gate is None:
                 gate = threading.Lock()
                 gate.acquire()
-                gate = self.__dict__.setdefault("_gate", gate)
+                with FIRST.lock:
+                    if self._gate is None:
+                        self._gate = gate
+                    else:
+                        gate = self._gate
             return self._value is not _PENDING or self._hold(gate, timeout_s)
         finally:
             leave(self, entered)
@@ -278,7 +268,7 @@ class Reply(pykka.Future[Any]):
         mark = HERE.blocking
         try:
             if mark is None:
-                _pass(gate, limit)
+                pass_gate(gate, limit)
             else:
                 with mark:
                     gate.acquire(True, limit)  # noqa: FBT003 - by position in half the time; no signals come here
@@ -317,7 +307,12 @@ class Reply(pykka.Future[Any]):
         """
         callbacks = self._callbacks
         if callbacks is None:
-            callbacks = self.__dict__.setdefault("_callbacks", [])
+            callbacks = []
+            with FIRST.lock:
+                if self._callbacks is None:
+                    self._callbacks = callbacks
+                else:
+                    callbacks = self._callbacks
         callbacks.append(callback)
         if self._value is not _PENDING:
             self._call_back()

@@ -15,15 +15,15 @@ one of the two sees the other and is refused; if both are, none of them hangs.
 A request may end, on another thread, at any moment of this: ``CurrentMessage.end`` takes ``waits`` and ``reply`` away.
 So each field is read once, and what was read is used.
 
-Locking: none while it looks. Sets are changed and copied in one step of C. ``_FIRST`` is held for one store; nothing is
-allocated while it is held, so no finalizer can run there.
+Locking: none while it looks. Sets are changed and copied in one step of C; the first one of a request or a reply is set
+under ``actors.concurrency.shared_fields.FIRST``.
 """
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from actors.concurrency.shared_fields import FIRST
 from actors.messaging.envelope import CURRENT, own_copy
 from actors.model.errors import RecursionDetectedError
 
@@ -31,13 +31,8 @@ if TYPE_CHECKING:
     from actors.messaging.envelope import Address, CurrentMessage
     from actors.messaging.reply import Reply
 
-_FIRST: threading.Lock = threading.Lock()
-
-
-def forked() -> None:
-    """In the child of a fork nobody gives it back where another thread had it."""
-    global _FIRST  # noqa: PLW0603 - a new lock: the old one may be held for ever
-    _FIRST = threading.Lock()
+NOBODY: Final[Any] = frozenset()  # never changed: a set takes its place
+"""Waiters of a reply that nobody has waited for so far."""
 
 
 def enter(reply: Reply) -> CurrentMessage | None:
@@ -55,7 +50,7 @@ def enter(reply: Reply) -> CurrentMessage | None:
     if (pulse := current.incarnation.pulse) is not None:
         pulse.enter()
     _waits_of(current).add(reply)
-    vars(reply).setdefault("waiters", set()).add(current)
+    _waiters_of(reply).add(current)
     _check(reply, current)
     return current
 
@@ -84,12 +79,24 @@ def _waits_of(current: CurrentMessage) -> set[Reply]:
     waits = current.waits
     if waits is None:
         waits = set()
-        with _FIRST:
+        with FIRST.lock:
             if current.waits is None:
                 current.waits = waits
             else:
                 waits = current.waits
     return waits
+
+
+def _waiters_of(reply: Reply) -> set[CurrentMessage]:
+    waiters = reply.waiters
+    if waiters is NOBODY:
+        waiters = set()
+        with FIRST.lock:
+            if reply.waiters is NOBODY:
+                reply.waiters = waiters
+            else:
+                waiters = reply.waiters
+    return waiters
 
 
 def leave(reply: Reply, entered: CurrentMessage | None) -> None:

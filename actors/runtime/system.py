@@ -17,13 +17,13 @@ from functools import partial
 from typing import Any
 
 from actors.concurrency.disposal import disposal_on
+from actors.concurrency.shared_fields import FIRST
 from actors.concurrency.thread_state import Job, after_fork, in_background
 from actors.execution.incarnation import Exit, Exited, Started
 from actors.execution.pool import Pool
 from actors.execution.pykka_bridge import register_root
 from actors.execution.stall_watch import StallWatch
 from actors.execution.timers import Timers
-from actors.messaging import wait_graph
 from actors.messaging.dead_letters import DeadLetterOffice, down_error, stopped_error
 from actors.messaging.envelope import CURRENT, Address, CurrentMessage, own_copy
 from actors.messaging.leftovers import Leftovers
@@ -67,12 +67,11 @@ class System:
 
     epoch: float
     """Seconds since 1970 at which the tree's clock read 0: times for people and for other processes never jump."""
-    exit: Exit | None = None
+    exit: Exit | None
     """How it ended."""
-    cause: ActorsError | None = None
+    cause: ActorsError | None
     """Why it ended where nobody had asked for that: what its root gave up for, or what ``fail`` was told."""
-    is_down = False
-    before_stop: Callable[[], object] | None = None
+    before_stop: Callable[[], object] | None
     """Tells whoever would start it, or keeps the right to have it run, that it is to end."""
 
     def __init__(
@@ -88,6 +87,7 @@ class System:
         loop_stall_s: float | None = 10.0,
     ) -> None:
         name = self.root_path = spec.id
+        self.is_down, self.exit, self.cause, self.before_stop = False, None, None, None
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.now = self.clock.now
         self.epoch = self.clock.wall() - self.now()
@@ -251,7 +251,7 @@ class System:
 
     def forked(self) -> None:
         """In the child of a fork: none of the threads is here, so the tree is down."""
-        wait_graph.forked()
+        FIRST.forked()
         self.letters.forked()
         self.strays.forked()
         self.is_down = True

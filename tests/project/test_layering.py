@@ -61,7 +61,6 @@ DOORS = (
             "actors/messaging/ref.py": "the async ways to tell and ask",
             "actors/concurrency/thread_state.py": "what a thread is, and the one place that starts one",
             "actors/messaging/reply.py": "waits in a thread, and in any event loop",
-            "actors/messaging/wait_graph.py": "the first wait of a request, where two of its threads begin one at once",
             "actors/messaging/dead_letters.py": "the lock of the books",
             "actors/runtime/abandoned_lives.py": "the lock of what was left to itself",
             "actors/runtime/system.py": "new locks of the mailboxes in the child of a fork",

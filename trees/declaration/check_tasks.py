@@ -7,7 +7,6 @@ module must never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -53,6 +52,7 @@ class Siblings:
         tasks_above: bool | None = None,
     ) -> None:
         self._look = look
+        self._found: Mapping[str, SiblingInfo] | None = None
         self.has_tasks = has_tasks
         """True if one of them is an orchestrator."""
         self.run = run
@@ -60,10 +60,13 @@ class Siblings:
         self.tasks_above = tasks_above
         """True if a supervisor above has an orchestrator; None where that is not known."""
 
-    @functools.cached_property
+    @property
     def sibling_info(self) -> Mapping[str, SiblingInfo]:
         """All of them by their ids."""
-        return self._look()
+        found = self._found
+        if found is None:
+            found = self._found = self._look()
+        return found
 
 
 NO_SIBLINGS = Siblings(dict)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from actors.tasks.journal.dropped import NotHeld
@@ -61,13 +60,14 @@ class RunView:
     parts: Mapping[str, RunView] = field(default_factory=dict)
     """Runs of what teams have of it, by the subtask that a team was given."""
 
-    @cached_property
-    def children(self) -> dict[str | None, list[SubtaskReport]]:
-        """Under None the subtasks of the plan, under an id those that this one asked for."""
+    children: Mapping[str | None, list[SubtaskReport]] = field(init=False, repr=False, compare=False)
+    """Under None the subtasks of the plan, under an id those that this one asked for."""
+
+    def __post_init__(self) -> None:
         found: dict[str | None, list[SubtaskReport]] = {}
         for each in self.subtasks:
             found.setdefault(each.parent, []).append(each)
-        return found
+        object.__setattr__(self, "children", found)
 
     def who(self, subtask: SubtaskReport) -> str:
         """The worker that has it, or is to have it; a [capability] where that is open."""

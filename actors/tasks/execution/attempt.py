@@ -53,30 +53,31 @@ class Attempt(Reply, SystemMessage):
             team that has it is given it once more; None: it is new.
     """
 
-    code_outcome: AttemptOutcome = UNKNOWN_OUTCOME
-    """Outcome, as far as the worker's code has come. Written by ``note``."""
-    ended_by: str | None = None
-    """Why it was ended from outside: timeout, idle, cancel, preempt, stop. Written by ``end_for`` and ``withdraw``."""
-    incarnation: Incarnation | None = None
-    """The life that runs it, once it has begun."""
-    box: Mailbox | None = None
-    """Mailbox that it goes to; None: that of a team, or of nobody."""
-    was_given = False
-    """True once it was put where it is done. Written by ``give_once``."""
-    was_refused = False
-    """True where it was not even taken."""
-    progress: tuple[float, str] | None = None
-    stream: AttemptStream | None = None
-    """Pieces that it streams; None: it has streamed nothing. Written by ``open_stream``."""
-    trace: AttemptTrace | None = None
-    """Trace of it, once it was given to a worker; None: there is none. Written by ``origin``."""
-    used: Usage = NO_USAGE
-    """Usage so far, by ``context.use``, ``Done`` and a team's report. Written by ``use``."""
-    unrecorded: Usage = NO_USAGE
-    """Part of that usage which no record has yet."""
-    errand: DetachedCall | None = None
-    """Call that runs it, where that is no worker."""
-    _timer: Timer | None = None
+    __slots__ = (
+        "_fetched",
+        "_lock",
+        "_timer",
+        "box",
+        "code_outcome",
+        "ended_by",
+        "errand",
+        "incarnation",
+        "is_redelivery",
+        "key",
+        "last_sign",
+        "owner",
+        "progress",
+        "spec",
+        "started",
+        "stream",
+        "subtask",
+        "task",
+        "trace",
+        "unrecorded",
+        "used",
+        "was_given",
+        "was_refused",
+    )
 
     def __init__(self, spec: AttemptSpec, again_from: float | None = None) -> None:
         super().__init__()
@@ -91,6 +92,30 @@ class Attempt(Reply, SystemMessage):
         self.is_redelivery = again_from is not None
         """True where it is given to a team once more, and that has not taken it up yet. Written by ``take_up``."""
         self._fetched: list[object] = []
+        self.code_outcome: AttemptOutcome = UNKNOWN_OUTCOME
+        """Outcome, as far as the worker's code has come. Written by ``note``."""
+        self.ended_by: str | None = None
+        """Why it was ended from outside: timeout, idle, cancel, preempt, stop. By ``end_for`` and ``withdraw``."""
+        self.incarnation: Incarnation | None = None
+        """The life that runs it, once it has begun."""
+        self.box: Mailbox | None = None
+        """Mailbox that it goes to; None: that of a team, or of nobody."""
+        self.was_given = False
+        """True once it was put where it is done. Written by ``give_once``."""
+        self.was_refused = False
+        """True where it was not even taken."""
+        self.progress: tuple[float, str] | None = None
+        self.stream: AttemptStream | None = None
+        """Pieces that it streams; None: it has streamed nothing. Written by ``open_stream``."""
+        self.trace: AttemptTrace | None = None
+        """Trace of it, once it was given to a worker; None: there is none. Written by ``origin``."""
+        self.used: Usage = NO_USAGE
+        """Usage so far, by ``context.use``, ``Done`` and a team's report. Written by ``use``."""
+        self.unrecorded: Usage = NO_USAGE
+        """Part of that usage which no record has yet."""
+        self.errand: DetachedCall | None = None
+        """Call that runs it, where that is no worker."""
+        self._timer: Timer | None = None
 
     def __repr__(self) -> str:
         return f"<Attempt {self.key} on {self.spec.path}>"

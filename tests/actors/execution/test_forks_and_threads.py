@@ -332,7 +332,7 @@ os._exit(0)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("held", ["tree.ref('t/p')._box.lock", "actors.messaging.wait_graph._FIRST"])
+@pytest.mark.parametrize("held", ["tree.ref('t/p')._box.lock", "actors.concurrency.shared_fields.FIRST.lock"])
 def test_a_lock_that_another_thread_held_at_a_fork_is_free_in_the_child(held: str) -> None:
     """Row 35: that of a pool, which its members share, and that of the waits."""
     done = python(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from actors.concurrency.disposal import Disposal
+from actors.concurrency.shared_fields import FIRST
 from actors.concurrency.wakeup import Turnstile
 from actors.execution.daemon_executor import DaemonExecutor
 from actors.messaging import wait_graph
@@ -81,7 +82,7 @@ def test_the_first_wait_of_a_request_may_begin_when_that_has_just_ended(monkeypa
         def __exit__(self, *_: object) -> None:
             current.end()
 
-    monkeypatch.setattr(wait_graph, "_FIRST", EndsAfter())
+    monkeypatch.setattr(FIRST, "lock", EndsAfter())
     token = CURRENT.set(current)
     try:
         entered = wait_graph.enter(reply)

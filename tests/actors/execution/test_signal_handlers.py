@@ -100,7 +100,7 @@ def test_a_signal_that_does_not_wake_the_main_thread_is_handled_soon_while_it_wa
         raise InterruptedError
 
     def send() -> None:
-        while sys._current_frames()[main].f_code.co_name != "_pass":
+        while sys._current_frames()[main].f_code.co_name != "pass_gate":
             pass
         signal.raise_signal(signal.SIGUSR2)  # on this thread
 
