@@ -25,7 +25,7 @@ export function token() {
   return sessionStorage.getItem(KEY);
 }
 
-/** Open the page anew with a token: the server then sets its cookie, which the stream of events needs. */
+/** Open the page anew with a token: the server then sets the cookie that looking needs. */
 export function enter(text) {
   const address = new URL(location.href);
   address.searchParams.set("token", text);
@@ -39,7 +39,6 @@ export function keep(text) {
 
 async function ask(path, options) {
   const headers = { Accept: "application/json", ...options.headers };
-  if (token()) headers.Authorization = `Bearer ${token()}`;
   let response;
   try {
     response = await fetch(path, { ...options, headers, credentials: "same-origin", cache: "no-store" });
@@ -62,18 +61,18 @@ function sentence(body, status) {
   return typeof told === "string" && told ? told.slice(0, 300) : `The server answered ${status}.`;
 }
 
-/** GET, with these values in the query. */
+/** GET: the cookie that came with the link is enough, and on loopback nothing is needed. With these values in the query. */
 export function get(path, query = {}) {
   const values = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const text = new URLSearchParams(values).toString();
   return ask(text ? `${path}?${text}` : path, { method: "GET" });
 }
 
-/** POST, with the token in its header. */
+/** POST, with the token in its header, which no other site can send. */
 export function post(path, body) {
   return ask(path, {
     method: "POST",
     body: JSON.stringify(body),
-    headers: { "Content-Type": "application/json" },
+    headers: { "Content-Type": "application/json", ...(token() ? { Authorization: `Bearer ${token()}` } : {}) },
   });
 }

@@ -97,10 +97,10 @@ export function badge(state) {
   return h("span", { class: "badge", "data-state": state ?? "unknown" }, words(state ?? "unknown"));
 }
 
-/** Change a badge. */
-export function rebadge(element, state) {
+/** Change a badge; `more` is a word beside the state. */
+export function rebadge(element, state, more = null) {
   mark(element, "data-state", state ?? "unknown");
-  say(element, words(state ?? "unknown"));
+  say(element, words(more ? `${state}, ${more}` : state ?? "unknown"));
 }
 
 /** A name in snake case as words. */

@@ -128,7 +128,7 @@ class App {
       mark(document.body, "data-stale", null);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (error.status === 401 || error.status === 403) this.refuse(error);
+      if (error.status === 401) this.refuse(error);
       else {
         mark(document.body, "data-stale", true);
         this.view?.failed?.(error);
@@ -153,7 +153,7 @@ class App {
       return answer ?? {};
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (error.status === 401 || error.status === 403) {
+      if (error.status === 401) {
         askForToken(error.message, async (text) => {
           keep(text);
           await this.act(path, body, done);

@@ -23,6 +23,7 @@ export class TreeView {
   #rows = [];
   #shown = [];
   #elements = new Map();
+  #unfolded = new Set();
   #open = new Set();
   #shut = new Set();
   #incarnations = new Map();
@@ -57,6 +58,7 @@ export class TreeView {
     const snapshot = await get("/api/snapshot", { open: [...this.#open].join(","), limit: MOST });
     this.app.head(snapshot);
     this.#rows = snapshot.rows;
+    this.#unfolded = new Set(this.#rows.map(({ path }) => path.slice(0, Math.max(0, path.lastIndexOf("/")))));
     this.#total = snapshot.total;
     this.#cutShort = snapshot.cut;
     for (const row of this.#rows) this.#notice(row);
@@ -163,11 +165,9 @@ export class TreeView {
       put(this.summary, h("strong", {}, plural(this.#total, "child", "children")),
         parts.map((part) => h("span", {}, part)));
     }
-    const missing = this.#cutShort || this.#shown.length > MOST;
-    mark(this.cut, "hidden", !missing && this.#shown.length > 0);
-    say(this.cut, this.#shown.length
-      ? `${count(Math.min(MOST, this.#shown.length))} of ${plural(this.#total, "child", "children")} drawn. `
-        + "Fold what you do not need, or look at /metrics."
+    mark(this.cut, "hidden", this.#shown.length > 0 && !this.#cutShort);
+    const full = this.#rows.length >= MOST ? `No more than ${MOST} are drawn: fold what you do not need.` : "Others are folded.";
+    say(this.cut, this.#shown.length ? `${count(this.#rows.length)} of ${plural(this.#total, "child", "children")} here. ${full}`
       : "No child here passes the filter.");
   }
 
@@ -201,19 +201,17 @@ export class TreeView {
   #update(element, row) {
     const cells = element.cells_;
     this.#elements.set(row.path, element);
-    const unfolds = Boolean(row.size) || row.kind === "supervisor";
-    const folded = row.folded || this.#shut.has(row.path);
+    const unfolds = row.kind === "supervisor";
+    const folded = !this.#unfolded.has(row.path) || this.#shut.has(row.path);
     say(cells.twist, unfolds ? (folded ? "▸" : "▾") : "");
     mark(element, "aria-expanded", unfolds ? String(!folded) : null);
     mark(element, "aria-selected", String(row.path === this.#selected));
     mark(element, "data-kind", row.kind);
     mark(element, "data-trouble", troubled(row) || null);
     say(cells.kind, row.kind === "supervisor" ? words(row.strategy ?? "") : row.kind === "pool" ? "pool" : row.restart);
-    say(cells.size, row.size ? `×${count(row.size)}` : "");
-    rebadge(cells.state, row.state);
-    if (row.kind === "pool" && row.busy !== null && row.state === "running") {
-      say(cells.state, `running, ${row.busy} busy`);
-    }
+    say(cells.size, row.size && (row.kind === "pool" || folded) ? `×${count(row.size)}` : "");
+    const doing = row.doing && row.doing !== row.state ? words(row.doing) : row.busy ? `${count(row.busy)} busy` : null;
+    rebadge(cells.state, row.state, doing);
     say(cells.restarts, budget(row));
     mark(cells.restarts, "data-near", row.max_restarts && row.restarts >= row.max_restarts ? "yes" : null);
     const counts = this.app.restarts.buckets(row.path, this.app.now());
@@ -239,9 +237,8 @@ export class TreeView {
   }
 
   #fold(path) {
-    const row = this.#rows.find((each) => each.path === path);
     if (this.#shut.delete(path)) this.#draw();
-    else if (row?.folded) {
+    else if (!this.#unfolded.has(path)) {
       this.#open.add(path);
       this.app.looker.now();
     } else if (this.#open.delete(path)) this.app.looker.now();
