@@ -25,10 +25,15 @@ FLAGS = [
 ]
 
 
+def chromium() -> str | None:
+    """Return the program of the browser, where there is one."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Headless Chromium with a new profile; who has none is told which package has it."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    found = chromium()
     if found is None:
         pytest.skip("no Chromium: install Debian's package chromium (.ci/run does, as root)")
     api = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install '.[dev]'")

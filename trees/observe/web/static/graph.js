@@ -14,7 +14,10 @@ const GAP_X = 56;
 const GAP_Y = 12;
 const EDGE = 8;
 const CHARS = 22;
-const SIGNS = { succeeded: "✓", failed: "✕", running: "●", ready: "◌", waiting: "◌", blocked: "◌", skipped: "–", cancelled: "■" };
+const SIGNS = {
+  pending: "◌", queued: "◌", running: "●", retrying: "↻", waiting: "?", succeeded: "✓", failed: "✕", cancelled: "■",
+  skipped: "–", compensated: "↶",
+};
 
 /** Draw nodes into an element; `pick(id)` is called with the node that was clicked. */
 export function drawGraph(element, nodes, pick) {

@@ -76,7 +76,6 @@ class App {
   }
 
   event(event) {
-    if (event.at) this.shift = event.at - Date.now() / 1000;
     if (event.name === "connected") {
       this.looker.soon();
       this.frame.soon();

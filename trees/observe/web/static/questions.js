@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { h, keyed, mark, say } from "./dom.js";
-import { ago, plural, time } from "./format.js";
+import { ago, duration, plural, time } from "./format.js";
 
 const ANSWERS = {
   approve: ["Approve", "is approved", "first"],
@@ -25,7 +25,9 @@ export class QuestionsView {
     say(this.told, questions.length ? `${plural(questions.length, "task")} wait for a person`.replace("1 task wait", "1 task waits")
       : "Nothing waits for a person.");
     keyed(this.list, questions, ({ id }) => id, (question) => this.#make(question), (card, question) => {
-      say(card.since, ago(question.asked_at, this.app.now()));
+      const now = this.app.now();
+      const left = question.due ? `, ${duration(question.due - now)} left` : "";
+      say(card.since, ago(question.asked_at, now) + left);
     });
   }
 
@@ -38,7 +40,8 @@ export class QuestionsView {
         h("a", { href: this.app.href("tasks", task) }, task),
         subtask && h("span", { class: "fine" }, subtask),
         h("span", { class: "fine" }, path)),
-      h("p", { class: "question" }, text ?? "Its text is not shown here: the page was started without content."));
+      h("p", { class: "question" }, text ?? "Its text is not shown here: the page was started without content."),
+      question.error && question.error !== text && h("p", { class: "error" }, question.error));
     card.since = h("time", { title: time(at) });
     card.querySelector("header").append(card.since);
     const send = (answer) => this.#answer(card, question, answer, input);

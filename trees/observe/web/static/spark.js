@@ -17,8 +17,8 @@ export function columns(svg, counts, label) {
   const step = width / counts.length;
   svg.replaceChildren(...counts.flatMap((count, place) => {
     if (!count) return [];
-    const tall = Math.max(2, (height * count) / most);
-    return [s("rect", { x: place * step, y: height - tall, width: Math.max(1, step - 1), height: tall })];
+    const tall = Math.max(4, (height * count) / most);
+    return [s("rect", { x: place * step, y: height - tall, width: Math.max(2, step - 0.5), height: tall })];
   }));
   mark(svg, "aria-label", label);
 }

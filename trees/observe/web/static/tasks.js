@@ -5,7 +5,7 @@ import { badge, h, keyed, mark, rebadge, say } from "./dom.js";
 import { ago, brief, cost, count, duration, plural, time } from "./format.js";
 
 const MOST = 200;
-const STATUSES = ["", "running", "waiting", "paused", "succeeded", "failed", "cancelled"];
+const STATUSES = ["", "pending", "planning", "running", "waiting", "succeeded", "failed", "cancelled"];
 const HEADS = [
   ["Task", "id"], ["Status", "state"], ["Goal", "goal"], ["Subtasks", "progress"], ["Began", "began"],
   ["Took", "took"], ["Tokens", "number"], ["Cost", "number"],

@@ -139,20 +139,20 @@ export class Timeline {
       h("h3", {}, this.#selected, " ", node && badge(node.status)),
       node?.depends.length ? h("p", { class: "fine" }, `after ${node.depends.join(", ")}`) : "",
       table("Attempts and waits", ["", "Attempt", "Worker", "From", "Took", "Status", "Error"], bars.map((bar) => [
-        KINDS[bar.kind] ?? bar.kind, bar.attempt, bar.worker ?? "", time(bar.from),
+        KINDS[bar.kind] ?? bar.kind, bar.attempt || "", bar.worker ?? "", time(bar.from),
         bar.to === null ? `${duration(this.#now - bar.from)} so far` : duration(bar.to - bar.from),
-        bar.status ? badge(bar.status) : "", bar.error ?? "",
+        bar.status && bar.status !== bar.kind ? badge(bar.status) : "", bar.error ?? "",
       ]), "It has not begun."));
   }
 }
 
 function label(bar) {
-  if (bar.kind === "running") return bar.status === "failed" ? `✕ ${bar.attempt} ${bar.error ?? ""}` : `${bar.attempt}`;
+  if (bar.kind === "running") return bar.status === "failed" ? `✕ ${bar.attempt || ""} ${bar.error ?? ""}` : bar.attempt || "";
   return { person: "person", review: "review", undo: "undo", retry_wait: "retry" }[bar.kind] ?? "";
 }
 
 function sentence(bar, now) {
   const took = duration((bar.to ?? now) - bar.from);
-  const how = [KINDS[bar.kind] ?? bar.kind, bar.kind === "running" && bar.status, bar.error].filter(Boolean).join(", ");
-  return `${bar.subtask}, attempt ${bar.attempt}${bar.worker ? ` by ${bar.worker}` : ""}: ${how}, ${took}${bar.to === null ? " so far" : ""}`;
+  const how = [KINDS[bar.kind] ?? bar.kind, bar.kind === "running" && bar.status !== "running" && bar.status, bar.error].filter(Boolean).join(", ");
+  return `${bar.subtask}${bar.attempt ? `, attempt ${bar.attempt}` : ""}${bar.worker ? ` by ${bar.worker}` : ""}: ${how}, ${took}${bar.to === null ? " so far" : ""}`;
 }
