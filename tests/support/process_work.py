@@ -3,10 +3,12 @@
 import asyncio
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import actors
 from tests.support.process_workers import Explosive, OddError, spin
+from trees import Done, Usage
 
 
 def work(task: Any, context: Any) -> Any:
@@ -16,6 +18,13 @@ def work(task: Any, context: Any) -> Any:
             return context.ask_sync("o", "see")
         case "ask oddly":
             return context.ask_sync("o", "see", {"odd": Explosive()})
+        case "later":
+            if not Path(context.inputs["once"]).exists():
+                Path(context.inputs["once"]).touch()
+                raise actors.Later(0.01)
+            return f"done in attempt {context.attempt}"
+        case "done":
+            return Done("done", usage=Usage(tokens=5))
         case "fail":
             raise actors.Failed("no luck")
         case "hang":

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +27,16 @@ class OddError(Exception):
 
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"{one} and {two}")
+
+
+class Buffer:
+    """A value with a large buffer, as an array of numbers has one."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return Buffer, (pickle.PickleBuffer(self.data),)
 
 
 class Explosive:
@@ -83,6 +95,9 @@ def do(message: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 - one word, one act
             return getattr(KEPT[rest[0]], rest[1])(*rest[2:])
         case "spin":
             spin()
+        case "hold the gil":
+            Path(rest[0]).touch()
+            re.match(r"(a+)+b", "a" * 100)
         case "below":
             return below()
         case "eat":

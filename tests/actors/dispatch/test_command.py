@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loguru import logger
 
 from actors import ChildExited, CommandOutput, CommandOutputLost, ProcessDiedError, StartError
 from actors.dispatch.process_group import GROUPS
@@ -150,6 +152,14 @@ def test_with_a_regular_expression_start_waits_for_a_line_that_matches(tmp_path:
     with start(spec_of(Command(python(code), ready="^u.$"))) as tree:
         assert flag.exists()
         assert tree.child("p/m").state == "running"
+
+
+def test_without_ready_it_is_up_as_soon_as_it_runs_and_it_is_shown_like_any_child() -> None:
+    with start(spec_of(["sleep", "600"])) as tree:
+        child = tree.child("p/m")
+        assert (child.state, child.incarnation) == ("running", 1)
+        assert runs(child.pid or 0)
+        assert re.search(r"m +permanent +running +incarnation 1", tree.dump())
 
 
 def test_a_callable_is_asked_until_it_is_true_and_an_error_means_not_yet() -> None:
@@ -307,6 +317,16 @@ def test_each_line_of_its_output_is_an_event_and_given_to_on_line_and_the_last_2
     assert out[0].at > 1e9
     assert "output" not in repr(exit_)
     assert "29" not in seen.tree.dump()
+
+
+def test_each_line_of_its_output_is_a_debug_log_line() -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, format="{level} {message}", level="DEBUG")
+    try:
+        with running(["sh", "-c", "echo one line; exec sleep 600"]):
+            eventually(lambda: any("DEBUG" in each and "p/m" in each and "one line" in each for each in lines))
+    finally:
+        logger.remove(sink)
 
 
 def test_an_on_line_that_raises_does_not_end_the_command() -> None:

@@ -309,6 +309,28 @@ def test_a_loop_that_turns_late_but_in_time_is_only_reported() -> None:
         assert tree.child("t/b").restarts == 0
 
 
+def test_with_none_a_blocked_loop_is_never_given_up() -> None:
+    blocker = Blocker()
+    with start(root(worker("b", obey_async)), loop_stall_s=None) as tree:
+        witness = Witness(tree)
+        reply = tree.ref("t/b").ask(blocker.once, block=False, timeout=LONG_S)
+        witness.wait(actors.LoopBlocked)
+        assert not any("stall" in each.name for each in threading.enumerate())
+        blocker.open.set()
+        assert reply.get(timeout=LONG_S) == "again"
+        assert tree.child("t/b").incarnation == 1
+
+
+def test_those_that_ran_on_the_loop_are_started_in_start_order() -> None:
+    blocker = Blocker()
+    ids = ["a", "b", "c", "d"]
+    with blocked(*(worker(each, obey_async) for each in ids), blocker=blocker) as (tree, witness):
+        tree.ref("t/b").tell(blocker.once)
+        witness.wait(actors.ChildStarted, count=len(ids))
+        started = [each.path for each in witness.of(actors.ChildStarted)]
+    assert [each for each in started if each != "t/b"] == ["t/a", "t/c", "t/d"], "the culprit's own is a restart"
+
+
 class Signs:
     """A watched loop of which the test decides what it says, and when time passes."""
 

@@ -40,7 +40,7 @@ from tests.support.hardening import (
     stop_at,
     worker,
 )
-from trees import Command, Retry, SupervisorSpec, Tasks, WorkerSpec, start
+from trees import Backoff, Command, Retry, SupervisorSpec, Tasks, WorkerSpec, start
 
 STALL_S = 10.0
 WATCHED: dict[str, dict[str, Any]] = {
@@ -309,6 +309,20 @@ def test_a_stall_counts_for_the_restart_limit() -> None:
     with pytest.raises(actors.RestartLimitError) as caught:
         outlived()
     assert isinstance(caught.value.__cause__, StalledError)
+
+
+def test_a_stall_waits_for_its_backoff_as_any_crash() -> None:
+    gate = Gate()
+    slow = Backoff(initial_s=5.0, jitter=0.0)
+    with watched(worker("w", stall_s=STALL_S, backoff=slow)) as (tree, clock, witness):
+        tree.ref("t/w").tell(gate)
+        gate.wait_reached()
+        clock.advance(STALL_S + 2)
+        restarting = witness.wait(actors.ChildRestarting)
+        gate.open.set()
+
+    assert isinstance(restarting.error, StalledError)
+    assert restarting.delay_s == 5.0
 
 
 def test_a_stall_restarts_the_group_as_the_strategy_says() -> None:

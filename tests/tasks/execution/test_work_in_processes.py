@@ -76,6 +76,14 @@ def test_what_it_raises_is_what_it_is_anywhere() -> None:
     assert "1 and 2" in str(report.failed["s1"])
 
 
+def test_later_puts_it_back_at_no_cost_and_done_says_what_it_used(tmp_path: Path) -> None:
+    with start(spec_of(("w", "later"), ("w", "done"))) as tree:
+        report = report_of(tree, once=str(tmp_path / "once"))
+        assert report.results == {"s0": "done in attempt 1", "s1": "done"}
+        assert report.usage.tokens == 5
+        assert tree.child("p/w").incarnation == 1
+
+
 def test_what_it_asks_with_and_the_host_cannot_rebuild_is_an_error_of_that_one_call_and_nobody_waits() -> None:
     with start(spec_of(("w", "ask oddly"), ("a", "ask"))) as tree:
         report = report_of(tree)
@@ -94,16 +102,20 @@ def test_the_death_of_the_process_is_a_failed_attempt_which_is_tried_again_and_t
         assert exits[0].error.signal == signal.SIGSEGV
 
 
+@pytest.mark.parametrize("limit", ["timeout_s", "idle_timeout_s"])
 @pytest.mark.parametrize(("who", "comes_back"), [("w", True), ("a", False)])
-def test_an_attempt_past_its_timeout_is_ended_for_good_and_nothing_is_abandoned(who: str, comes_back: bool) -> None:
+def test_an_attempt_past_its_time_is_ended_for_good_and_nothing_is_abandoned(
+    who: str, comes_back: bool, limit: str
+) -> None:
     """Sync code is killed with its process; async code is cancelled, and its process goes on."""
-    with start(spec_of((who, "hang"), timeout_s=0.5)) as tree:
+    with start(spec_of((who, "hang"), **{limit: 0.5})) as tree:
         pid = tree.child(f"p/{who}").pid or 0
         report = report_of(tree)
         assert "0.5 s" in str(report.failed["s0"])
         assert eventually(lambda: tree.child(f"p/{who}").incarnation == 1 + comes_back)
         assert eventually(lambda: runs(pid) is not comes_back)
         assert tree.child(f"p/{who}").state == "running"
+        assert not tree._system.lives_abandoned
         assert "restarts 1/3" not in tree.dump(), "that says nothing of the worker, so it counts in no window"
 
 

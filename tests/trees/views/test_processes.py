@@ -20,6 +20,7 @@ from trees.views.snapshot import ProcessSnapshot, SupervisorSnapshot, TreeSnapsh
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
 WORKERS: dict[str, dict[str, Any]] = {
     "a command": {"command": SLEEPS},
+    "a worker in a process": {"handle": int, "dispatch": "process"},
     "an MCP server": {"execute": MCP(command=command())},
 }
 has_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system shows no process by /proc")

@@ -1,0 +1,108 @@
+"""A worker in a process: where the process comes from, what is imported once, and the way of large values."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from array import array
+from pathlib import Path
+
+import pytest
+from loguru import logger
+
+from actors.dispatch.fork_server import SERVERS
+from actors.dispatch.remote import dumped, loaded, packed
+from tests.actors.dispatch.test_process_group import runs
+from tests.support import process_workers as there
+from tests.support.hardening import eventually
+from tests.support.process_trees import Exits, running, spec_of, worker
+from trees import Process, start
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+# -- 1.2: started from a fork server ---------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system shows no process by /proc")
+def test_a_process_is_forked_by_a_server_of_one_thread_and_never_by_the_host() -> None:
+    with running(worker(), worker("x")) as (tree, ask):
+        server = parent_of(ask("pid"))
+        assert server == parent_of(tree.ref("p/x").ask("pid")) != os.getpid()
+        assert server in {each._server.pid for each in SERVERS._servers.values() if each._server is not None}
+        assert len(list(Path(f"/proc/{server}/task").iterdir())) == 1, (
+            "what forks has no lock that another thread holds"
+        )
+
+
+def test_preload_names_modules_that_the_server_imports_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    imports = tmp_path / "imports"
+    (tmp_path / "heavy_to_import.py").write_text(
+        f"import os\nwith open({str(imports)!r}, 'a') as file:\n    file.write(f'{{os.getpid()}}\\n')\n"
+        "def where(message):\n    return os.getpid()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    process = Process(preload=("heavy_to_import",))
+    try:
+        with running(worker(handle="heavy_to_import:where", dispatch=process, pool=2)) as (tree, _):
+            pids = {tree.ref(f"p/w#{n}").ask("") for n in range(2)}
+            os.kill(tree.child("p/w#0").pid or 0, signal.SIGKILL)
+            assert eventually(lambda: tree.child("p/w#0").incarnation == 2)
+            pids.add(tree.ref("p/w#0").ask("", timeout=30))
+    finally:
+        sys.modules.pop("heavy_to_import", None)
+        (key,) = (each for each in SERVERS._servers if "heavy_to_import" in each)
+        SERVERS._servers.pop(key).dismiss()
+    importers = {int(each) for each in imports.read_text().split()} - {os.getpid()}
+    assert len(pids) == 3
+    assert len(importers) == 1, "one for three processes"
+    assert not importers & pids, "it was the server"
+
+
+# -- 1.3: large buffers, and the log ---------------------------------------------------------------------------
+
+
+def test_large_buffers_cross_out_of_band() -> None:
+    value = bytearray(os.urandom(100_000))
+    body, *buffers = dumped(there.Buffer(value))
+    assert len(body) < 1_000, "what is pickled has none of it"
+    assert [bytes(each) for each in buffers] == [value]
+    assert loaded([body, *buffers]).data == value
+    with running(worker()) as (_, ask):
+        assert ask(("echo", there.Buffer(value))).data == value
+
+
+def test_a_message_is_what_it_was_when_it_was_sent() -> None:
+    value = bytearray(array("B", [1, 2, 3]))
+    message = packed("p/w", there.Buffer(value))
+    value[0] = 9
+    assert loaded(message.parts).data == b"\1\2\3"
+
+
+def test_the_log_of_a_crash_shows_the_frames_of_the_worker_itself() -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, format="{message}", level="WARNING")
+    try:
+        with start(spec_of(worker())) as tree:
+            exits = Exits(tree)
+            tree.ref("p/w").tell(("raise", KeyError("worse")))
+            exits.one()
+            assert eventually(lambda: any("process_workers.py" in each and "in do" in each for each in lines))
+    finally:
+        logger.remove(sink)
+
+
+# -- 1.6: stopping is real -------------------------------------------------------------------------------------
+
+
+def test_a_loop_in_c_that_holds_the_gil_is_killed_at_the_end_of_shutdown(tmp_path: Path) -> None:
+    up = tmp_path / "up"
+    with running(worker(shutdown=0.2)) as (tree, ask):
+        pid = ask("pid")
+        tree.ref("p/w").tell(("hold the gil", str(up)))
+        assert eventually(up.exists)
+        tree.terminate_child("p/w")
+        assert eventually(lambda: not runs(pid))
