@@ -1,14 +1,14 @@
 // Follows the tree: the stream of events, and views that look again.
 //
 // An event says that something has changed, and where; a view then looks again. Views look at most so often that the
-// server spends a tenth of its time on it, and every two seconds for what has no event (depths, ages). A page that
+// server spends a fiftieth of its time on it, and every two seconds for what has no event (depths, ages). A page that
 // nobody sees is closed: no stream, no looks.
 
 const SOON_MS = 60;
-const LEAST_MS = 250;
+const LEAST_MS = 500;
 const MOST_MS = 3000;
 const IDLE_MS = 2000;
-const SHARE = 10;
+const SHARE = 50;
 
 /** The stream of events. `on(listener)` gets each event; `state(listener)`: live, connecting, paused, lost. */
 export class Live {
