@@ -1,7 +1,7 @@
 // Follows the tree: the stream of events, and views that look again.
 //
 // An event says that something has changed, and where; a view then looks again. Views look at most so often that the
-// server spends a fiftieth of its time on it, and every two seconds for what has no event (depths, ages). A page that
+// server spends a fiftieth of its time on it, a few times at once after a quiet moment, and every two seconds for what has no event (depths, ages). A page that
 // nobody sees is closed: no stream, no looks.
 
 const SOON_MS = 60;
@@ -9,6 +9,7 @@ const LEAST_MS = 500;
 const MOST_MS = 3000;
 const IDLE_MS = 2000;
 const SHARE = 50;
+const BURST = 3;
 
 /** The stream of events. `on(listener)` gets each event; `state(listener)`: live, connecting, paused, lost. */
 export class Live {
@@ -90,7 +91,7 @@ export class Looker {
   #due = Infinity;
   #busy = false;
   #again = false;
-  #last = 0;
+  #paid = 0; // when what the looks so far have cost is paid off
   #gap = LEAST_MS;
   #stopped = false;
 
@@ -106,7 +107,7 @@ export class Looker {
 
   /** Look soon: many calls are one look. */
   soon() {
-    this.#plan(Math.max(SOON_MS, this.#last + this.#gap - performance.now()));
+    this.#plan(Math.max(SOON_MS, this.#paid - BURST * this.#gap - performance.now()));
   }
 
   stop() {
@@ -139,8 +140,9 @@ export class Looker {
       await this.look();
     } finally {
       this.#busy = false;
-      this.#last = performance.now();
-      this.#gap = Math.min(MOST_MS, Math.max(LEAST_MS, SHARE * (this.#last - began)));
+      const ended = performance.now();
+      this.#gap = Math.min(MOST_MS, Math.max(LEAST_MS, SHARE * (ended - began)));
+      this.#paid = Math.max(ended, this.#paid) + this.#gap;
       const again = this.#again;
       this.#again = false;
       if (again) this.soon();
