@@ -1,8 +1,8 @@
 // Follows the tree: the stream of events, and views that look again.
 //
-// An event says that something has changed, and where; a view then looks again. Views look at most so often that the
-// server spends a fiftieth of its time on it, a few times at once after a quiet moment, and every two seconds for what has no event (depths, ages). A page that
-// nobody sees is closed: no stream, no looks.
+// An event says that something has changed, and where; a view then looks again. Views look so often that the server
+// spends no more than a fiftieth of its time on it, a few times at once after a quiet moment, and every two seconds for
+// what has no event (depths, ages). A page that nobody sees is closed: no stream, no looks.
 
 const SOON_MS = 60;
 const LEAST_MS = 500;
