@@ -24,6 +24,7 @@ from trees.views.task_views import TaskView
 
 if TYPE_CHECKING:
     from trees.store.reader import StoredTask
+    from trees.store.stored_roots import StoredRoot
 
 LOOK_S: Final = 0.1
 """How often somebody who waits for a tree looks."""
@@ -57,16 +58,35 @@ class StoreClient:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the store."""
         self._store.close()
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    def tasks(self, finished: int | None, metadata: Mapping[str, Any] | None = None) -> TaskListing:
-        """All that is not finished, and of the rest the newest so many; None: all.
+    @property
+    def name(self) -> str:
+        """Name of the store, without its secrets."""
+        return self._store.name
+
+    def roots(self) -> list[StoredRoot]:
+        """Every tree of the store, and who leads it."""
+        return self._store.roots()
+
+    def mark(self) -> int:
+        """Return a number that changes with what is in the store."""
+        return self._store.mark()
+
+    def tasks(
+        self, finished: int | None, metadata: Mapping[str, Any] | None = None, root: str | None = None
+    ) -> TaskListing:
+        """All that is not finished, and of the rest the newest so many; None: all. Of one root, or of all.
 
         With ``metadata`` only those that have it, which a damaged one has not.
         """
-        rows = self._store.all_tasks()
+        rows = self._store.all_tasks(root)
         if metadata:
             wholes = [row for row in rows if row.whole is None]
             had = {(row.root, row.id) for row, first in self._store.firsts(wholes) if has_metadata(first, metadata)}

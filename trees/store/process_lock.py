@@ -32,7 +32,7 @@ class FileLock:
     """The lock of a file beside that of SQLite. It must not be that one: SQLite has locks of its own there."""
 
     def __init__(self, file: Path, root: str) -> None:
-        self._path = file.with_name(f"{file.name}.{root}.lock")
+        self.path = file.with_name(f"{file.name}.{root}.lock")
         self._opened: int | None = None
 
     def acquire(self, *, shared: bool) -> bool:
@@ -41,7 +41,7 @@ class FileLock:
         Raises:
             OSError: the file cannot be made.
         """
-        opened = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        opened = os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(opened, _TOGETHER if shared else _ALONE)
         except BlockingIOError:
@@ -76,6 +76,40 @@ def lock_in_session(connection: Connection, root: str, *, shared: bool) -> bool:
             return False
         raise
     return True
+
+
+def guards_of_file(file: Path, root: str) -> bool | None:
+    """True if a process has the guard of a root in a file of SQLite; None: this system does not show it.
+
+    Nothing is locked for it, or a tree that starts at that moment would find its own guard taken.
+    """
+    path = FileLock(file, root).path
+    try:
+        found = path.stat()
+        listed = _LOCKS.read_text(encoding="ascii").splitlines()
+    except FileNotFoundError:
+        return False if _LOCKS.exists() else None
+    except OSError:
+        return None
+    inode = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    return any(inode in line.split() for line in listed if "FLOCK" in line and "->" not in line)
+
+
+_LOCKS: Final = Path("/proc/locks")
+
+
+def is_guarded_in_session(connection: Connection, root: str) -> bool:
+    """True if a session with PostgreSQL has the guard of a root. Nothing is locked for it."""
+    unsigned = _key(connection, root) % 2**64
+    found = connection.execute(_HELD, {"upper": unsigned >> 32, "lower": unsigned % 2**32})
+    return found.first() is not None
+
+
+_HELD: Final = text(
+    "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND classid = CAST(:upper AS bigint)::oid AND objid = CAST(:lower AS bigint)::oid LIMIT 1"
+)
 
 
 def session_id(connection: Connection) -> int:

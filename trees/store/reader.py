@@ -17,6 +17,7 @@ from trees.store import record_reader, remote_commands
 from trees.store.database import Database
 from trees.store.migrations import version_of
 from trees.store.schema import VERSION, streams
+from trees.store.stored_roots import StoredRoot, mark, stored_roots
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,19 @@ class StoreReader:
     def all_tasks(self, root: str | None = None) -> list[StoredTask]:
         """Every task of a root, or of all, finished or not, oldest first."""
         return self._database.read(lambda connection: all_tasks(connection, root))
+
+    @property
+    def name(self) -> str:
+        """Name of the store, without its secrets."""
+        return self._database.name
+
+    def roots(self) -> list[StoredRoot]:
+        """Every tree of the store, and who leads it."""
+        return self._database.read(lambda connection: stored_roots(connection, self._database))
+
+    def mark(self) -> int:
+        """Return a number that changes with what is in the store."""
+        return self._database.read(mark)
 
     def read(self, stream: str, start: int = 0, *, root: str | None = None) -> Sequence[Event]:
         """The records of a task from the ``start``-th on; none where there is no such task, or none any more.

@@ -1,4 +1,4 @@
-"""What ``regrow top`` draws: lines of plain text, decided from what a ``Source`` has answered and what was chosen.
+"""Picture of ``regrow top``: lines of plain text, decided from what a ``Source`` has answered and what was chosen.
 
 Pure: nothing is asked or drawn here. Every text may come from a worker, so it is made printable, and stays plain.
 """
@@ -28,7 +28,7 @@ Cells = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What a person has chosen to see."""
+    """Choice of a person: what is to be seen, and in which order."""
 
     sort: str = "tree"
     text: str = ""
@@ -205,6 +205,24 @@ def _line(key: str, cells: Iterable[object], text: str) -> Iterator[tuple[str, C
     shown = tuple(map(plain, cells))
     if text.lower() in " ".join(shown).lower():
         yield key, shown
+
+
+def overview(tree: Shape, tasks_: Shape, questions_: Shape) -> str:
+    """All of it as text, for a file or a pipe."""
+    at = tree.get("at") or 0.0
+    parts = [
+        (TREE_HEADS, [child_cells(row, Chosen()) for row in tree["rows"]]),
+        (TASK_HEADS, [cells for _, cells in tasks(tasks_, at, "")]),
+        (QUESTION_HEADS, [cells for _, cells in questions(questions_, at, "")]),
+        (CRASH_HEADS, [cells for _, cells in crashes(tree, at, "")]),
+    ]
+    return "\n\n".join([head_line(tree), *(_columns([heads, *rows]) for heads, rows in parts if rows)])
+
+
+def _columns(rows: Sequence[Cells]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 # -- one of them -------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What ``regrow top`` shows on top of itself: a text to read, a question to answer, an act to confirm."""
+"""Screens that ``regrow top`` puts on top of itself: a text to read, a question to answer, an act to confirm."""
 
 from __future__ import annotations
 

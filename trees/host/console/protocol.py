@@ -75,7 +75,7 @@ class _Id(_Given):
 
 class _Operating(_Given):
     by: Name = ""
-    """Who does it, as the process that asks knows; which process that is, the kernel says."""
+    """Name of whoever does it, as the process that asks knows; which process that is, the kernel says."""
 
 
 class _Cancel(_Operating, _Id):
@@ -142,7 +142,7 @@ def request_line(do: str, given: Shape) -> bytes:
 
 
 def read_request(line: bytes) -> tuple[str, BaseModel]:
-    """What a line asks for, with its checked arguments.
+    """Return what a line asks for, with its checked arguments.
 
     Raises:
         SourceError: the line is no request; says why.

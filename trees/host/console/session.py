@@ -182,7 +182,7 @@ def refusal(error: Exception) -> bytes:
 
 
 def owner(caller: socket.socket) -> str | None:
-    """Who calls, where it is the user that this process runs as; None: somebody else, as the kernel tells."""
+    """Return who calls, where it is the user that this process runs as; None: somebody else, as the kernel tells."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return f"console uid {os.geteuid()}"  # the folder and the file let nobody else in
