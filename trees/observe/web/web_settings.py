@@ -1,0 +1,37 @@
+"""Settings of the page of a tree, and the errors of opening it. Nothing of the extra ``web`` is loaded here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field, StringConstraints
+
+from actors.validation.spec_model import SpecModel
+from actors.validation.validation_messages import PlacedError
+
+PORT: Final = 8420
+HOST: Final = "127.0.0.1"
+_TOKEN: Final = r"[A-Za-z0-9._~-]+"  # noqa: S105 - a form, not a secret
+
+
+class WebError(PlacedError):
+    """The page could not be opened: its port is taken, or its address is not one of this machine."""
+
+
+class Web(SpecModel, frozen=True, kw_only=False):
+    """The page of a tree: where it listens, and what it shows.
+
+    Raises ``ConfigError`` with every problem of it.
+    """
+
+    port: Annotated[int, Field(ge=0, le=65_535)] = PORT
+    """Port. 0: any that is free; ``.url`` of the handle says which."""
+    host: Annotated[str, Field(min_length=1, max_length=255)] = HOST
+    """Address. With one that is not loopback, whoever looks needs the token, too, and everybody on the way can read
+    it: the page speaks plain HTTP, so put a proxy with TLS before it."""
+    token: Annotated[str, StringConstraints(min_length=16, max_length=200, pattern=f"^{_TOKEN}$")] | None = None
+    """Secret that whoever operates the tree must have: 16 letters, digits or ``-._~`` at least. ``None``: a random one,
+    which stands in ``.url``."""
+    content: bool = False
+    """``True``: goals, questions, feedback and outputs are shown as well; else ids, types, states and texts of errors
+    only."""
