@@ -9,10 +9,11 @@ ones. Whatever state the tree is in raises nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from actors.execution.incarnation import Incarnation, IncarnationPhase
 from actors.messaging.pool_address import PoolAddress
@@ -40,6 +41,7 @@ from trees.views.stacks import stack_of_life
 from trees.views.worst_case import crashes_to_give_up, share_of
 
 NO_FACTS: Final[Mapping[str, Any]] = MappingProxyType({})
+Room: TypeAlias = Callable[[str, int], int]
 
 
 def capture(
@@ -50,6 +52,7 @@ def capture(
     fold: bool = False,
     streams: bool = False,
     leading: Mapping[str, Any] = NO_FACTS,
+    room: Room | None = None,
 ) -> TreeSnapshot:
     """Look at the tree, or at the child or pool at ``path`` and what is below it.
 
@@ -61,11 +64,13 @@ def capture(
             has a line for.
         streams: also the last line that each running subtask has streamed, which is content.
         leading: what is to be said of who leads.
+        room: ``room(path, number)``: how many of its children a supervisor shows, or of its members a pool; the others
+            are not looked at, only counted. None: all.
 
     Raises:
         UnknownPathError: nothing of this path is listed now. Whatever state the tree is in raises nothing.
     """
-    look = _Capture(system, system.now(), stacks, fold, streams, task_runtime_of(system).ports)
+    look = _Capture(system, system.now(), stacks, fold, streams, task_runtime_of(system).ports, room)
     path = system.root_path if path is None else path
     return TreeSnapshot(
         top=look.at(path),
@@ -74,7 +79,7 @@ def capture(
         dead_letters=_by_name(system.dead_letters),
         abandoned=_by_name(system.lives_abandoned),
         threads=system.pool.size,
-        crashes_to_give_up=look.worst_of(system.root),
+        crashes_to_give_up=look.worst_of(system.root) if room is None else None,
         **leading,
     )
 
@@ -93,6 +98,7 @@ class _Capture:
     fold: bool
     streams: bool
     ports: Mapping[str, OrchestratorPort]
+    room: Room | None = None
 
     def at(self, path: str) -> WorkerSnapshot | PoolSnapshot | SupervisorSnapshot:
         """Return what stands at a path."""
@@ -149,6 +155,7 @@ class _Capture:
         ending = supervisor is not None and supervisor.shutdown is not None and child.standing is ChildState.UP
         last = child.last_exit
         seen = last.at if child.is_down and last is not None else self.now
+        children, hidden = self.below(child)
         return SupervisorSnapshot(
             path=child.path,
             id=child.id,
@@ -171,9 +178,18 @@ class _Capture:
                 max_restarts=recipe.limit.max_restarts,
                 period_s=recipe.limit.period_s,
             ),
-            children=tuple(self.nodes(child)),
+            children=children,
+            hidden=hidden,
             **capture_tasks(self.ports.get(child.path), fold=self.fold, streams=self.streams),
         )
+
+    def below(self, child: Child) -> tuple[tuple[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot, ...], int]:
+        """Return those children of a supervisor that there is room for, and the number of the others."""
+        if self.room is None:
+            return tuple(self.nodes(child)), 0
+        number = len({(each.spec.id, each.spec.pool is None) for each in self.children_of(child)})
+        shown = tuple(islice(self.nodes(child), max(0, self.room(child.path, number))))
+        return shown, max(0, number - len(shown))
 
     def nodes(self, child: Child) -> Iterator[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot]:
         """The children of a supervisor, the members of a pool as one."""

@@ -1,0 +1,199 @@
+"""Tasks of a live tree as a source tells them: lists, pages and questions, and the acts of a person on them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from actors.model.errors import ActorsError
+from actors.runtime.system import System
+from actors.tasks.model.policy import ANSWERS
+from actors.tasks.model.task import TaskStatus
+from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownTaskError
+from actors.tasks.model.task_ids import is_part_of
+from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
+from trees.host.task_api import TaskApi
+from trees.host.task_handle import respond
+from trees.observe.source import TASKS, VERSION, Shape, SourceError
+from trees.observe.task_shapes import question_row, task_page, task_row
+from trees.views.task_views import TaskView
+
+MOST_LOOKS: Final = 5000
+"""Tasks that a search looks at, the newest first."""
+_MOST_ROWS: Final = 5000
+"""Rows of finished tasks that are remembered: they do not change any more."""
+
+Told = Callable[[str, str, str, str], object]
+"""Is told of an act: the path, the act, who did it, and the id of what it was about."""
+
+
+class TaskSource:
+    """Tasks of one tree."""
+
+    def __init__(self, system: System, tasks: TaskApi, operated: Told, *, content: bool) -> None:
+        self._system = system
+        self._tasks = tasks
+        self._operated = operated
+        self._content = content
+        self._ended: dict[str, Shape] = {}
+        """Rows of finished tasks. Each change is one step of C; whoever asks at the same time makes one twice."""
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def tasks(self, status: str | None = None, text: str = "", limit: int = TASKS) -> Shape:
+        """List the tasks, the newest first."""
+        if status is not None and status not in {str(each) for each in TaskStatus}:
+            raise SourceError(400, f"There is no status {status[:40]!r}; there are {', '.join(map(str, TaskStatus))}.")
+        wanted, found, looks = text.casefold(), list[Shape](), 0
+        cut = False
+        for port, id_ in self._newest():
+            if looks >= MOST_LOOKS or len(found) > limit:
+                cut = True
+                break
+            looks += 1
+            row = self._row(port, id_)
+            if row is None or (status is not None and row["status"] != status):
+                continue
+            if wanted and wanted not in id_.casefold() and wanted not in (row["goal"] or "").casefold():
+                continue
+            found.append(row)
+        cut = cut or len(found) > limit
+        found.sort(key=lambda row: row["created_at"], reverse=True)
+        return {"version": VERSION, "tasks": found[:limit], "cut": cut}
+
+    def _newest(self) -> Iterator[tuple[OrchestratorPort, str]]:
+        """Ids of all supervisors, first what is not finished, then the newest that is; one of each in turn."""
+        runtime = task_runtime_of(self._system)
+
+        def of(port: OrchestratorPort) -> Iterator[tuple[OrchestratorPort, str]]:
+            store, path = runtime.store, port.path
+            going = dict.fromkeys([*store.streams(path), *list(port.states)])
+            known = itertools.chain(reversed(list(going)), reversed(list(store.finished(path))))
+            return ((port, id_) for id_ in dict.fromkeys(known))
+
+        for turn in itertools.zip_longest(*(of(port) for port in runtime.all_ports())):
+            yield from (each for each in turn if each is not None)
+
+    def _row(self, port: OrchestratorPort, id_: str) -> Shape | None:
+        """Return a task as a line; None: a team's part, or one that cannot be read."""
+        known = self._ended.get(id_)
+        if known is not None and id_ not in port.states:
+            return known or None
+        view = self._view(port, id_)
+        if view is None:
+            return None
+        row = {} if view.state.parent is not None else task_row(view, port.runtime.part_of, content=self._content)
+        if view.state.final is not None:
+            if len(self._ended) >= _MOST_ROWS:
+                self._ended.clear()
+            self._ended[id_] = row
+        return row or None
+
+    def _view(self, port: OrchestratorPort, id_: str) -> TaskView | None:
+        runtime = task_runtime_of(self._system)
+        try:
+            records = runtime.outline(id_)
+            if not records:
+                return None
+            state = port.states.get(id_)
+            root = self._system.root_path
+            return TaskView.of(root, id_, records) if state is None else TaskView(root, records, state)
+        except StoreError:  # damaged: a page of it says so
+            return None
+
+    def task(self, id: str) -> Shape:
+        """Return one task, also one that has ended."""
+        port = self._port_of(id)
+        view = self._view(port, id)
+        if view is None:
+            raise SourceError(409, f"The journal of task {id} is damaged, or its time in the store is over.")
+        parts = [part for each in self._part_ids(view) if (part := self._view(self._owner(each), each)) is not None]
+        part_of = task_runtime_of(self._system).part_of
+        return task_page(view, parts, content=self._content, errors=self._system.error_texts, part_of=part_of)
+
+    def _part_ids(self, view: TaskView) -> list[str]:
+        """Return the ids of the teams' parts of a task, and of the parts of those."""
+        found: dict[str, None] = {}
+        waiting = [view]
+        while waiting:
+            each = waiting.pop()
+            for record in each.records:
+                part = getattr(record, "part", "")
+                if part and part not in found and is_part_of(part, None, view.id):
+                    found[part] = None
+                    below = self._view(self._owner(part), part)
+                    waiting += [below] if below is not None else []
+        return list(found)
+
+    def _owner(self, id_: str) -> OrchestratorPort:
+        runtime = task_runtime_of(self._system)
+        standing = runtime.store.standing(id_)
+        return runtime.port_at(standing.owner if standing is not None else self._system.root_path)
+
+    def _port_of(self, id_: str) -> OrchestratorPort:
+        try:
+            self._tasks.task(id_)
+        except (UnknownTaskError, StoreError) as error:
+            raise SourceError(404 if isinstance(error, UnknownTaskError) else 409, str(error)) from error
+        except ActorsError as error:
+            raise SourceError(503, str(error)) from error
+        return self._owner(id_)
+
+    def attempts_of(self, path: str) -> list[Shape]:
+        """Return the subtasks of unfinished tasks that a worker has, or had last."""
+        above, _, id_ = path.rpartition("/")
+        port = task_runtime_of(self._system).ports.get(above)
+        if port is None:
+            return []
+        now = port.time()
+        return [
+            {
+                "task": state.id,
+                "subtask": node.id,
+                "attempt": node.attempt,
+                "status": str(node.status),
+                "running_s": max(0.0, now - node.started_at) if str(node.status) == "running" else None,
+            }
+            for state in list(port.states.values())
+            for node in list(state.nodes.values())
+            if node.worker == id_
+        ]
+
+    def questions(self) -> Shape:
+        """All that waits for a person."""
+        ports = list(task_runtime_of(self._system).ports.values())
+        found = [question_row(each, port.path, content=self._content) for port in ports for each in port.escalations()]
+        found.sort(key=lambda each: each["asked_at"])
+        return {"version": VERSION, "questions": found}
+
+    # -- acting --------------------------------------------------------------------------------------------
+
+    def cancel(self, id: str, reason: str = "", by: str = "") -> Shape:
+        """Cancel a task."""
+        port = self._port_of(id)
+        handle = self._tasks.task(id)
+        if handle.report is not None:
+            raise SourceError(409, f"Task {id} has ended: {handle.report.status}.")
+        handle.cancel(reason)
+        self._operated(port.path, "cancel", by, id)
+        return {"version": VERSION, "ok": True}
+
+    def answer(self, id: str, answer: str, text: str | None = None, value: Any = None, by: str = "") -> Shape:
+        """Answer a question."""
+        kind, field = ANSWERS.get(answer, (None, None))
+        if kind is None:
+            raise SourceError(400, f"{answer[:40]!r} is none of {', '.join(ANSWERS)}.")
+        ports = list(task_runtime_of(self._system).ports.values())
+        port = next((each for each in ports if each.question(id) is not None), None)
+        if port is None:
+            raise SourceError(404, f"No question {id} is open: it was answered, or its task has ended.")
+        given = {} if field is None else {field: value if field == "value" else text or ""}
+        try:
+            respond(port, id, kind(**given))
+        except EscalationError as error:
+            raise SourceError(409, str(error)) from error
+        except ActorsError as error:
+            raise SourceError(400, str(error)) from error
+        self._operated(port.path, answer, by, id)
+        return {"version": VERSION, "ok": True}

@@ -1,0 +1,246 @@
+"""Source of a live tree: what its page, its console and its terminal show, and the acts of a person on it.
+
+Everything is read as a dump reads it: in the thread of whoever asks, from single reads, without asking a supervisor or
+a worker. Acts are the calls of a ``Tree``; each that was carried out is an event (``Operated``) with who has done it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Final, Literal
+
+from actors.messaging.message_errors import ActorStoppedError
+from actors.messaging.pool_address import PoolAddress
+from actors.model.errors import ActorsError, ChildError, UnknownPathError
+from actors.model.events import Event
+from actors.model.spec import Restart
+from actors.runtime import child_admin
+from actors.runtime.system import System
+from actors.supervision.child import Child
+from trees.ha.roles import Leadership
+from trees.host.task_api import TaskApi
+from trees.host.task_source import TaskSource
+from trees.observe.child_history import ChildHistory
+from trees.observe.child_shapes import settings_of
+from trees.observe.operator_events import Operated
+from trees.observe.source import ROWS, VERSION, Shape, SourceError
+from trees.observe.tree_shapes import (
+    last_exit,
+    problems_of,
+    role_of,
+    room_for,
+    row_of,
+    rows,
+    slowest,
+    task_counts,
+)
+from trees.views.capture import capture
+from trees.views.snapshot import PoolSnapshot, TreeSnapshot, WorkerSnapshot
+
+_MOST_PROBLEMS: Final = 50
+_MOST_ATTEMPTS: Final = 50
+
+
+class TreeSource:
+    """A tree of this process."""
+
+    kind: Literal["tree", "console", "store"] = "tree"
+
+    def __init__(
+        self, system: System, leadership: Leadership, tasks: TaskApi | None = None, *, content: bool = False
+    ) -> None:
+        self._system = system
+        self._leadership = leadership
+        self._content = content
+        self._errors = system.error_texts
+        self._history = ChildHistory(self._errors)
+        self._unsubscribe = system.bus.subscribe(self._history.hear)
+        self._tasks = TaskSource(system, tasks or TaskApi(leadership), self._operated, content=content)
+        self.tasks, self.task, self.questions = self._tasks.tasks, self._tasks.task, self._tasks.questions
+        self.cancel, self.answer = self._tasks.cancel, self._tasks.answer
+
+    @property
+    def name(self) -> str:
+        """Id of the root."""
+        return self._system.root_path
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS) -> Shape:
+        """The tree as rows."""
+        taken = self._capture(None, unfold, limit)
+        found, total, cut = rows(taken, unfold, limit)
+        for row in found:
+            self._complete(row)
+        counts, queued = task_counts(taken.top)
+        return {
+            "version": VERSION,
+            "at": taken.taken_at,
+            "name": self.name,
+            "role": role_of(taken),
+            "health": self._health(taken),
+            "rows": found,
+            "total": total,
+            "cut": cut,
+            "now": {
+                "tasks": counts,
+                "crashes": self._history.crashes(),
+                "dead_letters": taken.dead_letters,
+                "alerts": [],
+                "busy_threads": self._busy(),
+                "ready_queue": queued,
+                "slowest": slowest(taken.top),
+            },
+        }
+
+    def child(self, path: str) -> Shape:
+        """One child, with what is known of its past."""
+        taken = self._capture(path, (), 1)
+        row = self._complete(row_of(taken.top))
+        members = self._members(path)
+        past = self._history.of(path, *(child.path for child in members))
+        if not past["exits"]:
+            past["exits"] = last_exit(taken.top.last_exit, taken.taken_at)
+        child = self._system.children.get(path) or members[0]
+        attempts = self._tasks.attempts_of(path)[:_MOST_ATTEMPTS]
+        return {"version": VERSION, "row": row, "settings": settings_of(child.spec), **past, "attempts": attempts}
+
+    def stack(self, path: str) -> Shape:
+        """Where its code stands."""
+        with _refusing():
+            top = capture(self._system, path, stacks=True, room=lambda _, __: 0).top
+        found = [top] if isinstance(top, WorkerSnapshot) else []
+        if isinstance(top, PoolSnapshot):
+            found = [each for each in top.members or () if each.stack]
+        frames: list[str] = []
+        for each in found:
+            frames += [f"{each.path}:"] if len(found) > 1 else []
+            frames += [line for stack in (each.stack, *(each.abandoned_stacks or ())) for line in _frames(stack)]
+        return {"version": VERSION, "frames": frames}
+
+    def subscribe(self, callback: Callable[[Shape], object]) -> Callable[[], None]:
+        """Have all that happens told, as plain values."""
+        errors, content = self._errors, self._content
+
+        def tell(event: Event) -> None:
+            callback(event.as_dict(content=content, errors=errors))
+
+        return self._system.bus.subscribe(tell)
+
+    def metrics(self) -> str | None:
+        """Metrics; None: prometheus-client is not installed."""
+        return None
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        self._unsubscribe()
+
+    # -- acting --------------------------------------------------------------------------------------------
+
+    def act(self, path: str, act: str, by: str = "") -> Shape:
+        """Restart, terminate or unpark a child."""
+        acts = {"restart": self._restart, "terminate": self._terminate, "unpark": self._unpark}
+        if act not in acts:
+            raise SourceError(400, f"{act[:40]!r} is none of {', '.join(acts)}.")
+        with _refusing():
+            children = self._listed(path)
+            acts[act](path, children)
+        self._operated(path, act, by)
+        return {"version": VERSION, "ok": True}
+
+    def _listed(self, path: str) -> list[Child]:
+        """Return a child, or the members of a pool."""
+        child = self._system.children.get(path)
+        found = self._members(path) if child is None else [child]
+        if not found:
+            raise UnknownPathError(path, self._system.near(path))
+        if child is not None and child is self._system.root:
+            raise SourceError(409, "The root is not restarted or terminated from here; end its program instead.")
+        return found
+
+    def _restart(self, path: str, children: list[Child]) -> None:
+        if any(child.state in {"running", "restarting"} for child in children):
+            if any(child.spec.restart is Restart.TEMPORARY for child in children):
+                raise SourceError(409, f"{path} is temporary: it is forgotten once it is terminated.")
+            child_admin.terminate_child(self._system, path)
+        child_admin.restart_child(self._system, path)
+
+    def _terminate(self, path: str, children: list[Child]) -> None:
+        if all(child.state == "stopped" for child in children):
+            raise SourceError(409, f"{path} is stopped already.")
+        child_admin.terminate_child(self._system, path)
+
+    def _unpark(self, path: str, children: list[Child]) -> None:
+        if not any(child.state == "parked" for child in children):
+            raise SourceError(409, f"{path} is not parked.")
+        child_admin.restart_child(self._system, path)
+
+    def _operated(self, path: str, act: str, by: str, about: str = "") -> None:
+        self._system.publish(Operated(path, act, by or "unknown", about))
+
+    # -- within --------------------------------------------------------------------------------------------
+
+    def _capture(self, path: str | None, unfold: Collection[str], limit: int) -> TreeSnapshot:
+        with _refusing():
+            facts = self._leadership.facts()
+            return capture(self._system, path, fold=True, leading=facts, room=room_for(unfold, limit))
+
+    def _members(self, path: str) -> list[Child]:
+        """Return the members of a pool; none where it is no pool."""
+        box = self._system.boxes.get(path)
+        if not isinstance(box, PoolAddress):
+            return []
+        listed = self._system.children
+        return [child for member in list(box.members) if (child := listed.get(member.path)) is not None]
+
+    def _complete(self, row: Shape) -> Shape:
+        """Say of a program that it is one, and in which process it runs."""
+        child = self._system.children.get(row["path"])
+        if child is not None:
+            recipe, incarnation = child.spec.recipe, child.incarnation
+            if getattr(recipe, "program", None) is not None:
+                row["kind"] = "command"
+            if incarnation is not None and row["pid"] is None:
+                row["pid"] = incarnation.pid
+        return row
+
+    def _health(self, taken: TreeSnapshot) -> Shape:
+        """Say whether the tree is alive and ready: one look at the state of each child."""
+        troubled: dict[str, str] = {}
+        for path, child in list(self._system.children.items()):
+            state = child.state
+            if state in {"parked", "restarting"}:
+                troubled[path] = state
+                if len(troubled) >= _MOST_PROBLEMS:
+                    break
+        up = not self._system.is_down and self._system.root.is_up
+        ready = up and not troubled and taken.role == "leader"
+        return {"ok": up, "ready": ready, "problems": problems_of(taken, troubled)}
+
+    def _busy(self) -> int:
+        lives = (child.incarnation for child in list(self._system.children.values()))
+        return Counter(life is not None and life.running_on is not None for life in lives)[True]
+
+
+def _frames(stack: str | None) -> list[str]:
+    """Return the lines of a stack, a place and its source text each."""
+    return [] if not stack else [line.strip() for line in stack.splitlines() if line.strip()]
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Turn errors of a tree into those of a source."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except UnknownPathError as error:
+        raise SourceError(404, str(error)) from error
+    except ChildError as error:
+        raise SourceError(404 if error.code == "not_found" else 409, str(error)) from error
+    except ActorStoppedError as error:
+        raise SourceError(503, str(error)) from error
+    except ActorsError as error:
+        raise SourceError(409, str(error)) from error

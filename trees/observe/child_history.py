@@ -1,0 +1,109 @@
+"""History of the children of a tree: last exits and restarts of each, and crashes by path and type. Bounded.
+
+It is fed with events and holds plain values: no exception, and no frame with its variables. A page shows it, for whoever
+opens one after something has crashed. It is the one thing of a page that hears events while nobody looks; whatever is
+no exit and no restart costs it a look at its type.
+
+Lock: ``_lock`` guards all of it, between the thread that delivers events and those that look. Nothing is called inside.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from actors.model.event_dict import ErrorTexts
+from actors.model.events import ChildExited, ChildRestarting, ChildStarted, Event
+
+MOST_PATHS: Final = 1000
+"""Children that have a history; the one that was longest without news is forgotten."""
+MOST_EXITS: Final = 10
+MOST_RESTARTS: Final = 50
+MOST_CRASHES: Final = 200
+_SHOWN_CRASHES: Final = 50
+_MOST_TEXT: Final = 2000
+_MOST_FRAMES: Final = 50
+
+
+@dataclass(slots=True)
+class _Past:
+    exits: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_EXITS))
+    restarts: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
+    up_at: float | None = None
+
+
+class ChildHistory:
+    """Exits, restarts and crashes, as they are told."""
+
+    def __init__(self, errors: ErrorTexts = "text") -> None:
+        self._errors = errors
+        self._lock = threading.Lock()
+        self._paths: OrderedDict[str, _Past] = OrderedDict()
+        self._crashes: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
+
+    def hear(self, event: Event) -> None:
+        """Take an event."""
+        if isinstance(event, ChildExited):
+            told = event.as_dict(errors=self._errors)
+            with self._lock:
+                self._exited(told, clean=event.reason.clean)
+        elif isinstance(event, ChildRestarting):
+            entry = {"at": event.at, "attempt": event.attempt, "delay_s": event.delay_s}
+            with self._lock:
+                self._past(event.path).restarts.append(entry)
+        elif isinstance(event, ChildStarted):
+            with self._lock:
+                past = self._paths.get(event.path)
+                if past is not None:
+                    past.up_at = event.at
+
+    def _past(self, path: str) -> _Past:
+        past = self._paths.setdefault(path, _Past())
+        self._paths.move_to_end(path)
+        if len(self._paths) > MOST_PATHS:
+            self._paths.popitem(last=False)
+        return past
+
+    def _exited(self, told: dict[str, Any], *, clean: bool) -> None:
+        path, at = told["path"], told["at"]
+        past, kind = self._past(path), told.get("error_type") or told.get("detail") or told["reason"]
+        text = told.get("error") or told.get("detail") or None
+        lasted = told.get("lasted_s")
+        if lasted is None and past.up_at is not None:
+            lasted = max(0.0, at - past.up_at)
+        past.up_at = None
+        entry = {
+            "at": at,
+            "reason": told["reason"],
+            "type": kind[:_MOST_TEXT],
+            "text": text[:_MOST_TEXT] if text is not None and self._errors == "text" else None,
+            "lasted_s": lasted,
+            "frames": (told.get("frames") or [])[-_MOST_FRAMES:],
+        }
+        past.exits.append(entry)
+        if clean:
+            return
+        key = (path, entry["type"])
+        crash = self._crashes.setdefault(key, {"path": path, "type": entry["type"], "count": 0, "last_at": at})
+        crash["count"] += 1
+        crash["last_at"] = at
+        self._crashes.move_to_end(key)
+        if len(self._crashes) > MOST_CRASHES:
+            self._crashes.popitem(last=False)
+
+    def of(self, *paths: str) -> dict[str, list[dict[str, Any]]]:
+        """Return exits and restarts of a child, or of the members of a pool, the newest first."""
+        with self._lock:
+            found = [past for path in paths if (past := self._paths.get(path)) is not None]
+            exits = [dict(each) for past in found for each in past.exits]
+            restarts = [dict(each) for past in found for each in past.restarts]
+        exits.sort(key=lambda each: each["at"], reverse=True)
+        restarts.sort(key=lambda each: each["at"], reverse=True)
+        return {"exits": exits[:MOST_EXITS], "restarts": restarts[:MOST_RESTARTS]}
+
+    def crashes(self) -> list[dict[str, Any]]:
+        """Return crashes by path and type, the newest first."""
+        with self._lock:
+            return [dict(each) for each in reversed(self._crashes.values())][:_SHOWN_CRASHES]

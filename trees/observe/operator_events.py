@@ -1,0 +1,32 @@
+"""Events of those who watch and operate a tree: what a person has done, and what became of the page."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import ClassVar
+
+from actors.model.events import SECONDS, Event
+from actors.model.record import record
+
+
+@record(frozen=True, slots=True)
+class Operated(Event):
+    """A person has operated the tree from outside: from the page, or through the console."""
+
+    level: ClassVar[str] = "INFO"
+    act: str
+    """restart, terminate, unpark, cancel, approve, edit, respond or reject."""
+    by: str
+    """Person, as far as that is known: the address of a browser, or the user of the console."""
+    about: str = ""
+    """Id of the task or of the question; empty: the child at ``path``."""
+
+
+@record(frozen=True, slots=True)
+class PageFailed(Event):
+    """The server of the page has failed, which nothing else of the tree depends on."""
+
+    level: ClassVar[str] = "WARNING"
+    error: BaseException
+    again_in_s: float = field(metadata=SECONDS)
+    """Seconds until it is started anew; 0: one request has failed, and it goes on."""

@@ -1,0 +1,188 @@
+"""Shapes of tasks for the page's API, of a live tree and of a store alike: their journals become rows and pages. Pure.
+
+``content``: with goals, feedback, questions and the report; else ids, types, states, figures and the texts of errors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from actors.model.event_dict import ErrorTexts
+from actors.tasks.journal.person_waits import PartOf, no_part, status_of
+from actors.tasks.journal.questions import Escalation
+from actors.tasks.journal.reporting import report_of
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.step_events import ROLES, Planned, PlanRefused, Reviewed, ReviewRefused, Synthesized
+from actors.tasks.model.task_events import SubtaskEvent, SubtaskStarted, TaskEvent
+from trees.observe.source import VERSION, Shape
+from trees.observe.timeline import bars_of
+from trees.views.task_parts import part_of as subtask_of_part
+from trees.views.task_views import TaskView
+
+MOST_LOG: Final = 2000
+"""Lines of the log that a page has, the newest."""
+_MOST_TEXT: Final = 500
+_STEPS: Final[dict[type, str]] = {
+    Planned: "plan",
+    PlanRefused: "plan",
+    Reviewed: "review",
+    ReviewRefused: "review",
+    Synthesized: "combine",
+}
+_UNSAID: Final = frozenset(
+    {"version", "name", "at", "path", "task", "subtask", "seq", "metadata", "standing", "usage", "spec", "trace"}
+)
+
+
+def task_row(view: TaskView, part_of: PartOf = no_part, *, content: bool = False) -> Shape:
+    """Return a task as a line of a list."""
+    state = view.state
+    return {
+        "id": state.id,
+        "path": state.path,
+        "status": str(status_of(state, part_of)),
+        "goal": state.task.goal if content else None,
+        "created_at": state.submitted_at,
+        "finished_at": _finished_at(state),
+        "subtasks": dict(Counter(str(node.status) for node in list(state.nodes.values()))),
+        "tokens": state.usage.tokens,
+        "cost": state.usage.cost,
+    }
+
+
+def _finished_at(state: TaskState) -> float | None:
+    return state.finished_at if state.final is not None else None
+
+
+def task_page(
+    view: TaskView,
+    parts: Sequence[TaskView] = (),
+    *,
+    content: bool = False,
+    errors: ErrorTexts = "text",
+    part_of: PartOf = no_part,
+) -> Shape:
+    """Return everything that a page shows of a task, with the teams' parts of it."""
+    state = view.state
+    prefixes = {part.id: f"{subtask_of_part(part.state) or part.id}/" for part in parts}
+    every = [(view, ""), *((part, prefixes[part.id]) for part in parts)]
+    return {
+        "version": VERSION,
+        "id": state.id,
+        "path": state.path,
+        "status": str(status_of(state, part_of)),
+        "goal": state.task.goal if content else None,
+        "created_at": state.submitted_at,
+        "finished_at": _finished_at(state),
+        "nodes": [node for each, prefix in every for node in _nodes(each.state, prefix)],
+        "bars": [bar for each, prefix in every for bar in bars_of(each.records, prefix)],
+        "usage": _usage(each for each, _ in every),
+        "reviews": [review for each, prefix in every for review in _reviews(each, prefix, content=content)],
+        "report": _report(view) if content else None,
+        "log": _log(every, content=content, errors=errors),
+    }
+
+
+def _nodes(state: TaskState, prefix: str) -> Iterator[Shape]:
+    for node in list(state.nodes.values()):
+        parent = getattr(node, "parent", None)
+        depends = [f"{prefix}{each}" for each in node.spec.depends_on]
+        if parent is not None:
+            depends.append(f"{prefix}{parent}")
+        elif prefix and not depends:
+            depends.append(prefix.rstrip("/"))
+        yield {
+            "id": f"{prefix}{node.id}",
+            "kind": "part" if prefix else "delegated" if parent is not None else "subtask",
+            "worker": node.worker or node.spec.worker,
+            "status": str(node.status),
+            "depends": depends,
+        }
+
+
+def _usage(views: Iterable[TaskView]) -> Shape:
+    """Return what each worker and each role has used up."""
+    found: dict[str, Shape] = {}
+    for view in views:
+        workers: dict[str, str] = {}
+        for record in view.records:
+            if isinstance(record, SubtaskStarted):
+                workers[record.subtask] = record.worker
+            usage = getattr(record, "usage", None)
+            if usage is None or not (usage.tokens or usage.cost):
+                continue
+            of = found.setdefault(_who(record, workers), {"tokens": 0, "cost": 0.0})
+            of["tokens"] += usage.tokens
+            of["cost"] += usage.cost
+    return found
+
+
+def _who(record: Any, workers: dict[str, str]) -> str:
+    step = _STEPS.get(type(record)) or getattr(record, "step", "")
+    subtask = getattr(record, "subtask", "")
+    if step in ROLES and not (subtask and subtask in workers):
+        return ROLES[step]
+    return getattr(record, "worker", None) or workers.get(subtask) or "workers"
+
+
+def _reviews(view: TaskView, prefix: str, *, content: bool) -> Iterator[Shape]:
+    for record in view.records:
+        if isinstance(record, Reviewed):
+            feedback: dict[str, str | None] = dict.fromkeys(record.rejected)
+            feedback.update(record.rerun)
+            for subtask, text in feedback.items() or [("", None)]:
+                yield {
+                    "subtask": f"{prefix}{subtask}" if subtask else None,
+                    "round": record.iteration,
+                    "accepted": record.passed,
+                    "feedback": text if content else None,
+                    "at": record.at,
+                }
+
+
+def _report(view: TaskView) -> str | None:
+    if view.state.final is None:
+        return None
+    report = report_of(view.state, lambda: view.records)
+    output = report.output
+    return output if isinstance(output, str) else None if output is None else str(output)
+
+
+def _log(every: Iterable[tuple[TaskView, str]], *, content: bool, errors: ErrorTexts) -> list[Shape]:
+    found = [(record, prefix) for view, prefix in every for record in view.records if isinstance(record, TaskEvent)]
+    found.sort(key=lambda each: each[0].at)
+    return [_line(record, prefix, content=content, errors=errors) for record, prefix in found[-MOST_LOG:]]
+
+
+def _line(record: TaskEvent, prefix: str, *, content: bool, errors: ErrorTexts) -> Shape:
+    told = record.as_dict(content=content, errors=errors)
+    said = (f"{name}={_word(value)}" for name, value in told.items() if name not in _UNSAID and _says(value))
+    subtask = f"{prefix}{record.subtask}" if isinstance(record, SubtaskEvent) and record.subtask else None
+    return {"at": record.at, "kind": record.name, "subtask": subtask, "text": " ".join(said)}
+
+
+def _says(value: object) -> bool:
+    return value is not None and value is not False and value not in ("", [], {})
+
+
+def _word(value: object) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."
+
+
+def question_row(asked: Escalation, path: str, *, content: bool = False) -> Shape:
+    """Return an open question."""
+    return {
+        "id": asked.id,
+        "task": asked.task,
+        "path": path,
+        "subtask": asked.subtask or None,
+        "kind": asked.step or ("undo" if asked.undoing else "subtask"),
+        "text": asked.question if content else None,
+        "error": asked.error if content else None,
+        "asked_at": asked.raised_at,
+        "due": asked.due,
+        "answers": list(asked.answers),
+    }

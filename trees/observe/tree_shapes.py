@@ -1,0 +1,195 @@
+"""Shapes of a tree for the page's API: a ``TreeSnapshot`` becomes rows, problems and counts. Pure.
+
+A row is a child: supervisors and pools have their ``size``. ``folded``: what stands below it is left out here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+from trees.observe.source import Shape
+from trees.views.capture import Room
+from trees.views.snapshot import (
+    BreakerSnapshot,
+    ExitSnapshot,
+    LimitSnapshot,
+    NodeSnapshot,
+    PoolSnapshot,
+    SupervisorSnapshot,
+    TreeSnapshot,
+    WorkerSnapshot,
+)
+
+FOLDED_FROM: Final = 50
+"""More children than this, and a supervisor is folded unless it is asked for."""
+_WORST_FIRST: Final = ("parked", "stopped", "restarting", "running")
+_MOST_PROBLEMS: Final = 50
+
+
+class Rooms:
+    """Room for the children of each supervisor: all of few, none of many unless it is unfolded, up to a limit."""
+
+    def __init__(self, unfold: Collection[str], limit: int) -> None:
+        self._unfold = frozenset(unfold)
+        self._left = max(0, limit - 1)
+
+    def __call__(self, path: str, number: int) -> int:
+        """Return how many of them are shown, and count those."""
+        shown = min(number, self._left) if number <= FOLDED_FROM or path in self._unfold else 0
+        self._left -= shown
+        return shown
+
+
+def room_for(unfold: Collection[str], limit: int) -> Room:
+    """Return what a capture is told, so that it looks at no more children than are drawn."""
+    return Rooms(unfold, limit)
+
+
+def rows(snapshot: TreeSnapshot, unfold: Collection[str] = (), limit: int = 500) -> tuple[list[Shape], int, bool]:
+    """Return the rows, how many there are with all that is folded, and whether something had to be left out."""
+    found: list[Shape] = []
+    total, room = 0, Rooms(unfold, limit)
+
+    def walk(node: NodeSnapshot, depth: int) -> None:
+        nonlocal total
+        total += 1
+        row = row_of(node, depth)
+        found.append(row)
+        if isinstance(node, SupervisorSnapshot):
+            shown = room(node.path, len(node.children))
+            row["folded"] = shown < len(node.children) or node.hidden > 0
+            total += node.hidden
+            for below in node.children[:shown]:
+                walk(below, depth + 1)
+            total += sum(_number(below) for below in node.children[shown:])
+
+    walk(snapshot.top, 0)
+    return found, total, total > len(found)
+
+
+def _number(node: NodeSnapshot) -> int:
+    if not isinstance(node, SupervisorSnapshot):
+        return 1
+    return 1 + node.hidden + sum(_number(below) for below in node.children)
+
+
+def row_of(node: NodeSnapshot, depth: int = 0) -> Shape:
+    """Return the row of one child."""
+    limit = node.limit if isinstance(node, SupervisorSnapshot) else getattr(node, "own_limit", None)
+    return {
+        "path": node.path,
+        "id": node.id,
+        "depth": depth,
+        "kind": node.kind,
+        "strategy": None,
+        "restart": node.restart,
+        "doing": None,
+        "restarts": node.restarts,
+        **_limit(limit),
+        "mailbox": 0,
+        "current_s": None,
+        "breaker": None if node.breaker is None else node.breaker.state,
+        "pid": None,
+        "node": None,
+        "size": None,
+        "busy": None,
+        "folded": False,
+        **_own(node),
+    }
+
+
+def _limit(limit: LimitSnapshot | None) -> Shape:
+    if limit is None:
+        return {"max_restarts": None, "within_s": None}
+    return {"max_restarts": limit.max_restarts, "within_s": limit.period_s}
+
+
+def _own(node: NodeSnapshot) -> Shape:
+    """Return what only rows of this kind have."""
+    if isinstance(node, PoolSnapshot):
+        state = next((word for word in _WORST_FIRST if node.states.get(word)), "stopped")
+        return {
+            "state": state,
+            "incarnation": 0,
+            "mailbox": node.mailbox or 0,
+            "size": node.size,
+            "busy": node.busy,
+            "folded": True,
+        }
+    own: Shape = {"state": node.state, "doing": node.doing, "incarnation": node.incarnation}
+    if isinstance(node, SupervisorSnapshot):
+        size = len(node.children) + node.hidden
+        return own | {"strategy": node.strategy, "size": size, "folded": node.hidden > 0}
+    return own | _worker(node)
+
+
+def _worker(node: WorkerSnapshot) -> Shape:
+    return {
+        "mailbox": node.mailbox or 0,
+        "current_s": None if node.current is None else node.current.age_s,
+        "pid": None if node.process is None else node.process.pid,
+    }
+
+
+def last_exit(exit_: ExitSnapshot | None, now: float) -> list[Shape]:
+    """Return the exit that a snapshot knows, where no history has it."""
+    if exit_ is None:
+        return []
+    at = now - exit_.age_s
+    kind = exit_.detail or exit_.reason
+    return [{"at": at, "reason": exit_.reason, "type": kind, "text": None, "lasted_s": None, "frames": []}]
+
+
+def breaker_text(breaker: BreakerSnapshot) -> str:
+    """``open, probe in 3 s``."""
+    return breaker.state if breaker.probe_in_s is None else f"{breaker.state}, probe in {breaker.probe_in_s:.0f} s"
+
+
+def nodes_of(top: NodeSnapshot) -> Iterator[NodeSnapshot]:
+    """All of a part of a tree that is in a snapshot."""
+    yield top
+    if isinstance(top, SupervisorSnapshot):
+        for below in top.children:
+            yield from nodes_of(below)
+
+
+def role_of(snapshot: TreeSnapshot) -> str:
+    """``leader``, ``standby``, or ``alone`` where nobody else could lead."""
+    return "alone" if snapshot.token is None else snapshot.role
+
+
+def problems_of(snapshot: TreeSnapshot, states: Mapping[str, str]) -> list[Shape]:
+    """Return what is wrong, as far as states tell; ``states``: of all children that do not run as they should."""
+    found = [{"path": path, "what": what} for path, what in states.items()][:_MOST_PROBLEMS]
+    if snapshot.gave_up is not None:
+        found.insert(0, {"path": snapshot.top.path, "what": snapshot.gave_up})
+    return found
+
+
+def slowest(top: NodeSnapshot, most: int = 10) -> list[Shape]:
+    """Return the attempts that have run for longest."""
+    found = [
+        {"path": node.path, "task": task.id, "subtask": each.id, "since_s": each.running_s}
+        for node in nodes_of(top)
+        if isinstance(node, SupervisorSnapshot)
+        for task in node.tasks or ()
+        for each in task.subtasks
+        if each.running_s is not None
+    ]
+    return sorted(found, key=lambda each: -float(str(each["since_s"])))[:most]
+
+
+def task_counts(top: NodeSnapshot) -> tuple[dict[str, int], int]:
+    """Return the unfinished tasks by status with those that have ended, and the subtasks that are queued."""
+    counts: Counter[str] = Counter()
+    queued = 0
+    for node in nodes_of(top):
+        if isinstance(node, SupervisorSnapshot) and node.tasks is not None:
+            counts.update(str(task.status) for task in node.tasks)
+            more = (node.tasks_unfinished or 0) - len(node.tasks)
+            counts.update({"running": more} if more > 0 else {})
+            counts.update({"finished": node.tasks_finished} if node.tasks_finished else {})
+            queued += sum(count for task in node.tasks for status, count in task.counts.items() if status == "queued")
+    return dict(counts), queued
