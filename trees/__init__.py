@@ -102,6 +102,8 @@ from trees.host.batch import Batch
 from trees.host.start import start, start_async
 from trees.host.task_handle import TaskHandle
 from trees.host.tree import Tree
+from trees.observe.operator_events import Operated, PageFailed
+from trees.observe.web.web_settings import Web, WebError
 from trees.store import Keep
 
 offer_models(recognised_model)
@@ -147,7 +149,9 @@ __all__ = [
     "ModelSynthesizer",
     "NoCapableWorkerError",
     "NotLeaderError",
+    "Operated",
     "OrderDamaged",
+    "PageFailed",
     "Plan",
     "PlanError",
     "PlanRefused",
@@ -220,6 +224,8 @@ __all__ = [
     "UsageTold",
     "Verbatim",
     "Verdict",
+    "Web",
+    "WebError",
     "WorkerSpec",
     "plan_schema",
     "start",

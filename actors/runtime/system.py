@@ -118,8 +118,7 @@ class System:
         box = self.boxes[name] = SupervisorMailbox(name, Refusal.DOWN)  # it is never started again
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
         self._unregister: Callable[[], None] = lambda: None
-        self.error_texts = log_errors
-        """Texts of errors, or their types only: what log lines show, and whatever else is shown of this tree."""
+        self.error_texts = log_errors  # texts of errors, or types only: of log lines, and whatever else is shown
         self.bus.subscribe(partial(event_log.log, errors=log_errors), lasting=True)
         self.services: dict[str, Service] = {}
         """Services attached to this tree, by name, which are told of its life."""

@@ -81,6 +81,8 @@ DOORS = (
             "trees/command/run.py": "runs an async main",
             "trees/command/serve.py": "ends a server on its event loop when a signal comes",
             "trees/host/signals.py": "a signal handler may only start a bare thread",
+            "trees/observe/child_history.py": "the lock of what threads of the bus write and browsers read",
+            "trees/observe/web/": "the page has a thread and an event loop of its own, which cannot hurt the tree",
             "trees/store/sql_lease.py": "the lock of its connection: a keeper's requests may come from several threads",
             "trees/store/memory.py": "the lock of its tables: callers and orchestrators write to it",
             "trees/store/sql.py": "the lock of its mirror: callers, orchestrators and its writer look at it",
@@ -91,6 +93,13 @@ DOORS = (
     Door(
         frozenset({"agents", "anyio", "httpx", "langchain_core", "langgraph", "mcp", "opentelemetry", "pydantic_ai"}),
         {"trees/agents/": "one file for each framework, which its extra installs"},
+    ),
+    Door(
+        frozenset({"sse_starlette", "starlette", "uvicorn"}),
+        {
+            "trees/agents/serving.py": "the MCP server over HTTP",
+            "trees/observe/web/": "what the extra `web` installs",
+        },
     ),
     Door(
         frozenset({"subprocess"}),
@@ -104,6 +113,7 @@ DOORS = (
         {
             "actors/dispatch/": "the wire to a worker's process",
             "trees/agents/serving.py": "a server's port",
+            "trees/observe/web/web_server.py": "the port of the page",
             "trees/host/console/": "both ends of the console",
         },
     ),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from actors.concurrency.thread_state import in_background
+from actors.messaging.reply import Reply
 from actors.validation.validation_messages import require_seconds
 
 if TYPE_CHECKING:
@@ -17,14 +19,24 @@ does not answer is given up after 20 s."""
 
 
 class Shutdown:
-    """The part of a ``Tree`` that ends it. When it returns, store and console are closed as well."""
+    """The part of a ``Tree`` that ends it. When it returns, store, console and page are closed as well."""
 
     def __init__(self, system: System, console: Console | None) -> None:
         self._system = system
-        self._close_console: Callable[[], object] = lambda: None
+        self._closing: list[Callable[[], object]] = []
+        """Ends of what shows the tree; each may be called again."""
         if console is not None:
-            self._close_console = console.close
+            self._closing.append(console.close)
             system.ended.when_done(console.close)
+
+    def also(self, close: Callable[[], object], end: Callable[[], object]) -> None:
+        """Close something with the tree: ``end()`` when it is down, and ``close()`` before a stop returns."""
+        self._closing.append(close)
+        self._system.ended.when_done(end)
+
+    def _close(self) -> None:
+        while self._closing:
+            self._closing.pop()()
 
     def stop(self, timeout: float | None) -> bool:
         """Stop everything, and kill what is left after ``timeout`` seconds; True if nothing was."""
@@ -34,14 +46,21 @@ class Shutdown:
         in_order = ended.wait(timeout)
         if not in_order:
             self._system.kill().wait(_KILL_S)
-        self._close_console()
+        self._close()
         return in_order
 
     async def astop(self) -> None:
         """Stop everything, without holding up the event loop."""
         self._system.refuse_to_wait_for_end(awaits=True)
         await self._system.stop()
-        self._close_console()
+        closed = Reply()
+
+        def close() -> None:
+            self._close()
+            closed.complete()
+
+        in_background(f"{self._system.root_path}-close", close)
+        await closed
 
     def wait(self, timeout: float | None) -> bool:
         """Wait until the tree is down; raises why, where nobody had asked for that."""

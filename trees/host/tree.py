@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from actors.model.events import Event
 from actors.runtime.system import System
@@ -30,23 +30,15 @@ from trees.host.signals import SIGUSR1, on_signal
 from trees.host.task_api import TaskApi
 from trees.host.task_handle import TaskHandle
 from trees.host.tree_children import TreeChildren
+from trees.host.tree_names import MEANT
+from trees.host.tree_page import TreePage
 from trees.views.capture import capture
 from trees.views.selected import selected
 from trees.views.snapshot import Only, Role, TreeSnapshot
 from trees.views.tree_text import Format, render
 
-_MEANT: Final = {
-    **dict.fromkeys(("ask", "tell", "send", "call"), "Write tree.ref('PATH').ask(message), or .tell(message)."),
-    **dict.fromkeys(("ask_async", "tell_async"), "Write await tree.ref('PATH').ask_async(message)."),
-    **dict.fromkeys(("shutdown", "close", "terminate", "join"), "Write tree.stop(), or: with start(TREE) as tree."),
-    **dict.fromkeys(("start", "restart"), "It is started already. Write tree.restart_child('PATH') for one child."),
-    **dict.fromkeys(("execute", "invoke"), "Write tree.run('the goal')."),
-    **dict.fromkeys(("result", "results"), "Write report = tree.run('the goal'), and report.results."),
-}
-"""Names that are often tried, and what to write."""
 
-
-class Tree(TreeChildren):
+class Tree(TreeChildren, TreePage):
     """A running tree: find workers, look at it, change it, end it. May be used from any thread.
 
     As a context manager, sync or async, it is stopped on leaving, and a tree that ended by itself cannot be missed:
@@ -70,7 +62,7 @@ class Tree(TreeChildren):
     if not TYPE_CHECKING:  # a type checker that saw these would let anything be called, or awaited
 
         def __getattr__(self, name: str) -> object:
-            raise missing_name(self, name, _MEANT)
+            raise missing_name(self, name, MEANT)
 
         def __await__(self) -> object:
             raise TypeError("a Tree is not awaited. Write: tree = await start_async(TREE)")

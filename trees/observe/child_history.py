@@ -1,6 +1,6 @@
 """History of the children of a tree: last exits and restarts of each, and crashes by path and type. Bounded.
 
-It is fed with events and holds plain values: no exception, and no frame with its variables. A page shows it, for whoever
+It is fed with events and holds plain values: no exception, and no frame with its variables. A page shows it to whoever
 opens one after something has crashed. It is the one thing of a page that hears events while nobody looks; whatever is
 no exit and no restart costs it a look at its type.
 

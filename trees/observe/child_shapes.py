@@ -1,4 +1,4 @@
-"""Settings of a child for the page's API: what its declaration says, as texts. No argument of its code is among them."""
+"""Settings of a child for the page's API: what its declaration says, as texts. No argument of its code is told."""
 
 from __future__ import annotations
 

@@ -233,4 +233,3 @@ _ACTS: Final[dict[type, Callable[[_Timeline, Any], None]]] = {
     told.ReviewRefused: _Timeline.review_refused,
     told.Synthesized: _Timeline.combined,
 }
-

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from trees.observe.source import Shape
 from trees.views.capture import Room

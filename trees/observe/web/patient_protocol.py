@@ -11,13 +11,9 @@ import asyncio
 import logging
 from typing import Any, ClassVar, Final
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-HEAD_S: Final = 10.0
-MOST_CONNECTIONS: Final = 200
-"""Connections at a time; more are closed at once."""
-MOST_HEAD: Final = 16 * 1024
-"""Bytes of a head."""
+from trees.observe.web.head_limits import HEAD_S, MOST_CONNECTIONS
 
 _QUIET: Final = logging.getLogger("regrow.web")
 _QUIET.addHandler(logging.NullHandler())
@@ -51,6 +47,8 @@ class PatientProtocol(H11Protocol):
         """Begin to wait for the next request, which uvicorn gives a time until its first byte."""
         super().on_response_complete()
         self._expect_nothing()
+        if self.conn.trailing_data[0]:  # half a head has come with the request before
+            self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
@@ -58,7 +56,7 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _expect_head(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._is_at_work():
             self._expect_nothing()
         elif self._due is None:
             self._due = self.loop.call_later(self.head_s, self._expire)
@@ -70,5 +68,10 @@ class PatientProtocol(H11Protocol):
 
     def _expire(self) -> None:
         self._due = None
-        if self.cycle is None or self.cycle.response_complete:
+        if not self._is_at_work():
             self.transport.abort()
+
+    def _is_at_work(self) -> bool:
+        """True from the end of a head to the end of the answer."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete

@@ -22,6 +22,8 @@ from starlette.requests import ClientDisconnect, Request
 from trees.observe.web.refusals import TOO_LARGE, TOO_SLOW, Refusal
 
 MOST_BODY: Final = 64 * 1024
+MOST_DISCARDED: Final = 1024 * 1024
+"""Bytes of a longer one that are read and thrown away, so that who is still sending them sees the answer."""
 BODY_S: Final = 10.0
 MOST_TEXT: Final = 4096
 """Characters of a path or an id."""
@@ -56,13 +58,17 @@ def _no_constant(name: str) -> Any:
 
 async def _bytes(request: Request) -> bytes:
     length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > 9 or int(length) > MOST_BODY:  # noqa: PLR2004 - digits
+    if not length.isdecimal() or len(length) > 9 or int(length) > MOST_DISCARDED:  # noqa: PLR2004 - digits
         raise Refusal(413, TOO_LARGE)
-    text = bytearray()
+    text, came = bytearray(), 0
     async for piece in request.stream():
-        text += piece
-        if len(text) > MOST_BODY:
-            raise Refusal(413, TOO_LARGE)
+        came += len(piece)
+        if came <= MOST_BODY:
+            text += piece
+        elif came > MOST_DISCARDED:
+            break
+    if came > MOST_BODY:
+        raise Refusal(413, TOO_LARGE)
     return bytes(text)
 
 
@@ -71,7 +77,7 @@ def only(found: Mapping[str, Any], *names: str) -> None:
     stranger = next((name for name in found if name not in names), None)
     if stranger is not None:
         known = ", ".join(names) if names else "none"
-        raise Refusal(422, f"The field {ascii(stranger[:40])} is not known; known are: {known}.")
+        raise Refusal(422, f"The field {stranger[:40]!a} is not known; known are: {known}.")
 
 
 def text_of(found: Mapping[str, Any], name: str, *, most: int = MOST_TEXT, required: bool = True) -> str | None:

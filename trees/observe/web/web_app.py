@@ -4,21 +4,21 @@
 refusals and errors of the source into one sentence of JSON, and gives every answer the headers that keep a browser
 from running anything but the files of the page. A bug here is answered with 500 and told by ``PageFailed``.
 
-Methods of a source may wait, so they are called on threads; at most ``MOST_AT_WORK`` at a time.
+Methods of a source may wait, so they are called on threads, of which the server has a few.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from sse_starlette.sse import EventSourceResponse
-from starlette.applications import Starlette
 from starlette.datastructures import Headers, QueryParams
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from trees.observe.source import ROWS, TASKS, VERSION, Shape, Source, SourceError
@@ -26,6 +26,7 @@ from trees.observe.web import refusals
 from trees.observe.web.access import Access
 from trees.observe.web.api_page import openapi, openapi_page
 from trees.observe.web.event_feed import EventFeed, as_json
+from trees.observe.web.head_limits import MOST_HEAD
 from trees.observe.web.page_files import INDEX, page_files
 from trees.observe.web.refusals import Refusal
 from trees.observe.web.request_reading import (
@@ -39,8 +40,6 @@ from trees.observe.web.request_reading import (
     text_of,
 )
 
-MOST_AT_WORK: Final = 8
-"""Calls of the source at a time."""
 MOST_FOLLOWERS: Final = 64
 """Streams of events at a time."""
 SEND_S: Final = 30.0
@@ -89,11 +88,9 @@ class Handlers:
         self._source = source
         self._feed = feed
         self._access = access
-        self._room = asyncio.Semaphore(MOST_AT_WORK)
 
     async def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        async with self._room:
-            return await asyncio.to_thread(function, *args, **kwargs)
+        return await asyncio.to_thread(function, *args, **kwargs)
 
     async def _told(self, function: Callable[..., Shape], *args: Any, **kwargs: Any) -> Response:
         return JsonResponse(await self._call(function, *args, **kwargs))
@@ -261,7 +258,7 @@ def _file(request: Request, name: str) -> Response:
 class _Guard:
     """Stands before the application."""
 
-    def __init__(self, inner: Starlette, access: Access, failed: Callable[[BaseException], object]) -> None:
+    def __init__(self, inner: Router, access: Access, failed: Callable[[BaseException], object]) -> None:
         self._inner = inner
         self._access = access
         self._failed = failed
@@ -280,17 +277,18 @@ class _Guard:
 
         try:
             self._require(scope)
-            await self._inner(scope, receive, sending)
+            await self._inner({**scope, "app": self}, receive, sending)  # so it raises where it has no route
         except Exception as error:
             answer = self._answer_to(error)
             if begun:
                 raise
-            if scope["method"] == "POST" and answer.status_code != 200:  # noqa: PLR2004 - its body may not be read
-                answer.headers["connection"] = "close"
+            answer.headers["connection"] = "close"  # what is left of the request is not read
             await answer(scope, receive, sending)
 
     def _require(self, scope: Scope) -> None:
         headers, query = Headers(scope=scope), QueryParams(scope["query_string"])
+        if sum(len(name) + len(value) for name, value in headers.raw) + len(scope["query_string"]) > MOST_HEAD:
+            raise Refusal(400, refusals.LONG_HEAD)
         self._access.require_host(headers.get("host"))
         if scope["method"] in {"GET", "HEAD"}:
             if scope["path"] not in _UNGUARDED:
@@ -303,6 +301,11 @@ class _Guard:
             return refused(error.status, error.sentence)
         if isinstance(error, SourceError):
             return refused(error.status, error.text)
+        if isinstance(error, HTTPException):
+            sentence = refusals.NOT_HERE if error.status_code == 404 else refusals.OTHER_METHOD  # noqa: PLR2004
+            answer = refused(error.status_code, sentence)
+            answer.headers.update(error.headers or {})
+            return answer
         self._failed(error)
         return refused(500, refusals.INTERNAL)
 
@@ -311,23 +314,8 @@ def _with_policy(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]
     return [*headers, *((name.encode(), value.encode()) for name, value in HEADERS.items())]
 
 
-async def _not_here(request: Request, error: Exception) -> Response:  # noqa: ARG001 - as all handlers
-    return refused(404, refusals.NOT_HERE)
-
-
-async def _other_method(request: Request, error: Exception) -> Response:
-    allowed: Mapping[str, str] = getattr(error, "headers", None) or {}
-    response = refused(405, f"{request.method[:20]} is not for this address; /docs lists what there is.")
-    response.headers.update(allowed)
-    return response
-
-
 def web_app(
     source: Source, feed: EventFeed, access: Access, failed: Callable[[BaseException], object]
 ) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
     """Return the application of a page; ``failed`` is told of bugs."""
-    handlers: dict[Any, Any] = {404: _not_here, 405: _other_method}
-    routes = Handlers(source, feed, access).routes()
-    inner = Starlette(routes=routes, exception_handlers=handlers)
-    inner.router.redirect_slashes = False
-    return _Guard(inner, access, failed)
+    return _Guard(Router(Handlers(source, feed, access).routes(), redirect_slashes=False), access, failed)

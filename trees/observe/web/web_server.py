@@ -22,6 +22,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -31,7 +32,8 @@ from actors.concurrency.thread_state import after_fork, join_thread
 from trees.observe.source import Source
 from trees.observe.web.access import Access
 from trees.observe.web.event_feed import EventFeed
-from trees.observe.web.patient_protocol import MOST_HEAD, PatientProtocol
+from trees.observe.web.head_limits import MOST_HEAD
+from trees.observe.web.patient_protocol import PatientProtocol
 from trees.observe.web.web_app import web_app
 from trees.observe.web.web_settings import Web, WebError
 
@@ -42,6 +44,8 @@ GRACE_S: Final = 1
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
 KEEP_ALIVE_S: Final = 15
+MOST_AT_WORK: Final = 4
+"""Calls of the source at a time; more wait for their turn."""
 _TICK_S: Final = 1.0
 Failed = Callable[[BaseException, float], object]
 """Is told of an error and, where the server begins anew, after how many seconds; 0: it goes on."""
@@ -139,6 +143,8 @@ class WebServer:
         self._source.close()
 
     async def _serve(self) -> None:
+        calls = ThreadPoolExecutor(MOST_AT_WORK, thread_name_prefix=f"{self._source.name}-web-call")
+        asyncio.get_running_loop().set_default_executor(calls)
         feed = EventFeed(self._source)
         app = web_app(self._source, feed, self._access, lambda error: self._failed(error, 0.0))
         server = _Uvicorn(_config(app), feed)
