@@ -112,8 +112,7 @@ class System:
         self.supervisors: dict[str, Supervisor] = {}
         """The present, or last, incarnation of each supervisor."""
         self.started, self.ended = Reply(), Reply()
-        self.tracer: Tracer | None = None
-        """Maker of spans; None: nobody wants any."""
+        self.tracer: Tracer | None = None  # maker of spans; None: nobody wants any
         self._last_acts: list[Callable[[], object]] = []
         box = self.boxes[name] = SupervisorMailbox(name, Refusal.DOWN)  # it is never started again
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)

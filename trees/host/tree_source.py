@@ -209,7 +209,7 @@ class TreeSource:
     def _health(self, taken: TreeSnapshot) -> Shape:
         """Say whether the tree is alive and ready: one look at the state of each child."""
         troubled: dict[str, str] = {}
-        for path, child in list(self._system.children.items()):
+        for path, child in self._system.children.copy().items():
             state = child.state
             if state in {"parked", "restarting"}:
                 troubled[path] = state

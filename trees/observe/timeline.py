@@ -92,7 +92,7 @@ class _Timeline:
     # -- one kind of record each ---------------------------------------------------------------------------
 
     def queued(self, event: told.SubtaskQueued) -> None:
-        """It may begin."""
+        """Begin to wait for a worker."""
         last = self._close(event.subtask, event.at, "queued again" if event.reason else "done")
         attempt = last["attempt"] if last is not None else 0
         self.begin(event.subtask, event.at, "queued", attempt=attempt)
@@ -117,16 +117,16 @@ class _Timeline:
         self._close(event.subtask, event.at, "failed", error_type(event.error, event.kind))
 
     def preempted(self, event: told.SubtaskPreempted) -> None:
-        """It gives way."""
+        """End an attempt that gives way."""
         bar = self._close(event.subtask, event.at, "preempted")
         self.begin(event.subtask, event.at, "queued", attempt=bar["attempt"] if bar is not None else 0)
 
     def cancelled(self, event: told.SubtaskCancelled) -> None:
-        """It is broken off."""
+        """End what is broken off."""
         self._close(event.subtask, event.at, "cancelled")
 
     def skipped(self, event: told.SubtaskSkipped) -> None:
-        """It never runs."""
+        """End what never runs."""
         self._close(event.subtask, event.at, "skipped")
 
     def asks(self, event: told.EscalationRaised) -> None:
@@ -144,7 +144,7 @@ class _Timeline:
         self._asked(event.escalation, event.at, event.answer)
 
     def expired(self, event: told.EscalationExpired) -> None:
-        """Nobody has."""
+        """End the wait for a person: the time is up."""
         self._asked(event.escalation, event.at, "expired")
 
     def _asked(self, id_: str, at: float, status: str) -> None:
@@ -183,7 +183,7 @@ class _Timeline:
         self._close(_step(event.step), event.at, "put back")
 
     def planned(self, event: told.Planned) -> None:
-        """There is a plan."""
+        """End the planner's turn: here is its plan."""
         self._close(_step("plan"), event.at, "succeeded")
 
     def plan_refused(self, event: told.PlanRefused) -> None:
@@ -199,7 +199,7 @@ class _Timeline:
         self._close(_step("review"), event.at, "failed", "ReviewError")
 
     def combined(self, event: told.Synthesized) -> None:
-        """There is an output."""
+        """End the synthesizer's turn: here is its output."""
         self._close(_step("combine"), event.at, "failed" if event.error else "succeeded")
 
 

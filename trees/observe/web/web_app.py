@@ -120,7 +120,7 @@ class Handlers:
         return await self._told(self._source.child, query_of(request.query_params, "path", required=True))
 
     async def stack(self, request: Request) -> Response:
-        """Its stack."""
+        """Stack of one child."""
         return await self._told(self._source.stack, query_of(request.query_params, "path", required=True))
 
     async def tasks(self, request: Request) -> Response:
