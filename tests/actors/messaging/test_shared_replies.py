@@ -7,6 +7,7 @@ CPython 3.11 collects in the middle of an allocation, and what that runs may let
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context
@@ -109,7 +110,7 @@ def test_what_another_thread_does_to_a_reply_in_a_collection_is_kept(own: str, o
 
         assert [is_kept() for is_kept in kept] == [True] * len(kept), number
         assert len(kept) == 2 or seen[0] < number
-    assert number > 1, "nothing was collected"
+    assert number > 1 or sys.version_info >= (3, 12), "nothing was collected"  # later ones need not, in so few steps
     assert len(early) == MANY
 
 
