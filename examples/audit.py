@@ -3,6 +3,7 @@
     python examples/audit.py [DIR]               by default the installed pip, else the standard library
     python examples/audit.py --store sqlite:///audit.db          kill it at any moment, and
     python examples/audit.py --store sqlite:///audit.db --resume goes on: what was done is not done again
+    python examples/audit.py --web               shows it in a browser while it runs (extra "web")
     regrow check examples/audit.py               draws the tree without starting it
     regrow run examples/audit.py --input path=DIR
     regrow run examples/audit.py --resume
@@ -25,6 +26,7 @@ import ast
 import importlib.util
 import os
 import re
+import sys
 import sysconfig
 import warnings
 from collections import Counter, deque
@@ -423,10 +425,13 @@ def run() -> None:
     parser.add_argument("folder", nargs="?", default="", metavar="DIR", help="what to audit")
     parser.add_argument("--store", metavar="URL", help="where it is kept, as sqlite:///audit.db; by default in memory")
     parser.add_argument("--resume", action="store_true", help="go on with what an earlier run left in the store")
+    parser.add_argument("--web", nargs="?", type=int, const=8420, metavar="PORT", help="show it in a browser")
     given = parser.parse_args()
     if given.resume and given.store is None:
         parser.error("--resume needs the --store of the run that is to go on")
     with start(TREE, store=given.store) as tree:
+        if given.web is not None:
+            print(f"open {tree.serve(given.web, content=True).url}\n", flush=True)
         try:
             if given.resume:
                 resume(tree)
@@ -434,6 +439,9 @@ def run() -> None:
                 main(tree, given.folder)
         finally:
             print(tree.dump())
+        if given.web is not None:
+            print("\nThe page stays until Enter.", flush=True)
+            sys.stdin.readline()
 
 
 if __name__ == "__main__":

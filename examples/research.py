@@ -295,10 +295,12 @@ def _review(task: Task, plan: Any, results: dict[str, Any]) -> Any:  # noqa: ARG
 # -- the run -----------------------------------------------------------------------------------------------
 
 
-def research(inputs: dict[str, str]) -> Report:
-    """Run it, tell what the agents say meanwhile, and show the report."""
+def research(inputs: dict[str, str], web: int | None = None) -> Report:
+    """Run it, tell what the agents say meanwhile, and show the report; in a browser, too, at the port ``web``."""
     spec = tree(inputs.get("path", ""), inputs.get("model", "test"), inputs.get("kill", ""))
     with start(spec) as running:
+        if web is not None:
+            print(f"open {running.serve(web, content=True).url}\n", flush=True)
         if inputs.get("kill") == "model" and inputs.get("model") == "local":
             os.kill(running.child("research/model").pid, signal.SIGKILL)
         handle = running.submit(Task(GOAL))
@@ -307,6 +309,9 @@ def research(inputs: dict[str, str]) -> Report:
         report = handle.result()
         show(report)
         print(running.dump())
+        if web is not None:
+            print("\nThe page stays until Enter.", flush=True)
+            sys.stdin.readline()
     return report
 
 
@@ -325,6 +330,7 @@ def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", action="append", default=[], metavar="KEY=VALUE", help="path=, model=, kill=")
+    parser.add_argument("--web", nargs="?", type=int, const=8420, metavar="PORT", help="show it in a browser")
     args = parser.parse_args()
     inputs = dict(each.partition("=")[::2] for each in args.input)
     strange = set(inputs) - {"path", "model", "kill"}
@@ -332,7 +338,7 @@ def main() -> int:
         parser.error(f"--input takes path=DIR, model=NAME and kill={'|'.join(KINDS[1:])}")
     logger.remove()
     logger.add(sys.stderr, level="WARNING", format="{message}")
-    return 0 if research(inputs).status == "succeeded" else 1
+    return 0 if research(inputs, args.web).status == "succeeded" else 1
 
 
 if __name__ == "__main__":

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.browser.shop import Shop
-from tests.browser.stand_in import serve
+from trees.observe.source import Source
+from trees.observe.web.opening import open_page
+from trees.observe.web.web_settings import Web
 
-TOKEN = "of-the-tests"  # noqa: S105 - it opens nothing but the server of one test
+TOKEN = "of-the-tests-and-nothing-else"  # noqa: S105 - it opens the server of one test
 WIDE = {"width": 1280, "height": 800}
 FLAGS = [
     "--no-sandbox",
@@ -28,6 +31,18 @@ FLAGS = [
 def chromium() -> str | None:
     """Return the program of the browser, where there is one."""
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@contextmanager
+def serve(source: Source) -> Iterator[str]:
+    """Serve the page of a source; gives the link to it."""
+    failures: list[BaseException] = []
+    server = open_page(source, Web(port=0, token=TOKEN), lambda error, _: failures.append(error))
+    try:
+        yield server.url
+    finally:
+        server.stop()
+    assert failures == []
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +70,8 @@ def shop() -> Shop:
 
 @pytest.fixture
 def address(shop: Shop) -> Iterator[str]:
-    """Address of its page."""
-    with serve(shop, TOKEN) as url:
+    """Link to its page."""
+    with serve(shop) as url:
         yield url
 
 
@@ -67,7 +82,7 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     errors: list[str] = []
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.on("console", lambda said: errors.append(said.text) if "Content Security Policy" in said.text else None)
-    opened.goto(f"{address}?token={TOKEN}")
+    opened.goto(address)
     opened.wait_for_selector("tr[data-path]")
     yield opened
     opened.close()

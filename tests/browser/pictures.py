@@ -10,9 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.browser.conftest import FLAGS, TOKEN, chromium
+from tests.browser.conftest import FLAGS, chromium, serve
 from tests.browser.shop import BEGAN, Shop
-from tests.browser.stand_in import serve
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MOST_BYTES = 80_000
@@ -57,9 +56,9 @@ def main() -> int:
         )
         for draw in (tree, timeline):
             shop = Shop()
-            with serve(shop, TOKEN) as address:
+            with serve(shop) as address:
                 page = browser.new_page()
-                page.goto(f"{address}?token={TOKEN}")
+                page.goto(address)
                 page.wait_for_selector("tr[data-path]")
                 drawn = draw(page, shop)
                 page.close()

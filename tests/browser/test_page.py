@@ -204,7 +204,7 @@ def test_a_wrong_token_does_nothing_and_the_right_one_can_be_given_then(page: An
     page.click(LEDGER)
     page.click("aside.panel button >> text=Restart")
     page.wait_for_selector("dialog[open]")
-    assert "not the one that the program printed" in told(page, "dialog")
+    assert "not the one that the program has printed" in told(page, "dialog")
     picture(page, pictures, "token.png")
     assert shop.done == []
     page.fill("dialog input", TOKEN)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.stand_in import STATIC
+from trees.observe.web.page_files import FOLDER
 
-FILES = sorted(Path(str(STATIC)).iterdir(), key=lambda file: file.name)
+FILES = sorted(FOLDER.iterdir(), key=lambda file: file.name)
 SCRIPTS = [file for file in FILES if file.suffix == ".js"]
 MARKUP = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|srcdoc|setHTML|javascript:"
@@ -17,7 +17,7 @@ MARKUP = re.compile(
 
 
 def test_the_page_has_no_inline_script_or_style() -> None:
-    page = (Path(str(STATIC)) / "index.html").read_text(encoding="utf-8")
+    page = (FOLDER / "index.html").read_text(encoding="utf-8")
     assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", page)
 
 

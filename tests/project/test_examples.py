@@ -289,6 +289,15 @@ def test_audit_shows_its_run_its_graph_and_its_tree(tmp_path: Path) -> None:
     assert re.search(r"└─ review +one_for_one +running +restarts 0/3 in 5 s +tasks finished 1", done.stdout)
 
 
+def test_audit_shows_itself_in_a_browser_until_enter(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, {"good.py": b"x = 1\n"})
+    done = _again("audit.py", str(folder), "--web", "0", tmp=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"open http://127\.0\.0\.1:\d+/\?token=[\w-]{43}\n", done.stdout)
+    assert done.stdout.endswith("The page stays until Enter.\n")
+
+
 @only_in_the_whole
 @pytest.mark.slow
 def test_audit_of_the_installed_pip_sends_something_back_and_ends_in_time(tmp_path: Path) -> None:
