@@ -30,6 +30,7 @@ from trees.host.signals import SIGUSR1, on_signal
 from trees.host.task_api import TaskApi
 from trees.host.task_handle import TaskHandle
 from trees.host.tree_children import TreeChildren
+from trees.host.tree_health import TreeHealth
 from trees.host.tree_names import MEANT
 from trees.host.tree_page import TreePage
 from trees.views.capture import capture
@@ -38,7 +39,7 @@ from trees.views.snapshot import Only, Role, TreeSnapshot
 from trees.views.tree_text import Format, render
 
 
-class Tree(TreeChildren, TreePage):
+class Tree(TreeChildren, TreeHealth, TreePage):
     """A running tree: find workers, look at it, change it, end it. May be used from any thread.
 
     As a context manager, sync or async, it is stopped on leaving, and a tree that ended by itself cannot be missed:

@@ -173,6 +173,12 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
             raise StoreError(self._database.name, "is not open. Call open() first")
         return self._writer
 
+    @property
+    def paused_s(self) -> float | None:
+        """Seconds for which nothing could be written so far; None: it writes, or is not open."""
+        writer = self._writer
+        return None if writer is None else writer.paused_s
+
     # -- what a Store does ---------------------------------------------------------------------------------
 
     def create(self, stream: str, owner: str, record: Event) -> bool:

@@ -101,6 +101,12 @@ class Writer:
 
     # -- for everybody -------------------------------------------------------------------------------------
 
+    @property
+    def paused_s(self) -> float | None:
+        """Seconds for which nothing could be written so far; None: it writes."""
+        since = self._paused_at
+        return None if since is None else monotonic() - since
+
     def start(self) -> None:
         """Begin.
 

@@ -70,12 +70,14 @@ def capture(
     Raises:
         UnknownPathError: nothing of this path is listed now. Whatever state the tree is in raises nothing.
     """
-    look = _Capture(system, system.now(), stacks, fold, streams, task_runtime_of(system).ports, room)
+    tasks = task_runtime_of(system)
+    look = _Capture(system, system.now(), stacks, fold, streams, tasks.ports, room)
     path = system.root_path if path is None else path
     return TreeSnapshot(
         top=look.at(path),
         taken_at=system.clock.wall(),
         gave_up=None if system.cause is None else str(system.cause),
+        store_paused_s=None if tasks.durable is None else tasks.durable.paused_s,
         dead_letters=_by_name(system.dead_letters),
         abandoned=_by_name(system.lives_abandoned),
         threads=system.pool.size,

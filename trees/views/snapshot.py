@@ -233,6 +233,8 @@ class TreeSnapshot(_Record):
     """Seconds until the lease of whoever leads is over unless it is renewed, as far as this process knows."""
     role_reason: str | None = None
     """Obstacle that keeps this process from leading, or from seeing who leads; None: nothing."""
+    store_paused_s: float | None = None
+    """Seconds for which the store could write nothing so far. None: it writes, or the tree has none."""
     dead_letters: dict[str, int]
     """Dead letters of the whole tree so far, by reason; with those to children that are no longer listed."""
     abandoned: dict[str, int]

@@ -215,6 +215,8 @@ def _footer(snapshot: TreeSnapshot, *, verbose: bool) -> Iterator[str]:
     """Lines on the whole tree; none where there is nothing to say."""
     if snapshot.gave_up is not None:
         yield f"gave up: {snapshot.gave_up}"
+    if snapshot.store_paused_s is not None:
+        yield f"store paused for {snapshot.store_paused_s:.1f} s" if verbose else "store paused"
     if snapshot.dead_letters:
         yield "dead letters: " + ", ".join(f"{reason} {count}" for reason, count in snapshot.dead_letters.items())
     if snapshot.abandoned:

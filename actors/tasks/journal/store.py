@@ -199,6 +199,11 @@ class DurableStore(Store):
     """Set by the tree, before it is started."""
 
     @property
+    def paused_s(self) -> float | None:
+        """Seconds for which it could write nothing so far (``StorePaused``); None: it writes. From any thread."""
+        return None
+
+    @property
     @abstractmethod
     def name(self) -> str:
         """Name in errors, without a password."""
