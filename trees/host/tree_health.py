@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
+from actors.supervision.child import ChildState
 from actors.supervision.supervisor_incarnation import Ping
-from trees.observe.health import Health, health_of
-from trees.views.capture import capture
+from actors.tasks.orchestration.task_runtime import task_runtime_of
+from trees.observe.health import Health, HealthFacts, health_of
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
+    from actors.supervision.child import Child
     from trees.ha.roles import Leadership
 
 WITHIN_S: Final = 1.0
@@ -39,11 +41,34 @@ class TreeHealth:
         Raises:
             BlockingAskError: called on the thread of a tree's event loop: ``await asyncio.to_thread(tree.health)``.
         """
-        system = self._system
-        require_thread(system.root_path, "await asyncio.to_thread(tree.health)")
-        silent = _silent(system, monotonic() + WITHIN_S)
-        snapshot = capture(system, fold=True, leading=self._leadership.facts())
-        return health_of(snapshot, silent, WITHIN_S, is_up=not system.is_down)
+        require_thread(self._system.root_path, "await asyncio.to_thread(tree.health)")
+        return health(self._system, self._leadership)
+
+
+def health(system: System, leadership: Leadership) -> Health:
+    """Return the health of a tree, after ``WITHIN_S`` at the latest. Blocks the caller's thread."""
+    durable = task_runtime_of(system).durable
+    role = leadership.role
+    down = system.is_down and role != "standby"
+    facts = HealthFacts(
+        root=system.root_path,
+        down=None if not down else "is down" if system.cause is None else f"is down: {system.cause}",
+        silent=_silent(system, monotonic() + WITHIN_S),
+        within_s=WITHIN_S,
+        unsettled={path: state for path, child in system.children.copy().items() if (state := _unsettled(child))},
+        role=role,
+        holder=leadership.facts().get("holder"),
+        store_paused_s=None if durable is None else durable.paused_s,
+    )
+    return health_of(facts)
+
+
+def _unsettled(child: Child) -> str | None:
+    """Say what keeps a child from being as it should be; None: nothing."""
+    state = child.state
+    if state in {"parked", "restarting"}:
+        return state
+    return "starting" if child.standing is ChildState.STARTING else None
 
 
 def _silent(system: System, end: float) -> list[str]:

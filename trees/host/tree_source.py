@@ -1,7 +1,8 @@
 """Source of a live tree: what its page, its console and its terminal show, and the acts of a person on it.
 
-Everything is read as a dump reads it: in the thread of whoever asks, from single reads, without asking a supervisor or
-a worker. Acts are the calls of a ``Tree``; each that was carried out is an event (``Operated``) with who has done it.
+Everything but the tree's health is read as a dump reads it: in the thread of whoever asks, from single reads, without
+asking a supervisor or a worker. Acts are the calls of a ``Tree``; each that was carried out is an event
+(``Operated``) with who has done it.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from actors.supervision.child import Child
 from trees.ha.roles import Leadership
 from trees.host.task_api import TaskApi
 from trees.host.task_source import TaskSource
+from trees.host.tree_health import health
 from trees.observe.child_history import ChildHistory
 from trees.observe.child_shapes import settings_of
 from trees.observe.operator_events import Operated
 from trees.observe.source import ROWS, VERSION, Shape, SourceError
 from trees.observe.tree_shapes import (
     last_exit,
-    problems_of,
     role_of,
     room_for,
     row_of,
@@ -39,7 +40,6 @@ from trees.observe.tree_shapes import (
 from trees.views.capture import capture
 from trees.views.snapshot import PoolSnapshot, TreeSnapshot, WorkerSnapshot
 
-_MOST_PROBLEMS: Final = 50
 _MOST_ATTEMPTS: Final = 50
 
 
@@ -80,7 +80,7 @@ class TreeSource:
             "at": taken.taken_at,
             "name": self.name,
             "role": role_of(taken),
-            "health": self._health(taken),
+            "health": self._health(),
             "rows": found,
             "total": total,
             "cut": cut,
@@ -206,18 +206,10 @@ class TreeSource:
                 row["pid"] = incarnation.pid
         return row
 
-    def _health(self, taken: TreeSnapshot) -> Shape:
-        """Say whether the tree is alive and ready: one look at the state of each child."""
-        troubled: dict[str, str] = {}
-        for path, child in self._system.children.copy().items():
-            state = child.state
-            if state in {"parked", "restarting"}:
-                troubled[path] = state
-                if len(troubled) >= _MOST_PROBLEMS:
-                    break
-        up = not self._system.is_down and self._system.root.is_up
-        ready = up and not troubled and taken.role == "leader"
-        return {"ok": up, "ready": ready, "problems": problems_of(taken, troubled)}
+    def _health(self) -> Shape:
+        found = health(self._system, self._leadership)
+        problems = [{"path": each.path, "what": each.what} for each in found.problems]
+        return {"ok": found.ok, "ready": found.ready, "problems": problems}
 
     def _busy(self) -> int:
         lives = (child.incarnation for child in list(self._system.children.values()))

@@ -6,7 +6,7 @@ A row is a child: supervisors and pools have their ``size``. ``folded``: what st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from trees.observe.source import Shape
@@ -25,7 +25,6 @@ from trees.views.snapshot import (
 FOLDED_FROM: Final = 50
 """More children than this, and a supervisor is folded unless it is asked for."""
 _WORST_FIRST: Final = ("parked", "stopped", "restarting", "running")
-_MOST_PROBLEMS: Final = 50
 
 
 class Rooms:
@@ -158,14 +157,6 @@ def nodes_of(top: NodeSnapshot) -> Iterator[NodeSnapshot]:
 def role_of(snapshot: TreeSnapshot) -> str:
     """``leader``, ``standby``, or ``alone`` where nobody else could lead."""
     return "alone" if snapshot.token is None else snapshot.role
-
-
-def problems_of(snapshot: TreeSnapshot, states: Mapping[str, str]) -> list[Shape]:
-    """Return what is wrong, as far as states tell; ``states``: of all children that do not run as they should."""
-    found = [{"path": path, "what": what} for path, what in states.items()][:_MOST_PROBLEMS]
-    if snapshot.gave_up is not None:
-        found.insert(0, {"path": snapshot.top.path, "what": snapshot.gave_up})
-    return found
 
 
 def slowest(top: NodeSnapshot, most: int = 10) -> list[Shape]:
