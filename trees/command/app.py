@@ -1,4 +1,4 @@
-"""``regrow check | run | mcp | dump | top | tasks``; the last two are in files of their own.
+"""``regrow check | run | mcp | dump | top | observe | tasks``; the last three are in files of their own.
 
 Exit codes: 0 all is well (also: ended by Ctrl-C, cleanly); 1 the declaration, the target, the store or the start is
 wrong, or there is nothing to dump; 2 the command line is wrong; 3 the root gave up; 4 ``main`` raised, or a task that
@@ -25,7 +25,7 @@ from trees.command.resume import DEFAULT, MEMORY, NothingToResumeError, store_ch
 from trees.command.run import Runner
 from trees.command.serve import NotServedError, claim_wire, serving
 from trees.command.target import Program, TargetError, load
-from trees.command.top_command import top
+from trees.command.top_command import observe, top
 from trees.declaration.check import require_valid
 from trees.declaration.hints import hints
 from trees.host.console import ConsoleError, ConsoleRequest, ask
@@ -42,6 +42,7 @@ app = typer.Typer(
 )
 app.add_typer(task_commands.app, name="tasks")
 app.command()(top)
+app.command()(observe)
 
 Target = Annotated[str, typer.Argument(metavar="FILE_OR_MODULE[:ATTR]", help="Where the SupervisorSpec is.")]
 Inputs = Annotated[

@@ -60,7 +60,8 @@ def start(
         seed: seed of everything that is random (jitter). ``None``: a new one.
         max_threads: threads of the pool for sync handlers, at most.
         max_hops: tells that may follow from one another. One more is a dead letter.
-        console: ``True`` opens a socket, for the owner of the process only, by which ``regrow dump`` shows the tree.
+        console: ``True`` opens a socket, for the owner of the process only, by which ``regrow dump``, ``top`` and
+            ``observe`` show and operate the tree, with what its tasks are about.
         store: where the journals of its tasks are: ``"sqlite:///tasks.db"`` (relative; four slashes before an absolute
             path), ``"postgresql://user@host/database"``, or a store of your own, which is never closed. ``None``: in
             memory. Unfinished tasks of the store go on. One process at a time may start a root on a store.

@@ -1,0 +1,216 @@
+"""A store as a source: trees that are down or run elsewhere, who leads them, and the fleet of all roots in it."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.testing import ScriptedExecutable
+from tests.support.command import regrow, runtime
+from tests.support.crew import LONG_S
+from tests.support.databases import postgres, postgres_url
+from tests.support.stores import asked
+from trees import HA, Escalate, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees.command import store_source
+from trees.command.store_source import StoreSource
+from trees.observe.source import SourceError
+from trees.store.process_lock import FileLock, guards_of_file, this_process
+
+__all__ = ["postgres", "postgres_url", "runtime"]
+pytestmark = pytest.mark.usefixtures("runtime")
+PLAN = StaticPlan([Subtask("a"), Subtask("b", depends_on=["a"])])
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'regrow.db'}"
+    found: str = request.getfixturevalue("postgres_url")
+    return found
+
+
+def spec(root: str, *results: Any) -> SupervisorSpec:
+    b = ScriptedExecutable(*(results or ("done",)), by="call")
+    children = [
+        WorkerSpec(id="a", execute=ScriptedExecutable("one").execute),
+        WorkerSpec(id="b", execute=b.execute, on_failure=[Escalate(question=f"{root} is stuck. What now?")]),
+    ]
+    return SupervisorSpec(id=root, tasks=Tasks(planner=PLAN), children=children)
+
+
+@contextmanager
+def fleet(url: str) -> Iterator[Tree]:
+    """A bank that is down and asks, with a task that has ended; and a shop that runs and asks."""
+    with start(spec("bank", "done", OSError("disk"), "done"), store=url) as bank:
+        bank.submit(Task("count", id="t-0")).result(LONG_S)
+        asked(bank.submit(Task("lend money", id="t-1")), bank)
+    with ExitStack() as stack:
+        shop = stack.enter_context(start(spec("shop", OSError("disk"), "done"), store=url))
+        asked(shop.submit(Task("sell tea", id="t-1", metadata={"customer": 7})), shop)
+        yield shop
+
+
+def refused(error: pytest.ExceptionInfo[SourceError]) -> tuple[int, str]:
+    return error.value.status, str(error.value)
+
+
+def test_a_fleet_is_all_roots_of_a_store_with_who_leads_each_and_their_tasks_and_questions(url: str) -> None:
+    with fleet(url) as shop, closing(StoreSource(url)) as source, closing(StoreSource(url, "bank")) as bank:
+        seen, tasks, asks = source.snapshot(), source.tasks(), source.questions()
+        part = [each["id"] for each in bank.tasks()["tasks"]], [each["path"] for each in bank.snapshot()["rows"]]
+        page = source.task("shop:t-1")
+
+        assert [(row["path"], row["state"], row["holder"]) for row in seen["rows"]] == [
+            ("bank", "stopped", this_process()),
+            ("shop", "running", this_process()),
+        ]
+        assert seen["now"]["tasks"] == {"waiting": 2}
+        nobody = {"path": "bank", "what": "nobody runs it, and 1 of its tasks wait"}
+        assert seen["health"] == {"ok": True, "ready": False, "problems": [nobody]}
+        assert [(task["id"], task["root"], task["status"], task["goal"]) for task in tasks["tasks"]] == [
+            ("shop:t-1", "shop", "waiting", "sell tea"),
+            ("bank:t-1", "bank", "waiting", "lend money"),
+            ("t-0", "bank", "succeeded", "count"),
+        ]
+        assert not tasks["cut"]
+        assert part == (["t-1", "t-0"], ["bank"])
+        assert sorted(each["text"] for each in asks["questions"]) == [
+            "bank is stuck. What now?",
+            "shop is stuck. What now?",
+        ]
+        assert (page["root"], page["goal"], page["status"]) == ("shop", "sell tea", "waiting")
+        assert {node["id"] for node in page["nodes"]} == {"a", "b"}
+
+        told = source.answer(next(e["id"] for e in asks["questions"] if e["root"] == "shop"), "respond", "again")
+        assert told["ok"]
+        assert shop.task("t-1").result(LONG_S).status == "succeeded"
+        assert [each["root"] for each in source.questions()["questions"]] == ["bank"]
+
+
+def test_what_a_person_wants_of_a_tree_that_is_down_waits_until_it_comes_up(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_source, "TAKEN_S", 0.0)
+    with start(spec("bank", OSError("disk"), "done"), store=url) as bank:
+        question = asked(bank.submit(Task("lend money", id="t-1")), bank)
+    with closing(StoreSource(url)) as source:
+        said = source.answer(question, "approve")
+    with start(spec("bank", "done"), store=url) as bank:
+        assert bank.task("t-1").result(LONG_S).status == "succeeded"
+
+    assert "is done when 'bank' runs" in said["text"]
+
+
+def test_a_tree_that_may_move_is_led_while_its_lease_lasts(url: str) -> None:
+    with (
+        start(spec("shop"), store=url, ha=HA(lease_s=30.0, name="alpha")) as shop,
+        closing(StoreSource(url)) as source,
+    ):
+        assert shop.wait_for_role("leader", LONG_S)
+        (led,) = source.snapshot()["rows"]
+        shop.stop()
+        (left,) = source.snapshot()["rows"]
+
+    assert (led["state"], led["holder"], 0.0 < led["lease_left_s"] <= 30.0) == ("running", "alpha", True)
+    assert (left["state"], left["lease_left_s"] <= 0.0) == ("stopped", True)
+
+
+def test_what_a_store_cannot_tell_or_do_is_refused_with_one_sentence(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'regrow.db'}"
+    with start(spec("bank"), store=url) as bank:
+        bank.submit(Task("count", id="t-0")).result(LONG_S)
+    with closing(StoreSource(url)) as source:
+        table = {
+            "stack": (lambda: source.stack("bank/a"), 409, "regrow top --pid"),
+            "act": (lambda: source.act("bank/a", "restart"), 409, "regrow top --pid"),
+            "child": (lambda: source.child("bank/a"), 409, "regrow top --pid"),
+            "root": (lambda: source.child("shop"), 404, ""),
+            "task": (lambda: source.task("t-9"), 404, "is not in this store"),
+            "cancel": (lambda: source.cancel("t-0"), 409, "has ended: succeeded"),
+            "question": (lambda: source.answer("t-0:b:1", "approve"), 409, "task t-0 has ended: succeeded"),
+            "no question": (lambda: source.answer("t-9:b:1", "approve"), 404, "is not in this store"),
+            "answer": (lambda: source.answer("t-0:b:1", "maybe"), 400, "approve, edit, respond or reject"),
+            "respond": (lambda: source.answer("t-0:b:1", "respond"), 400, "needs a text"),
+            "status": (lambda: source.tasks("odd"), 400, "there is no such status"),
+        }
+        found = {}
+        for name, (call, _, _) in table.items():
+            with pytest.raises(SourceError) as caught:
+                call()
+            found[name] = refused(caught)
+        assert source.child("bank")["settings"]["tasks finished"] == "1"
+        assert [source.tasks(*given)["tasks"] for given in (("running",), (None, "nowhere"))] == [[], []]
+        assert [each["id"] for each in source.tasks("succeeded", "COUNT")["tasks"]] == ["t-0"]
+
+    for name, (_, status, text) in table.items():
+        assert found[name][0] == status, (name, found[name])
+        assert text in found[name][1], name
+
+
+def test_who_subscribes_is_told_when_something_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_source, "LOOK_S", 0.01)
+    url = f"sqlite:///{tmp_path / 'regrow.db'}"
+    told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    with start(spec("bank"), store=url) as bank, closing(StoreSource(url)) as source:
+        end = source.subscribe(told.put)
+        bank.submit(Task("count", id="t-0")).result(LONG_S)
+        assert told.get(timeout=LONG_S)["name"] == "changed"
+        end()
+        end()
+
+
+def test_whether_a_file_is_guarded_is_seen_without_a_lock(tmp_path: Path) -> None:
+    file = tmp_path / "regrow.db"
+    guard = FileLock(file, "bank")
+    before = guards_of_file(file, "bank")
+    assert guard.acquire(shared=False)
+    held = [guards_of_file(file, "bank"), guards_of_file(file, "shop")]
+    guard.release()
+    after = guards_of_file(file, "bank")
+
+    assert before is False
+    assert held == [True, False]
+    assert after is False
+    assert guard.acquire(shared=False)
+    guard.release()
+
+
+# -- the command -------------------------------------------------------------------------------------------
+
+
+def test_observe_prints_the_fleet_where_there_is_no_terminal(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'regrow.db'}"
+    with start(spec("bank", OSError("disk")), store=url) as bank:
+        question = asked(bank.submit(Task("lend money", id="t-1")), bank)
+    shown = regrow("observe", "--store", url)
+
+    assert (shown.returncode, shown.stderr) == (0, "")
+    head, roots, tasks, questions = shown.stdout.strip().split("\n\n")
+    assert "not ready" in head
+    assert "bank: nobody runs it, and 1 of its tasks wait" in head
+    assert roots.splitlines()[1].split()[:3] == ["▾", "bank", "stopped"]
+    assert tasks.splitlines()[1].split()[:4] == ["t-1", "waiting", "bank:", "bank"]
+    assert questions.splitlines()[1].split()[:3] == [question, "t-1", "b"]
+    assert questions.endswith("bank is stuck. What now?")
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        ((), 2, "give either --pid PID or --store URL"),
+        (("--pid", "1", "--store", "sqlite:///x.db"), 2, "give either --pid PID or --store URL"),
+        (("--pid", "1"), 1, "process 1: has no open console"),
+        (("--store", "sqlite:///{folder}/none.db"), 1, "none.db"),
+        (("--store", "mysql://x"), 1, "mysql"),
+    ],
+)
+def test_what_cannot_be_observed_is_said(given: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
+    ended = regrow("observe", *(each.format(folder=tmp_path) for each in given))
+
+    assert ended.returncode == code
+    assert said in " ".join(ended.stderr.replace("│", " ").split())

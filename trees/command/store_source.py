@@ -1,0 +1,271 @@
+"""A store as a ``Source``: the tasks of trees that run elsewhere, or are down, and who leads each of them.
+
+Comes in: the URL of a store, and one root or all of them (the fleet). Its rows are roots; children and stacks live in
+the process of their tree, and nothing listens between hosts, so they are refused. What a person does is a command that
+is left in the store (``StoreClient``): a tree that runs takes it within a second, one that is down when it comes up.
+
+What tasks are about is shown: who can read the store may see it. Where several roots have a task of one id, each is
+called ``ROOT:ID``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+
+from actors.concurrency.thread_state import in_background
+from actors.messaging.reply import Reply
+from actors.model.clock import SystemClock
+from actors.tasks.model.task import TaskStatus
+from actors.tasks.model.task_errors import StoreError
+from trees.command.store_client import StoreClient, StoreClientError, TaskListing
+from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceError, SourceKind
+from trees.observe.task_shapes import question_row, task_page, task_row
+from trees.views.task_views import among
+
+if TYPE_CHECKING:
+    from trees.store.stored_roots import StoredRoot
+
+Found = TypeVar("Found")
+LOOK_S: Final = 1.0
+"""How often a subscriber has the store looked at."""
+TAKEN_S: Final = 2.0
+"""How long a command waits for a tree to take it; one that is down takes it later."""
+_ELSEWHERE: Final = "children live in the process of their tree: look there, with 'regrow top --pid PID'."
+
+
+class StoreSource:
+    """The trees of one store, looked at from outside."""
+
+    kind: SourceKind = "store"
+
+    def __init__(self, url: str, root: str | None = None) -> None:
+        self._client = StoreClient(url)
+        self._root = root
+        self._ends: list[Reply] = []
+        self.name = self._client.name if root is None else root
+
+    def __repr__(self) -> str:
+        return f"<StoreSource {self.name}>"
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS) -> Shape:  # noqa: ARG002 - nothing is folded
+        """The roots as rows, with who leads each; and how all tasks stand."""
+        with _refusing():
+            roots = self._roots()
+            going = self._client.tasks(0, root=self._root).tasks
+        counts = Counter(task_row(task)["status"] for task in going if task.state.parent is None)
+        problems = [problem for root in roots for problem in _problems(root)]
+        return {
+            "version": VERSION,
+            "at": SystemClock().wall(),
+            "name": self.name,
+            "role": "store",
+            "health": {"ok": True, "ready": not problems, "problems": problems},
+            "rows": [_row(root) for root in roots[:limit]],
+            "total": len(roots),
+            "cut": len(roots) > limit,
+            "now": {
+                "tasks": dict(counts),
+                "crashes": [],
+                "dead_letters": {},
+                "alerts": [],
+                "busy_threads": 0,
+                "ready_queue": counts[str(TaskStatus.PENDING)],
+                "slowest": [],
+            },
+        }
+
+    def child(self, path: str) -> Shape:
+        """One root; what is below it lives elsewhere."""
+        with _refusing():
+            found = next((root for root in self._roots() if root.root == path), None)
+        if found is None:
+            raise SourceError(409 if "/" in path else 404, _ELSEWHERE)
+        settings = {"tasks unfinished": str(found.unfinished), "tasks finished": str(found.finished)}
+        settings |= {"led by": found.holder or "nobody", "token": str(found.token)}
+        return {
+            "version": VERSION,
+            "row": _row(found),
+            "settings": settings,
+            "exits": [],
+            "restarts": [],
+            "attempts": [],
+        }
+
+    def stack(self, path: str) -> Shape:
+        """Nothing: refused."""
+        self._refuse(path)
+
+    def tasks(self, status: str | None = None, text: str = "", limit: int = TASKS) -> Shape:
+        """All that is not finished, and the newest of what is."""
+        if status is not None and status not in {str(each) for each in TaskStatus}:
+            raise SourceError(400, f"there is no such status; there are {', '.join(map(str, TaskStatus))}.")
+        with _refusing():
+            listed = self._client.tasks(limit, root=self._root)
+        found = [row for row in _rows(listed) if status in {None, row["status"]} and _has(row, text)]
+        found = _told_apart(sorted(found, key=lambda row: row["created_at"], reverse=True))
+        cut = listed.left_out > 0 or len(found) > limit
+        return {"version": VERSION, "tasks": found[:limit], "cut": cut}
+
+    def task(self, id: str) -> Shape:
+        """One task, with the parts of it that teams have."""
+        with _refusing():
+            view, parts = self._found(self._client.task, id)
+        page = task_page(view, parts, content=True, part_of=among(parts, view.root))
+        return page | {"root": view.root}
+
+    def questions(self) -> Shape:
+        """All that waits for a person, in all trees."""
+        with _refusing():
+            going = self._client.tasks(0, root=self._root).tasks
+        found = [
+            question_row(asked, view.state.path, content=True) | {"root": view.root}
+            for view in going
+            for asked in view.state.escalations.values()
+        ]
+        found.sort(key=lambda row: row["asked_at"])
+        return {"version": VERSION, "questions": _told_apart(found)}
+
+    def subscribe(self, callback: Callable[[Shape], object]) -> Callable[[], None]:
+        """Have the store looked at every second, and ``{"name": "changed"}`` told where there is something new."""
+        over = Reply()
+        self._ends.append(over)
+        with _refusing():
+            before = self._client.mark()
+
+        def look() -> None:
+            seen = before
+            while not over.wait(LOOK_S):
+                with suppress(StoreError):  # it may be down for a while: the next look tells
+                    now = self._client.mark()
+                    if now != seen:
+                        seen = now
+                        callback({"version": VERSION, "name": "changed", "at": SystemClock().wall(), "path": self.name})
+
+        in_background(f"{self.name}-store-looks", look)
+        return lambda: self._end(over)
+
+    def metrics(self) -> str | None:
+        """None: a program tells its metrics itself."""
+        return None
+
+    # -- operating -----------------------------------------------------------------------------------------
+
+    def cancel(self, id: str, reason: str = "", by: str = "") -> Shape:
+        """Have a task cancelled by its tree."""
+        with _refusing():
+            view, _ = self._found(self._client.task, id)
+            said = self._client.cancel(view, " ".join(filter(None, (reason, by and f"({by})"))), TAKEN_S)
+        return {"version": VERSION, "ok": True, "text": said}
+
+    def answer(self, id: str, answer: str, text: str | None = None, value: Any = None, by: str = "") -> Shape:  # noqa: ARG002 - a journal has no place for it
+        """Have a question answered by its tree."""
+        if answer not in {"approve", "edit", "respond", "reject"}:
+            raise SourceError(400, "an answer is approve, edit, respond or reject.")
+        given = value if answer == "edit" else None if answer == "approve" else text
+        if answer == "respond" and not given:
+            raise SourceError(400, "respond needs a text.")
+        with _refusing():
+            view, asked = self._found(self._client.question, id)
+            said = self._client.respond(view, asked, answer, given, TAKEN_S)
+        return {"version": VERSION, "ok": True, "text": said}
+
+    def act(self, path: str, act: str, by: str = "") -> Shape:  # noqa: ARG002 - refused
+        """Nothing: refused."""
+        self._refuse(path)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        for over in self._ends:
+            over.complete()
+        self._client.close()
+
+    # -- within --------------------------------------------------------------------------------------------
+
+    def _roots(self) -> list[StoredRoot]:
+        return [each for each in self._client.roots() if self._root in {None, each.root}]
+
+    def _found(self, look: Callable[[str, str | None], Found], id_: str) -> Found:
+        """Look for a plain id; then, in a fleet, for one with the name of its root before it."""
+        try:
+            return look(id_, self._root)
+        except StoreClientError:
+            named = [each.root for each in self._roots() if id_.startswith(f"{each.root}:")]
+            if self._root is not None or not named:
+                raise
+            return look(id_.removeprefix(f"{named[0]}:"), named[0])
+
+    def _end(self, over: Reply) -> None:
+        over.complete()
+        with suppress(ValueError):
+            self._ends.remove(over)
+
+    @staticmethod
+    def _refuse(path: str) -> NoReturn:
+        raise SourceError(409, f"{path}: {_ELSEWHERE}")
+
+
+def _row(root: StoredRoot) -> Shape:
+    return {
+        "path": root.root,
+        "root": root.root,
+        "id": root.root,
+        "depth": 0,
+        "kind": "supervisor",
+        "strategy": None,
+        "restart": None,
+        "state": "unknown" if root.led is None else "running" if root.led else "stopped",
+        "incarnation": root.token,
+        "restarts": None,
+        "max_restarts": None,
+        "within_s": None,
+        "mailbox": None,
+        "current_s": None,
+        "breaker": None,
+        "pid": None,
+        "node": None,
+        "size": None,
+        "busy": None,
+        "folded": False,
+        "holder": root.holder or None,
+        "lease_left_s": root.left_s,
+        "unfinished": root.unfinished,
+    }
+
+
+def _problems(root: StoredRoot) -> Iterator[Shape]:
+    if root.unfinished and root.led is False:
+        yield {"path": root.root, "what": f"nobody runs it, and {root.unfinished} of its tasks wait"}
+
+
+def _rows(listed: TaskListing) -> Iterator[Shape]:
+    whole = [task for task in listed.tasks if task.state.parent is None]
+    parts = {root: among(listed.tasks, root) for root in {task.root for task in whole}}
+    for task in whole:
+        yield task_row(task, parts[task.root], content=True) | {"root": task.root}
+
+
+def _told_apart(rows: list[Shape]) -> list[Shape]:
+    """Put the root before an id that several roots have."""
+    ids = Counter(row["id"] for row in rows)
+    return [row if ids[row["id"]] == 1 else row | {"id": f"{row['root']}:{row['id']}"} for row in rows]
+
+
+def _has(row: Shape, text: str) -> bool:
+    return text.casefold() in f"{row['id']} {row['goal'] or ''}".casefold()
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Turn errors of a store into those of a source."""
+    try:
+        yield
+    except StoreClientError as error:
+        is_unknown = "not in this store" in error.what
+        raise SourceError(404 if is_unknown else 409, str(error)) from error
+    except StoreError as error:
+        raise SourceError(503, str(error)) from error
