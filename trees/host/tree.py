@@ -8,6 +8,7 @@ the tree. Here each method says what its user must know.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -33,6 +34,7 @@ from trees.host.tree_children import TreeChildren
 from trees.host.tree_health import TreeHealth
 from trees.host.tree_names import MEANT
 from trees.host.tree_page import TreePage
+from trees.host.tree_source import TreeSource
 from trees.views.capture import capture
 from trees.views.selected import selected
 from trees.views.snapshot import Only, Role, TreeSnapshot
@@ -55,7 +57,8 @@ class Tree(TreeChildren, TreeHealth, TreePage):
         self._tasks = TaskApi(leadership)
         self._shutdown = Shutdown(system, console)
         if console is not None:
-            console.serve(lambda asked: self.dump(**asked.model_dump()))
+            source = partial(TreeSource, system, leadership, content=True)  # its owner may see what tasks are about
+            console.serve(lambda asked: self.dump(**asked.model_dump()), source)
 
     def __repr__(self) -> str:
         return f"<Tree {self.spec.id} {'up' if self.is_alive else 'down'}>"
