@@ -16,8 +16,10 @@ worker.
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -151,6 +153,9 @@ def build(cls: type[Any], incarnation: Incarnation, args: tuple[Any, ...], kwarg
     actor = hardened.__new__(hardened, *args, **kwargs)
     object.__setattr__(actor, "_regrow_incarnation", incarnation)
     actor.__init__(*args, **kwargs)
+    if sys.version_info < (3, 12):  # proxies of other threads look at its dict: see actors.concurrency.shared_fields
+        with suppress(AttributeError):
+            object.__getattribute__(actor, "__dict__")  # it is made here, where nobody else knows the actor
     return actor
 
 

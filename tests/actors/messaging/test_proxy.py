@@ -1,6 +1,8 @@
 """Proxies keep to the rules of Pykka's: methods, attributes, traversal, defer; over every restart."""
 
 import copy
+import gc
+import sys
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -233,6 +235,14 @@ def test_stop_of_any_worker_is_a_future_of_whether_it_ran(how: str) -> None:
         settle(tree)  # one that ran does so again
 
         assert proxy.stop().get(timeout=LONG_S) is (how == "running")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="later versions collect nothing while a dict is made")
+def test_the_dict_that_a_proxy_looks_at_is_made_before_others_know_the_actor(tree: Tree) -> None:
+    """Or two threads make one each, over the same fields: actors/concurrency/shared_fields.py."""
+    (actor,) = tree.ref("t/w").living_actors()
+
+    assert any(type(each) is dict and "_regrow_incarnation" in each for each in gc.get_referents(actor))
 
 
 def test_a_proxy_of_a_pool_knows_what_any_member_has() -> None:
