@@ -3,6 +3,7 @@
     pip install 'regrow[pydantic-ai,langchain,mcp]'
     python examples/research.py                          the documentation of the packages that are installed here
     python examples/research.py --input path=DIR         another folder of text
+    python examples/research.py --web                    shows it in a browser while it runs (extra "web")
     python examples/research.py --input kill=mcp         its MCP server is killed in the middle of a call
     python examples/research.py --input kill=agent       an agent crashes its worker
     python examples/research.py --input kill=model       the model fails (``model=local``: its process is killed)

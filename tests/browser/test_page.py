@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from actors import Context
 from tests.browser.conftest import TOKEN
 from tests.browser.shop import BEGAN, SCRIPT, Shop, bar, row, task
+from trees import Retry, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 pytestmark = [pytest.mark.slow, pytest.mark.serial]
 
@@ -75,6 +78,29 @@ def test_a_crash_is_seen_in_its_row_and_beside_the_tree_with_its_frames(page: An
     shop.tell("child_started", "shop/billing/ledger", incarnation=4)
     page.wait_for_selector(f"{LEDGER} [data-state=running]")
     until(page, "(path) => document.querySelector(path + ' .incarnation').textContent === '4'", LEDGER)
+
+
+def test_a_real_tree_shows_a_crash_as_it_happens_and_a_task_that_was_tried_again(browser: Any) -> None:
+    def research(task: Task, context: Context) -> int:
+        if context.attempt == 1:
+            raise ConnectionError("no route")
+        return 3
+
+    children = [WorkerSpec(id="parse", handle=int), WorkerSpec(id="research", execute=research)]
+    office = SupervisorSpec(id="office", tasks=Tasks(on_failure=[Retry(initial_s=0.01)]), children=children)
+    page = browser.new_page()
+    with start(office) as tree, closing(page):
+        page.goto(tree.serve(0).url)
+        page.wait_for_selector("[data-live=live]")
+        tree.ref("office/parse").tell("no number")
+        page.wait_for_selector("tr[data-path='office/parse'] .spark[aria-label='1 restart in the last minute']")
+        page.click("tr[data-path='office/parse']")
+        page.wait_for_selector("aside.panel .exit >> text=ValueError")
+        tree.submit(Task("research it", id="t-9")).result()
+        show(page, "tasks/t-9", ".bar[data-kind=running][data-status=succeeded]")
+        bars = page.eval_on_selector_all(".track .bar", "bars => bars.map(bar => bar.ariaLabel.split(',').slice(1, 3))")
+        assert [" attempt 1 by research: running", " failed"] in bars
+        assert [" attempt 2 by research: running", " succeeded"] in bars
 
 
 def test_an_event_below_a_folded_pool_lights_up_the_pool(page: Any, shop: Shop) -> None:
