@@ -20,6 +20,6 @@ def main() -> None:
             "Install them: pip install 'regrow[cli]'\n"
         )
         raise SystemExit(2)
-    from trees.command.app import app  # noqa: PLC0415 - only where its dependencies are installed
+    from trees.command.app import app, with_port  # noqa: PLC0415 - only where its dependencies are installed
 
-    app(prog_name="regrow")
+    app(with_port(sys.argv[1:]), prog_name="regrow")

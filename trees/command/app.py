@@ -30,6 +30,7 @@ from trees.declaration.check import require_valid
 from trees.declaration.hints import hints
 from trees.host.console import ConsoleError, ConsoleRequest, ask
 from trees.host.start import DURABILITIES
+from trees.observe.web.web_settings import PORT, Web
 from trees.views.declaration_text import draw
 from trees.views.snapshot import Only
 from trees.views.tree_text import FORMATS, Format
@@ -61,6 +62,14 @@ Store = Annotated[
         f"{DEFAULT} unless you say so.",
     ),
 ]
+
+
+def with_port(words: list[str]) -> list[str]:
+    """Return a command line with the usual port after each ``--web`` that has none: typer has no such options."""
+    said = []
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        said += [word, str(PORT)] if word == "--web" and not following.isdecimal() else [word]
+    return said
 
 
 @app.callback()
@@ -98,6 +107,12 @@ def run(
     log_errors: Annotated[
         str, typer.Option(help="Of exceptions in log lines: text; or type only, where their texts may hold secrets.")
     ] = "text",
+    web: Annotated[
+        int | None,
+        typer.Option(
+            metavar="[PORT]", min=0, max=65535, help=f"Open its page at 127.0.0.1: at {PORT}; 0: any port that is free."
+        ),
+    ] = None,
 ) -> None:
     """Start a tree and show it until it ends, until Ctrl-C, or until main returns; then print its dump.
 
@@ -122,7 +137,8 @@ def run(
         kept = store_choice(program.spec, store, chosen, resume=resume)
     except NothingToResumeError as error:
         raise typer.BadParameter(str(error), param_hint="--resume") from error
-    raise typer.Exit(Runner(program, kept, resume=resume, log_errors=shown).run())
+    page = None if web is None else Web(port=web)
+    raise typer.Exit(Runner(program, kept, resume=resume, log_errors=shown, web=page).run())
 
 
 @app.command()

@@ -45,6 +45,7 @@ from trees.command.resume import StoreChoice, announce, finish
 from trees.command.target import Program
 from trees.host.start import start
 from trees.host.tree import Tree
+from trees.observe.web.web_settings import Web
 
 OK, NOT_STARTED, GAVE_UP, MAIN_RAISED, STORE_LOST, KILLED = 0, 1, 3, 4, 5, 130
 FLUSH_S = 1.0
@@ -59,15 +60,23 @@ class Runner:
         keeping: where its tasks are kept.
         resume: go on with what an earlier run has left, and submit nothing anew.
         log_errors: as ``start``.
+        web: as ``start``.
     """
 
     def __init__(
-        self, program: Program, keeping: StoreChoice, *, resume: bool = False, log_errors: ErrorsInLog = "text"
+        self,
+        program: Program,
+        keeping: StoreChoice,
+        *,
+        resume: bool = False,
+        log_errors: ErrorsInLog = "text",
+        web: Web | None = None,
     ) -> None:
         self._program = program
         self._keeping = keeping
         self._resume = resume
         self._log_errors = log_errors
+        self._web = web
         self._interruptible = False
 
     def run(self) -> int:
@@ -81,6 +90,7 @@ class Runner:
                 store=self._keeping.url,
                 durability=self._keeping.durability,
                 log_errors=self._log_errors,
+                web=self._web,
             )
         except ActorsError as error:
             if error.__cause__ is not None and not isinstance(error, StoreError):

@@ -6,6 +6,7 @@ a ``Tree`` when every ``on_start`` has succeeded, or an exception, and then noth
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -31,8 +32,12 @@ from trees.host.console import Console
 from trees.host.start_options import LoopOwner, Options
 from trees.host.store_binding import bind, close_store
 from trees.host.tree import Tree
+from trees.observe.web.web_settings import Web
 from trees.store import Keep, MemoryStore, open_store
 from trees.store.retention import Durability
+
+if TYPE_CHECKING:
+    from trees.observe.web.web_server import WebServer
 
 DURABILITIES: Final[tuple[Durability, ...]] = get_args(Durability)
 
@@ -51,6 +56,7 @@ def start(
     ha: HA | None = None,
     log_errors: ErrorsInLog = "text",
     loop_stall_s: float | None = 10.0,
+    web: Web | None = None,
 ) -> Tree:
     """Start a tree; returns when all of it is up.
 
@@ -73,16 +79,30 @@ def start(
             raised, because a text may hold private data. Of the command: ``regrow run --log-errors type``.
         loop_stall_s: seconds without a turn after which the event loop of the tree is given up: all that ran on it goes
             on, on a fresh one, and the worker whose code blocks it has crashed. ``None``: never.
+        web: a ``Web``: the page of the tree is open from the beginning. ``tree.page.url`` is the link to it, with its
+            token, which is printed once to stderr. ``None``: no page. ``tree.serve()`` opens one later.
 
     Raises:
         ConfigError: the declaration is wrong; ``.problems`` has every mistake, and nothing has run.
         ConsoleError: its console could not be opened; nothing has run.
+        WebError: its page could not be opened; nothing has run.
         StoreError: its store could not be opened, or another process has it; nothing has run.
         StartError: a child did not start; its cause chain names each level. Nothing is left running.
     """
     require_thread("start(...)", "async with start_async(...) as tree")
     options = Options(
-        clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, loop_stall_s=loop_stall_s
+        clock,
+        seed,
+        max_threads,
+        max_hops,
+        console,
+        store,
+        durability,
+        keep,
+        log_errors,
+        ha,
+        loop_stall_s=loop_stall_s,
+        web=web,
     )
     return _Launch(spec, options).run()
 
@@ -102,6 +122,7 @@ def start_async(
     log_errors: ErrorsInLog = "text",
     loop: LoopOwner = "tree",
     loop_stall_s: float | None = 10.0,
+    web: Web | None = None,
 ) -> Starting:
     """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``.
 
@@ -120,9 +141,10 @@ def start_async(
         loop: ``"tree"``: async workers run on an event loop of the tree, on a thread of its own. ``"host"``: they run
             on the loop that runs here, for clients and queues that belong to it. End the tree before that loop ends.
         loop_stall_s: as for ``start``; a loop of the host is only reported.
+        web: as for ``start``.
     """
     options = Options(
-        clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, loop, loop_stall_s
+        clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, loop, loop_stall_s, web
     )
     return Starting(spec, options)
 
@@ -144,6 +166,7 @@ class _Launch:
         self._options = options
         self._store: Store | None = None
         self._console = Console(spec.id) if options.console else None
+        self._page: WebServer | None = None
 
     @property
     def root_id(self) -> str:
@@ -165,6 +188,8 @@ class _Launch:
         except ActorsError:
             if self._console is not None:
                 self._console.close()
+            if self._page is not None:
+                self._page.stop()
             raise
         except BaseException:
             stop()
@@ -220,6 +245,9 @@ class _Launch:
                 keeper = candidate(options.ha, self._spec, system, store, str(options.store), connect)
                 self.begin = keeper.start
             tree = Tree(self._spec, system, Leadership(system, keeper), self._console)
+            if options.web is not None:
+                self._page = tree.serve_page(options.web)
+                print(f"{self._spec.id}: its page is at {self._page.url}", file=sys.stderr)  # noqa: T201
         except BaseException:
             self.close()
             raise
@@ -227,6 +255,8 @@ class _Launch:
 
     def close(self) -> None:
         """Let go of everything: there will be no tree."""
+        if self._page is not None:
+            self._page.stop()
         if self._console is not None:
             self._console.close()
         if self._store is not None and self.waits:

@@ -15,6 +15,7 @@ from actors.tasks.journal.store import Store
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error
+from trees.observe.web.web_settings import Web
 from trees.store import Keep
 from trees.store.retention import Durability
 
@@ -61,3 +62,4 @@ class Options(SpecModel, frozen=True, kw_only=False):
     """Looked at by ``trees.ha``, together with the store."""
     loop: LoopOwner = "tree"
     loop_stall_s: field_types.StartTimeout = 10.0
+    web: InstanceOf[Web] | None = None

@@ -22,6 +22,8 @@ class TreePage:
     _system: System
     _leadership: Leadership
     _shutdown: Shutdown
+    page: WebServer | None = None
+    """The page that was opened last, with ``start(..., web=)`` or with ``serve``; None: none was."""
 
     def serve(
         self, port: int = PORT, host: str = HOST, token: str | None = None, *, content: bool = False
@@ -61,5 +63,6 @@ class TreePage:
         except BaseException:
             source.close()
             raise
+        self.page = page
         self._shutdown.also(page.stop, page.end)
         return page

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.command import DRAWN, SHOP, WAIT_S, file, out, regrow, running, runtime, shop
 from trees import cli
+from trees.command.app import with_port
 from trees.command.target import TargetError, load
 
 __all__ = ["runtime", "shop"]
@@ -207,3 +208,17 @@ def test_help_names_the_commands_and_the_exit_codes() -> None:
 
     assert all(word in top.stdout for word in ("check", "run", "dump"))
     assert "Exit code" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run a.py --web", "run a.py --web 8420"),
+        ("run --web a.py", "run --web 8420 a.py"),
+        ("run a.py --web 0", "run a.py --web 0"),
+        ("run a.py --web --resume", "run a.py --web 8420 --resume"),
+        ("run a.py", "run a.py"),
+    ],
+)
+def test_web_has_a_port_if_none_is_given(words: str, said: str) -> None:
+    assert with_port(words.split()) == said.split()
