@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from actors import ActorsError, ActorStoppedError, ChildError, Event, Reply, Worker
+from actors.concurrency.thread_state import stack_of
 from actors.execution.incarnation import Incarnation
 from actors.messaging.envelope import CURRENT
 from actors.model.clock import monotonic
@@ -294,7 +295,23 @@ class Stage:
             pong = Reply()
             if not supervisor.incarnation.is_over and supervisor.incarnation.mailbox.post(Ping(), pong):
                 supervisor.incarnation.when_over().when_done(pong.complete)
-                assert pong.wait(LONG_S), f"{supervisor.path} does not answer after {self.log}"
+                assert pong.wait(LONG_S), self._silence(supervisor, pong)
+
+    def _silence(self, supervisor: Any, pong: Reply) -> str:
+        """All that says why a supervisor does not answer: an order that is lost, a thread that hangs, or neither."""
+        incarnation = supervisor.incarnation
+        box, pool = incarnation.mailbox, self.tree._system.pool
+        late = pong.wait(LONG_S)
+        stacks = [f"{thread.name}:\n{stack_of(thread.ident or 0)}" for thread in threading.enumerate()]
+        return "\n".join(
+            (
+                f"{supervisor.path} {'answers late' if late else 'does not answer'} after {self.log}",
+                f"{incarnation} order={incarnation.order} held={incarnation.held} running_on={incarnation.running_on}",
+                f"{box} attached={box.attached} idle={box.idle} runs={box.runs} roused={box.roused}",
+                f"urgent={list(pool._urgent)} parked={list(pool._parked)} fresh={pool._fresh} closed={pool.closed}",
+                *stacks,
+            )
+        )
 
     def _moving(self) -> list[str]:
         system = self.tree._system
