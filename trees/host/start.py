@@ -79,30 +79,16 @@ def start(
             raised, because a text may hold private data. Of the command: ``regrow run --log-errors type``.
         loop_stall_s: seconds without a turn after which the event loop of the tree is given up: all that ran on it goes
             on, on a fresh one, and the worker whose code blocks it has crashed. ``None``: never.
-        web: a ``Web``: the page of the tree is open from the beginning. ``tree.page.url`` is the link to it, with its
-            token, which is printed once to stderr. ``None``: no page. ``tree.serve()`` opens one later.
+        web: a ``Web``: its page is open from the beginning; the link to it (``tree.page.url``) is printed to stderr.
 
     Raises:
         ConfigError: the declaration is wrong; ``.problems`` has every mistake, and nothing has run.
-        ConsoleError: its console could not be opened; nothing has run.
-        WebError: its page could not be opened; nothing has run.
-        StoreError: its store could not be opened, or another process has it; nothing has run.
+        ConsoleError, StoreError, WebError: that could not be opened, or another process has it; nothing has run.
         StartError: a child did not start; its cause chain names each level. Nothing is left running.
     """
     require_thread("start(...)", "async with start_async(...) as tree")
     options = Options(
-        clock,
-        seed,
-        max_threads,
-        max_hops,
-        console,
-        store,
-        durability,
-        keep,
-        log_errors,
-        ha,
-        loop_stall_s=loop_stall_s,
-        web=web,
+        clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, "tree", loop_stall_s, web
     )
     return _Launch(spec, options).run()
 

@@ -207,6 +207,7 @@ class TreeSource:
         return row
 
     def _health(self) -> Shape:
+        """Tell what ``tree.health()`` tells."""
         found = health(self._system, self._leadership)
         problems = [{"path": each.path, "what": each.what} for each in found.problems]
         return {"ok": found.ok, "ready": found.ready, "problems": problems}

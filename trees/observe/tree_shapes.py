@@ -12,7 +12,6 @@ from typing import Final
 from trees.observe.source import Shape
 from trees.views.capture import Room
 from trees.views.snapshot import (
-    BreakerSnapshot,
     ExitSnapshot,
     LimitSnapshot,
     NodeSnapshot,
@@ -139,11 +138,6 @@ def last_exit(exit_: ExitSnapshot | None, now: float) -> list[Shape]:
     at = now - exit_.age_s
     kind = exit_.detail or exit_.reason
     return [{"at": at, "reason": exit_.reason, "type": kind, "text": None, "lasted_s": None, "frames": []}]
-
-
-def breaker_text(breaker: BreakerSnapshot) -> str:
-    """``open, probe in 3 s``."""
-    return breaker.state if breaker.probe_in_s is None else f"{breaker.state}, probe in {breaker.probe_in_s:.0f} s"
 
 
 def nodes_of(top: NodeSnapshot) -> Iterator[NodeSnapshot]:
