@@ -22,7 +22,7 @@ class TreePage:
     _system: System
     _leadership: Leadership
     _shutdown: Shutdown
-    page: WebServer | None = None
+    page: WebServer | None
     """The page that was opened last, with ``start(..., web=)`` or with ``serve``; None: none was."""
 
     def serve(
