@@ -55,7 +55,7 @@ class Tree(TreeChildren, TreeHealth, TreePage):
         self._system = system
         self._leadership = leadership
         self._tasks = TaskApi(leadership)
-        self.page = None
+        self._pages = []
         self._shutdown = Shutdown(system, console)
         if console is not None:
             source = partial(TreeSource, system, leadership, content=True)  # its owner may see what tasks are about

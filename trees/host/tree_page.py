@@ -22,8 +22,13 @@ class TreePage:
     _system: System
     _leadership: Leadership
     _shutdown: Shutdown
-    page: WebServer | None
-    """The page that was opened last, with ``start(..., web=)`` or with ``serve``; None: none was."""
+    _pages: list[WebServer]
+    """Pages that were opened, in order."""
+
+    @property
+    def page(self) -> WebServer | None:
+        """The page that was opened last, with ``start(..., web=)`` or with ``serve``; None: none was."""
+        return self._pages[-1] if self._pages else None
 
     def serve(
         self, port: int = PORT, host: str = HOST, token: str | None = None, *, content: bool = False
@@ -63,6 +68,6 @@ class TreePage:
         except BaseException:
             source.close()
             raise
-        self.page = page
+        self._pages.append(page)
         self._shutdown.also(page.stop, page.end)
         return page
