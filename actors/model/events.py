@@ -201,6 +201,8 @@ class ChildExited(Event):
     """Description of what happened, where there is no error to tell."""
     output: tuple[str, ...] = field(default=(), repr=False, metadata=UNLOGGED)
     """Last lines that a command has written, the newest last."""
+    lasted_s: float = field(default=0.0, repr=False, compare=False, metadata=NO_CONTENT | SECONDS)
+    """Seconds for which it was up. 0: it had not come up."""
 
     @property
     def severity(self) -> str:

@@ -146,10 +146,15 @@ class ChildControl:
                 lost=exit_.lost,
                 detail=_detail(child, exit_),
                 output=exit_.output,
+                lasted_s=self._lasted_s(child),
             )
         )
         if standing is ChildState.STOPPING and not _expected(child, exit_):
             self._system.publish(ChildStopAbnormal(child.path, exit_.reason, str(exit_), exit_.error))
+
+    def _lasted_s(self, child: Child) -> float:
+        """Return how long its incarnation was up."""
+        return self._system.now() - child.up_since if child.came_up and child.up_since is not None else 0.0
 
     def _was_quiet(self, child: Child) -> bool:
         """True if it was up so long, whoever ended it, that its next restart is the first of a new row."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from actors.model.event_dict import ErrorTexts
-from actors.model.events import ChildExited, ChildRestarting, ChildStarted, Event
+from actors.model.events import ChildExited, ChildRestarting, Event
 
 MOST_PATHS: Final = 1000
 """Children that have a history; the one that was longest without news is forgotten."""
@@ -31,7 +31,6 @@ _MOST_FRAMES: Final = 50
 class _Past:
     exits: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_EXITS))
     restarts: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_RESTARTS))
-    up_at: float | None = None
 
 
 class ChildHistory:
@@ -53,11 +52,6 @@ class ChildHistory:
             entry = {"at": event.at, "attempt": event.attempt, "delay_s": event.delay_s}
             with self._lock:
                 self._past(event.path).restarts.append(entry)
-        elif isinstance(event, ChildStarted):
-            with self._lock:
-                past = self._paths.get(event.path)
-                if past is not None:
-                    past.up_at = event.at
 
     def _past(self, path: str) -> _Past:
         past = self._paths.setdefault(path, _Past())
@@ -70,16 +64,12 @@ class ChildHistory:
         path, at = told["path"], told["at"]
         past, kind = self._past(path), told.get("error_type") or told.get("detail") or told["reason"]
         text = told.get("error") or told.get("detail") or None
-        lasted = told.get("lasted_s")
-        if lasted is None and past.up_at is not None:
-            lasted = max(0.0, at - past.up_at)
-        past.up_at = None
         entry = {
             "at": at,
             "reason": told["reason"],
             "type": kind[:_MOST_TEXT],
             "text": text[:_MOST_TEXT] if text is not None and self._errors == "text" else None,
-            "lasted_s": lasted,
+            "lasted_s": told["lasted_s"],
             "frames": (told.get("frames") or [])[-_MOST_FRAMES:],
         }
         past.exits.append(entry)

@@ -202,6 +202,12 @@ class SubtaskState:
         """When it would have begun to wait, had it waited all its time in line at once, in seconds since 1970."""
         return self.queued_at - self.queued_s
 
+    def times(self, ended_at: float) -> tuple[float, float]:
+        """Return the seconds for which it stood in line before its present attempt, and for which that has run."""
+        if self.status is not SubtaskStatus.RUNNING:
+            return 0.0, 0.0
+        return max(0.0, self.started_at - self.queued_at), max(0.0, ended_at - self.started_at)
+
     @property
     def total_usage(self) -> Usage:
         """Usage of all its attempts together. A team tells itself how long its members ran."""

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any, ClassVar, Concatenate, Final, NamedTuple, ParamSpec
 
 from actors.model.event_dict import KEPT
-from actors.model.events import NO_CONTENT, UNLOGGED, Event
+from actors.model.events import NO_CONTENT, SECONDS, UNLOGGED, Event
 from actors.model.record import record
 
 
@@ -67,10 +67,32 @@ class SubtaskEvent(TaskEvent):
         return getattr(self, "kind", "") in {"escalated", "unanswered", "denied"}
 
 
+@record(frozen=True, slots=True)
+class AttemptEvent(SubtaskEvent):
+    """End of an attempt, and how long it took. Records of older versions do not tell: 0."""
+
+    is_base: ClassVar[bool] = True
+
+    queued_s: float = field(default=0.0, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT | SECONDS)
+    """Seconds for which the subtask stood in line before this attempt."""
+    ran_s: float = field(default=0.0, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT | SECONDS)
+    """Seconds from giving the attempt to a worker to its end. 0: no attempt ran, a person gave the result."""
+
+
 give_seq: Final[Callable[[TaskEvent, int], None]] = vars(TaskEvent)["seq"].__set__
 """``give_seq(event, number)`` gives a record its number. For whoever records it alone."""
 give_metadata: Final[Callable[[TaskEvent, Mapping[str, Any]], None]] = vars(TaskEvent)["metadata"].__set__
 """``give_metadata(event, metadata)`` gives a record the metadata of its task. For whoever records it alone."""
+
+_give_queued_s: Final[Callable[[AttemptEvent, float], None]] = vars(AttemptEvent)["queued_s"].__set__
+_give_ran_s: Final[Callable[[AttemptEvent, float], None]] = vars(AttemptEvent)["ran_s"].__set__
+
+
+def give_times(event: AttemptEvent, queued_s: float, ran_s: float) -> None:
+    """Tell a record how long its attempt took. For whoever records it alone."""
+    _give_queued_s(event, queued_s)
+    _give_ran_s(event, ran_s)
+
 
 FieldsP = ParamSpec("FieldsP")
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from actors.model.events import LOGGED_ERROR, LOGGED_TIME, NO_CONTENT, UNLOGGED, out_of
 from actors.model.record import record
 from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
-from actors.tasks.model.event_base import SubtaskEvent, TaskEvent
+from actors.tasks.model.event_base import AttemptEvent, SubtaskEvent, TaskEvent
 from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.live_events import SubtaskProgressed, SubtaskStreamed
 from actors.tasks.model.question_events import (
@@ -219,7 +219,7 @@ class SubtaskStepped(SubtaskEvent):
 
 
 @record(frozen=True, slots=True)
-class SubtaskSucceeded(SubtaskEvent):
+class SubtaskSucceeded(AttemptEvent):
     """Here is its result."""
 
     ends: ClassVar[str] = "attempt"
@@ -234,7 +234,7 @@ class SubtaskSucceeded(SubtaskEvent):
 
 
 @record(frozen=True, slots=True)
-class SubtaskRetrying(SubtaskEvent):
+class SubtaskRetrying(AttemptEvent):
     """An attempt failed, or was put off, and there will be another one at ``due``."""
 
     ends: ClassVar[str] = "attempt"
@@ -254,7 +254,7 @@ class SubtaskRetrying(SubtaskEvent):
 
 
 @record(frozen=True, slots=True)
-class SubtaskFailed(SubtaskEvent):
+class SubtaskFailed(AttemptEvent):
     """Everything on its ladder was tried."""
 
     ends: ClassVar[str] = "attempt"

@@ -37,7 +37,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from actors.tasks.model import task_events, write_checks
-from actors.tasks.model.event_base import Draft, give_metadata
+from actors.tasks.model.event_base import AttemptEvent, Draft, give_metadata, give_times
+from actors.tasks.model.outcome import FailureKind
 from actors.tasks.model.task import NO_USAGE
 from actors.tasks.model.task_ids import BREAKER
 
@@ -79,6 +80,10 @@ class Recording:
         core = self.core
         event = made(core.path, state.id, core.time(), *fields, **more)
         core.runtime.numbers.give(event, state.parent)
+        if isinstance(event, AttemptEvent):
+            # Nothing has run since the last record of an attempt that was lost with its process.
+            ended_at = state.last_at if getattr(event, "kind", "") == FailureKind.LOST else event.at
+            give_times(event, *state.nodes[event.subtask].times(ended_at))
         if state.has_metadata:
             give_metadata(event, state.metadata_of(getattr(event, "subtask", "")))
         core.task, self.last = state.id, event
