@@ -46,7 +46,7 @@ class HealthFacts:
     root: str
     """Path of the root."""
     down: str | None
-    """Why it is down; None: it is not."""
+    """Reason why it is down; None: it is not."""
     silent: Sequence[str]
     """Paths of the supervisors that are up and did not answer."""
     within_s: float
@@ -55,7 +55,7 @@ class HealthFacts:
     """By the path of a child that is parked, restarting or starting: which of these."""
     role: str
     holder: str | None
-    """Who leads, as far as this process knows."""
+    """Leader, as far as this process knows."""
     store_paused_s: float | None
     """Seconds for which the store has written nothing; None: it writes, or there is none."""
 
