@@ -31,7 +31,11 @@ class TreePage:
         return self._pages[-1] if self._pages else None
 
     def serve(
-        self, port: int = PORT, host: str = HOST, token: str | None = None, *, content: bool = False
+        self,
+        port: int = PORT,
+        host: str = HOST,
+        token: str | None = None,
+        content: bool = False,  # noqa: FBT001, FBT002 - as the contract has it
     ) -> WebServer:
         """Open the page of this tree; the link to it is ``.url`` of what is returned, and ``.stop()`` closes it.
 
