@@ -35,7 +35,7 @@ class TreePage:
         port: int = PORT,
         host: str = HOST,
         token: str | None = None,
-        content: bool = False,  # noqa: FBT001, FBT002 - as the contract has it
+        content: bool = False,
     ) -> WebServer:
         """Open the page of this tree; the link to it is ``.url`` of what is returned, and ``.stop()`` closes it.
 
