@@ -110,7 +110,8 @@ class ProcessWorker(ManagedActor):
         self._exit: asyncio.Future[InnerExit] | None = None
         self._answer: asyncio.Future[Frame | None] | None = None
         """Answer to the message that is being handled there; of None: the process has died."""
-        self._number = 0
+        self._number = self._answered = 0
+        """Numbers of the last message that was handed over, and of the last one whose answer has come."""
         self._is_booted = False
         self.is_excused = False
         """True where it was killed because work took too long there: that says nothing of the worker."""
@@ -243,6 +244,8 @@ class ProcessWorker(ManagedActor):
 
     async def _end_work(self, grace_s: float | None) -> None:
         """Have it end what it does; kill it where it has not within ``grace_s``. None: its stop has a limit itself."""
+        if self._answered == self._number:
+            return  # its answer and the order have met here: it does nothing any more
         answer = self._answer = asyncio.get_running_loop().create_future()
         self._send(Kind.CANCEL, self._number, [b""])
         try:
@@ -308,6 +311,7 @@ class ProcessWorker(ManagedActor):
         """Take a frame of the worker."""
         started, exit_ = self._futures()
         if frame.kind == Kind.RESULT:
+            self._answered = frame.number
             if self._answer is not None and frame.number == self._number and not self._answer.done():
                 self._answer.set_result(frame)
         elif frame.kind == Kind.CALL:

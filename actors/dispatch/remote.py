@@ -74,6 +74,8 @@ class Frame(NamedTuple):
     number: int
     buffers: int
     body: bytes | bytearray
+    is_whole: bool = True
+    """False where there was no memory for its body: that was read, and dropped."""
 
 
 class PackedError(NamedTuple):
@@ -188,7 +190,13 @@ def frame(kind: Kind, number: int, parts: Parts) -> Parts:
 
 
 def parts_of(read: Frame) -> Parts:
-    """Return the parts that a frame has brought."""
+    """Return the parts that a frame has brought.
+
+    Raises:
+        MemoryError: there was no memory for them.
+    """
+    if not read.is_whole:
+        raise MemoryError
     if not read.buffers:
         return [read.body]
     view, at = memoryview(read.body), read.buffers * _SIZE.size
@@ -208,8 +216,8 @@ class FrameReader:
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
         self._rest = b""
-        self._large: tuple[tuple[int, int, int], bytearray] | None = None
-        """Head and body of a large frame that is being read."""
+        self._large: tuple[tuple[int, int, int], int, bytearray | None] | None = None
+        """Head, size and body of a large frame that is being read; no body: there is no memory for it."""
         self._filled = 0
         self.frames: deque[Frame] = deque()
         """Frames that are complete."""
@@ -217,12 +225,15 @@ class FrameReader:
     def receive(self) -> bool:
         """Read once; False at the end of the stream."""
         if self._large is not None:
-            head, body = self._large
-            count = self._socket.recv_into(memoryview(body)[self._filled :])
+            head, size, body = self._large
+            if body is None:
+                count = len(self._socket.recv(min(CHUNK, size - self._filled)))
+            else:
+                count = self._socket.recv_into(memoryview(body)[self._filled :])
             self._filled += count
-            if self._filled == len(body):
+            if self._filled == size:
                 self._large = None
-                self.frames.append(Frame(*head, body))
+                self.frames.append(Frame(*head, b"", is_whole=False) if body is None else Frame(*head, body))
             return count > 0
         data = self._socket.recv(CHUNK)
         if not data:
@@ -246,6 +257,11 @@ class FrameReader:
         self._rest = rest[at:] if at else rest
 
     def _begin_large(self, head: tuple[int, int, int], size: int, begun: bytes) -> None:
-        body = bytearray(size)
-        body[: len(begun)] = begun
-        self._large, self._filled = (head, body), len(begun)
+        body: bytearray | None
+        try:
+            body = bytearray(size)
+        except MemoryError:  # the limit of a process, as a rule: it is the outcome of this one frame
+            body = None
+        else:
+            body[: len(begun)] = begun
+        self._large, self._filled = (head, size, body), len(begun)

@@ -4,10 +4,12 @@ All of this runs on the thread of one event loop, which reads for all processes 
 asked on another thread, because starting it takes long. Nothing here blocks: what cannot be written at once is kept,
 and written when there is room.
 
-The end is seen from three sides, whichever is there: the fork server tells the exit code through a pipe; on Linux a
-pidfd tells that the process is gone, also where the server was killed (then nobody knows the code); and the wire ends.
-Whichever comes first, all that the process has written before is read, its group is killed and forgotten by the
-guardian, and ``died`` is told, once. A wire that ends under a process that runs is its end as well: it is killed.
+The end is seen from three sides. The fork server tells the exit code through a pipe. That a process is gone is told
+by a pidfd; where there is none (before ``HELLO``, and not on Linux) by the end of its wire. It is then over as soon
+as its code has come, or the pipe has ended without one: the server was killed, so nobody knows the code. The end of
+that pipe alone says nothing of the process, which goes on without the server. All that the process has written before
+is read, its group is killed and forgotten by the guardian, and ``died`` is told, once. A wire that ends under a
+process that runs is its end as well: it is killed.
 
 =====================  ==============================================================================================
 the host gives it up   then
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
 
 ROOM: Final = 1024 * 1024
 """Bytes that the socket may hold, where the system allows it."""
-CODE_S: Final = 0.05
-"""Seconds in which the fork server tells the exit code of a process that is gone."""
+CODE_S: Final = 1.0
+"""Seconds in which the fork server tells the exit code of a process that is gone, if it is there and does anything."""
 _NUMBER: Final = Struct("@q")
 
 
@@ -72,7 +74,10 @@ class WorkerHandle:
         self._hello: asyncio.Future[int] = self._loop.create_future()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._is_open = True
+        self._is_dead = self._is_untold = False
+        """True once the process is gone; once the fork server will never tell its exit code."""
         self._is_gone = False
+        """True once its end was told."""
         self._last = -1
         """Number of the message that was written last, where nothing was written after it."""
         self._is_unread = False
@@ -100,13 +105,19 @@ class WorkerHandle:
         await self._hello
 
     def _is_there(self, pid: int) -> None:
+        try:
+            guard(pid)
+            READER.call(READER.hold)
+        except (OSError, RuntimeError) as error:  # nobody can see to it: it goes away with its wire
+            end_group(pid)
+            if not self._hello.done():
+                self._hello.set_exception(error)
+            return
         self.pid = pid
-        guard(pid)
-        READER.call(READER.hold)
         if hasattr(os, "pidfd_open"):
             with suppress(OSError):
                 self._pidfd = os.pidfd_open(pid)
-                self._loop.add_reader(self._pidfd, self._is_dead)
+                self._loop.add_reader(self._pidfd, self._has_died)
         if not self._hello.done():
             self._hello.set_result(pid)
 
@@ -153,9 +164,12 @@ class WorkerHandle:
         self._loop.remove_writer(self._ours)
 
     def _readable(self) -> None:
-        if not self._receive() and self.pid is not None:
-            self._loop.remove_reader(self._ours)
-            signal_group(self.pid, signal.SIGKILL)  # it has closed its wire: nobody can reach it any more
+        if self._receive() or not self._is_open:
+            return
+        self._loop.remove_reader(self._ours)
+        self.kill()  # it has closed its wire: nobody can reach it any more
+        if self._pidfd < 0:
+            self._has_died()
 
     def _receive(self) -> bool:
         """Read once; False at the end."""
@@ -184,16 +198,21 @@ class WorkerHandle:
             self._told += data
             if not data:
                 self._loop.remove_reader(self._status)  # the fork server is gone, the process may go on
-                if self._pidfd < 0:
-                    self._is_dead()
+                self._is_untold = True
+                if self._is_dead:
+                    self._has_ended(None)
             elif len(self._told) >= 2 * _NUMBER.size:
                 self._has_ended(_NUMBER.unpack_from(self._told, _NUMBER.size)[0])
 
-    def _is_dead(self) -> None:
+    def _has_died(self) -> None:
         """The process is gone; its exit code comes in a moment, if it comes."""
         if self._pidfd >= 0:
             self._loop.remove_reader(self._pidfd)
-        self._loop.call_later(CODE_S, self._has_ended, None)
+        self._is_dead = True
+        if self._is_untold:
+            self._has_ended(None)
+        else:
+            self._loop.call_later(CODE_S, self._has_ended, None)
 
     def _has_ended(self, code: int | None) -> None:
         if self._is_gone or not self._is_open:

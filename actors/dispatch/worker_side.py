@@ -170,14 +170,14 @@ class WorkerSide:
 
     def _message(self, frame: Frame) -> None:
         self._begun = frame.number
-        meta, *parts = parts_of(frame)
-        left, sender, hops, is_asked = loaded([meta])
-        reply = ReplyToHost(self, frame.number, is_asked=is_asked)
         try:
+            meta, *parts = parts_of(frame)
             body = loaded(parts)
         except BaseException as error:  # noqa: BLE001 - unpickling runs the user's code
             failure = NotPicklableError(self._path, "a message", f"{type_name(type(error))} while it was unpickled")
             self._link.send(Kind.RESULT, frame.number, dumped((False, pack_error(failure), True)))
             return
+        left, sender, hops, is_asked = loaded([meta])
+        reply = ReplyToHost(self, frame.number, is_asked=is_asked)
         deadline = None if left is None else self._host.now() + left
         self._box.put((body, reply, MessageContext(sender, (), deadline, hops)))

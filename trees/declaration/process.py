@@ -133,7 +133,7 @@ def problems(spec: WorkerSpec, at: str, field: str, value: object) -> Iterator[P
 def _is_there(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except (ImportError, AttributeError, ValueError):
+    except (Exception, SystemExit):  # noqa: BLE001 - the package around it is imported: it is the user's code
         return False
 
 

@@ -110,6 +110,16 @@ def test_check_refuses_arguments_that_cannot_be_pickled_and_modules_that_are_not
     assert [each.path for each in check(spec)] == ["p/w.args", "p/w.dispatch.preload"]
 
 
+def test_check_tells_of_a_module_whose_package_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_package").mkdir()
+    (tmp_path / "broken_package" / "__init__.py").write_text("raise SystemExit('not today')")
+    monkeypatch.syspath_prepend(tmp_path)
+    (problem,) = check(spec_of(worker(dispatch=Process(preload=("broken_package.part",)))))
+    assert problem.path == "p/w.dispatch.preload"
+
+
 def test_code_may_be_named_by_an_import_string() -> None:
     with running(worker(handle="tests.support.process_workers:do")) as (_, ask):
         assert ask(21) == 42
