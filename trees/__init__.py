@@ -102,6 +102,7 @@ from trees.host.batch import Batch
 from trees.host.start import start, start_async
 from trees.host.task_handle import TaskHandle
 from trees.host.tree import Tree
+from trees.observe.health import Health, HealthProblem
 from trees.observe.operator_events import Operated, PageFailed
 from trees.observe.web.web_settings import Web, WebError
 from trees.store import Keep
@@ -138,6 +139,8 @@ __all__ = [
     "EscalationRaised",
     "ExecutableInfo",
     "Failover",
+    "Health",
+    "HealthProblem",
     "JournalDamaged",
     "Keep",
     "KeywordPlanner",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar, Literal
 
-from actors.model.events import MEASURED, UNLOGGED, Event
+from actors.model.event_metadata import MEASURED, UNLOGGED
+from actors.model.events import Event
 from actors.model.record import record
 
 

@@ -15,35 +15,11 @@ from dataclasses import field, fields
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
-from actors.model.event_dict import TOLD, ErrorTexts, to_dict
+from actors.model.event_dict import ErrorTexts, to_dict
+from actors.model.event_metadata import IN_BRIEF, LOGGED_ERROR, MEASURED, NO_CONTENT, SECONDS, SHOWN, UNLOGGED, out_of
 from actors.model.event_time import Published
 from actors.model.record import record
 from actors.model.spec import Reason
-
-SHOWN: Final = "in log lines"
-"""How a field is shown there, in its metadata: see ``actors.runtime.event_log``."""
-UNLOGGED: Final = {SHOWN: "never"}
-"""Metadata of a field that is for programs."""
-LOGGED_TIME: Final = {SHOWN: "time of day"}
-"""Metadata of a field in seconds since 1970."""
-LOGGED_ERROR: Final = {SHOWN: "error"}
-"""Metadata of a field with the text of an error, also where it is in no repr."""
-IN_BRIEF: Final = {SHOWN: "in brief"}
-"""Metadata of a field with an exception whose traceback an event before this one has: type and text on the line."""
-
-
-def out_of(total: str) -> dict[str, str]:
-    """Metadata of a field that counts up to another one, which is told with it: ``attempt 1 of 3``."""
-    return {SHOWN: f"{OUT_OF}{total}"}
-
-
-OUT_OF: Final = "out of "
-MEASURED: Final = "unit"
-"""How the unit of a field that is a measurement is given, in its metadata: that of a duration is ``SECONDS``."""
-SECONDS: Final = {MEASURED: "s"}
-NO_CONTENT: Final = {TOLD: True, SHOWN: "never"}
-"""Metadata of a field that ``as_dict`` has though neither a repr nor a log line shows it."""
-
 
 _KINDS: Final[dict[tuple[str, str], type[Event]]] = {}
 """Classes of events by module and qualified name. A dataclass with slots is made twice: the second one counts."""
@@ -301,6 +277,11 @@ class RequestFailed(Event):
     error: BaseException
     asked: bool
     """False: it was a tell, and nobody heard the error."""
+
+    @property
+    def reason(self) -> str:
+        """Type of the error, as metrics and tables group requests that failed."""
+        return type(self.error).__name__
 
 
 @record(frozen=True, slots=True)

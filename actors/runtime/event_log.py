@@ -12,7 +12,8 @@ from loguru import logger
 
 from actors.model.clock import local
 from actors.model.errors import StartError
-from actors.model.events import OUT_OF, SHOWN, Event
+from actors.model.event_metadata import OUT_OF, SHOWN
+from actors.model.events import Event
 from actors.validation.error_text import described, in_brief
 
 ErrorsInLog: TypeAlias = Literal["text", "type"]

@@ -15,7 +15,8 @@ import pytest
 from actors import ChildExited, ChildRestarting, Escalated, Event, EventsLost
 from actors.model.errors import Problem
 from actors.model.event_dict import VERSION, to_plain
-from actors.model.events import NO_CONTENT, Reason
+from actors.model.event_metadata import NO_CONTENT
+from actors.model.events import Reason
 from actors.tasks.model.store_events import StorePaused
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import StoreError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar
 
-from actors.model.events import LOGGED_TIME, UNLOGGED, Event
+from actors.model.event_metadata import LOGGED_TIME, UNLOGGED
+from actors.model.events import Event
 from actors.model.record import record
 
 

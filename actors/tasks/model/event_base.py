@@ -7,7 +7,8 @@ from dataclasses import field
 from typing import Any, ClassVar, Concatenate, Final, NamedTuple, ParamSpec
 
 from actors.model.event_dict import KEPT
-from actors.model.events import NO_CONTENT, SECONDS, UNLOGGED, Event
+from actors.model.event_metadata import NO_CONTENT, SECONDS, UNLOGGED
+from actors.model.events import Event
 from actors.model.record import record
 
 

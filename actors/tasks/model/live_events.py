@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
-from actors.model.events import NO_CONTENT
+from actors.model.event_metadata import NO_CONTENT
 from actors.model.record import record
 from actors.tasks.model.event_base import SubtaskEvent
 from actors.validation.validation_messages import value_phrase

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, ClassVar
 
-from actors.model.events import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
+from actors.model.event_metadata import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
 from actors.model.record import record
 from actors.tasks.model.event_base import SubtaskEvent
 from actors.tasks.model.ladder_position import LadderPosition

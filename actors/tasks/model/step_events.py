@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Any, ClassVar, Final
 
 from actors.model.errors import Problem
-from actors.model.events import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
+from actors.model.event_metadata import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
 from actors.model.record import record
 from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.task import NO_USAGE, Plan, Usage

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar
 
-from actors.model.events import SECONDS, Event
+from actors.model.event_metadata import SECONDS
+from actors.model.events import Event
 from actors.model.record import record
 from actors.tasks.model.task_errors import StoreError
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, ClassVar
 
-from actors.model.events import LOGGED_ERROR, LOGGED_TIME, NO_CONTENT, UNLOGGED, out_of
+from actors.model.event_metadata import LOGGED_ERROR, LOGGED_TIME, NO_CONTENT, UNLOGGED, out_of
 from actors.model.record import record
 from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.event_base import AttemptEvent, SubtaskEvent, TaskEvent

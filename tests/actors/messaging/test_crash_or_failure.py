@@ -79,6 +79,7 @@ def test_an_error_of_an_own_ask_that_is_not_caught_fails_the_request_only() -> N
 
         assert tree.child("t/a").incarnation == 1
         assert [type(event.error) for event in seen.of(RequestFailed, path="t/a")] == list(cases)
+        assert [event.reason for event in seen.of(RequestFailed, path="t/a")] == [case.__name__ for case in cases]
 
 
 def test_an_error_of_an_own_await_fails_the_request_only() -> None:

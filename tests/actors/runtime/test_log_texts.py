@@ -15,6 +15,7 @@ import pytest
 from loguru import logger
 from pydantic import BaseModel
 
+import actors.model.event_metadata
 import actors.model.events
 import actors.tasks.model.store_events
 import actors.tasks.model.task_events
@@ -102,12 +103,12 @@ def chained() -> BaseException:
 
 
 def is_text(form: Any) -> bool:
-    return bool(form.metadata == actors.model.events.LOGGED_ERROR)
+    return bool(form.metadata == actors.model.event_metadata.LOGGED_ERROR)
 
 
 def is_brief(form: Any) -> bool:
     """An event before it has the traceback."""
-    return bool(form.metadata == actors.model.events.IN_BRIEF)
+    return bool(form.metadata == actors.model.event_metadata.IN_BRIEF)
 
 
 def fields_of(kind: type[Event]) -> tuple[Any, ...]:
