@@ -176,6 +176,8 @@ class _Tools:
                     request_state=handle.id,
                 )
             declined |= await self._ask(ctx, handle, open_now)
+            if (still := handle.escalations) and all(each.id in declined for each in still):
+                return await asyncio.to_thread(_told, handle)  # nothing more may happen before somebody answers
         return await self._ended(handle)
 
     async def submit_task(

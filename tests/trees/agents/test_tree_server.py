@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import mcp_types as types
@@ -12,8 +12,20 @@ from mcp import Client
 
 from actors.model.errors import Escalated
 from tests.support.hardening import eventually
-from trees import Escalate, Last, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
-from trees.agents.tree_server import server_of
+from trees import (
+    Escalate,
+    EscalationRaised,
+    Last,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Tasks,
+    Tree,
+    WorkerSpec,
+    start,
+)
+from trees.agents.tree_server import _Following, server_of
 
 MODES = ("auto", "legacy")
 TWO = StaticPlan([Subtask("a", worker="w"), Subtask("b", worker="w", depends_on=["a"])])
@@ -226,6 +238,29 @@ def test_a_client_that_declines_without_an_id_of_its_own_has_begun_one_task(tree
     result = using(tree, lambda client: client.call_tool("run_task", run), mode, elicitation_callback=elicit)
 
     assert [each.id for each in tree.tasks()] == [result.structured_content["task"]]
+    assert len(asked) == 1
+
+
+def test_a_client_that_declines_the_question_that_comes_last_of_all_is_told_and_waits_for_nothing(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other order of the question and its event: nothing happens after it, so nothing wakes whoever follows."""
+
+    async def with_the_last_event(self: Any) -> AsyncIterator[Any]:
+        async for event in self._handle.events():
+            if isinstance(event, EscalationRaised):
+                yield self._handle.escalations
+
+    monkeypatch.setattr(_Following, "questions", with_the_last_event)
+    elicit, asked = answering(DECLINED)
+
+    async def use(client: Client) -> Any:
+        async with asyncio.timeout(20.0):
+            return await client.call_tool("run_task", {"goal": "ask"})
+
+    result = using(tree, use, "legacy", elicitation_callback=elicit)
+
+    assert result.structured_content["status"] == "waiting"
     assert len(asked) == 1
 
 
