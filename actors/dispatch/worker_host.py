@@ -81,7 +81,7 @@ class BackCalls:
             return
         try:
             is_value, value = loaded(parts_of(frame))
-        except Exception as error:  # noqa: BLE001 - unpickling runs the user's code
+        except BaseException as error:  # noqa: BLE001 - unpickling runs the user's code
             reply.fail(NotPicklableError("the answer", type_name(type(error))))
             return
         if is_value:

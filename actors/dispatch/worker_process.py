@@ -128,8 +128,12 @@ class Link:
         start_thread(threading.Thread(target=self._read_on, name="wire", daemon=True))
 
     def _read_on(self) -> None:
-        while True:
-            self._take_all()
+        """Read, as long as the process lives. Nobody reads after this thread, so its end is that of the process."""
+        try:
+            while True:
+                self._take_all()
+        finally:
+            _die()
 
     def _take_all(self) -> None:
         frames = self._reader.frames

@@ -46,6 +46,18 @@ class Explosive:
         return int, ("no number",)
 
 
+class Leaving:
+    """A message that can be pickled, and ends the program where it is rebuilt."""
+
+    def __reduce__(self) -> Any:
+        return sys.exit, ("rebuilt",)
+
+
+def give(message: Any) -> Any:
+    """Answer with something that ends whoever rebuilds it, or with twice a number."""
+    return Leaving() if message == "leaving" else message * 2
+
+
 def spin() -> None:
     while True:
         pass

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+
 import pytest
 
 import actors
-from actors import DeadLetter
+from actors import DeadLetter, NotPicklableError
+from actors.dispatch import worker_process
+from actors.dispatch.remote import Frame, Kind, frame
+from actors.dispatch.worker_process import Link
 from tests.support import process_workers as there
 from tests.support.hardening import eventually
 from tests.support.process_trees import running, worker
@@ -32,3 +38,27 @@ def test_a_ref_that_is_kept_in_a_process_behaves_as_any_when_its_path_is_deleted
         tree.start_child("p", temporary)
         assert ask(("kept", "p/t", "ask", 21)) == 42
         assert tree.child("p/w").incarnation == 1
+
+
+def test_an_answer_that_ends_the_program_where_it_is_rebuilt_is_an_error_of_that_one_call() -> None:
+    with running(worker(), WorkerSpec(id="giver", handle=there.give)) as (tree, ask):
+        with pytest.raises(NotPicklableError, match="SystemExit"):
+            ask(("ask", "p/giver", "leaving"), timeout=30)
+        assert ask(("ask", "p/giver", 21), timeout=30) == 42, "its wire is read as before"
+        assert tree.child("p/w").incarnation == 1
+
+
+def test_a_process_whose_wire_nobody_reads_any_more_ends_instead_of_going_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Frame) -> None:
+        raise MemoryError
+
+    died = threading.Event()
+    monkeypatch.setattr(worker_process, "_die", died.set)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        link = Link(ours)
+        link.take = broken
+        link.listen_aside()
+        theirs.sendall(b"".join(frame(Kind.STOP, 0, [b""])))
+        assert died.wait(30)
