@@ -82,6 +82,7 @@ DOORS = (
             "trees/command/serve.py": "ends a server on its event loop when a signal comes",
             "trees/host/signals.py": "a signal handler may only start a bare thread",
             "trees/observe/child_history.py": "the lock of what threads of the bus write and browsers read",
+            "trees/observe/metrics.py": "the lock of the trees that a registry shows",
             "trees/observe/web/": "the page has a thread and an event loop of its own, which cannot hurt the tree",
             "trees/store/sql_lease.py": "the lock of its connection: a keeper's requests may come from several threads",
             "trees/store/memory.py": "the lock of its tables: callers and orchestrators write to it",
@@ -94,6 +95,7 @@ DOORS = (
         frozenset({"agents", "anyio", "httpx", "langchain_core", "langgraph", "mcp", "opentelemetry", "pydantic_ai"}),
         {"trees/agents/": "one file for each framework, which its extra installs"},
     ),
+    Door(frozenset({"prometheus_client"}), {"trees/observe/metrics.py": "what the extra `metrics` installs"}),
     Door(
         frozenset({"sse_starlette", "starlette", "uvicorn"}),
         {

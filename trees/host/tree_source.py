@@ -20,12 +20,14 @@ from actors.model.spec import Restart
 from actors.runtime import child_admin
 from actors.runtime.system import System
 from actors.supervision.child import Child
+from trees.agents.packages import package_flaw
 from trees.ha.roles import Leadership
 from trees.host.task_api import TaskApi
 from trees.host.task_source import TaskSource
 from trees.host.tree_health import health
 from trees.observe.child_history import ChildHistory
 from trees.observe.child_shapes import settings_of
+from trees.observe.metrics import PROMETHEUS, TreeCollector, text_of
 from trees.observe.operator_events import Operated
 from trees.observe.source import ROWS, VERSION, Shape, SourceError
 from trees.observe.tree_shapes import (
@@ -57,6 +59,7 @@ class TreeSource:
         self._errors = system.error_texts
         self._history = ChildHistory(self._errors)
         self._unsubscribe = system.bus.subscribe(self._history.hear)
+        self._collector = TreeCollector()
         self._tasks = TaskSource(system, tasks or TaskApi(leadership), self._operated, content=content)
         self.tasks, self.task, self.questions = self._tasks.tasks, self._tasks.task, self._tasks.questions
         self.cancel, self.answer = self._tasks.cancel, self._tasks.answer
@@ -130,8 +133,11 @@ class TreeSource:
         return self._system.bus.subscribe(tell)
 
     def metrics(self) -> str | None:
-        """Metrics; None: prometheus-client is not installed."""
-        return None
+        """Metrics, counted from the first look on; None: prometheus-client is not installed."""
+        if package_flaw(*PROMETHEUS) is not None:
+            return None
+        self._collector.watch(self._system)
+        return text_of(self._collector)
 
     def close(self) -> None:
         """Hear nothing more."""

@@ -1,0 +1,144 @@
+"""Metrics of trees for Prometheus, read as Prometheus reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from actors.model.errors import ConfigError
+from actors.testing import ManualClock, settle
+from tests.support.asking import LONG_S
+from trees import Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
+from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS
+from trees.observe import metrics as door
+from trees.observe.metrics import metrics
+
+
+def read(registry: CollectorRegistry) -> dict[str, dict[tuple[str, ...], float]]:
+    """By the name of a sample: its values, by the values of its labels in the order of their names."""
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(value for _, value in sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+def faulty(message: Any) -> Any:
+    if message == "die":
+        raise ValueError(message)
+    return message
+
+
+def test_children_are_counted_with_members_of_a_pool_as_their_pool() -> None:
+    registry = CollectorRegistry()
+    children = [WorkerSpec(id="w", handle=faulty), WorkerSpec(id="pool", handle=faulty, pool=3)]
+    with start(SupervisorSpec(id="p", max_restarts=10, children=children)) as tree:
+        assert metrics(tree, registry) is registry
+        for path in ("p/w", "p/pool", "p/pool#1"):
+            tree.ref(path).tell("die")
+            settle(tree)
+        found = read(registry)
+    assert found["regrow_child_exits_total"] == {("p/w", "crashed"): 1, ("p/pool", "crashed"): 2}
+    assert found["regrow_child_restarts_total"] == {("p/w",): 1, ("p/pool",): 2}
+    assert found["regrow_children"] == {("running",): 5}
+    assert found["regrow_restarts_left"] == {("p",): 7}
+    assert found["regrow_busy_threads"] == {(): 0}
+
+
+def test_tasks_are_counted_with_retries_times_and_tokens() -> None:
+    registry, clock, left = CollectorRegistry(), ManualClock(), iter([ValueError("no"), "done"])
+
+    async def works(_: Any, context: Any) -> Any:
+        context.use(tokens=7)
+        clock.advance(3.0)
+        outcome = next(left)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    worker = WorkerSpec(id="w", execute=works, on_failure=[Retry(max_attempts=2)], expected=(ValueError,))
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker])
+    with start(spec, clock=clock) as tree:
+        metrics(tree, registry)
+        handle = tree.submit("go")
+        while handle.report is None:
+            settle(tree)
+            clock.advance(1.0)
+        settle(tree)
+        found = read(registry)
+    assert found["regrow_tasks_total"] == {("succeeded",): 1}
+    assert found["regrow_subtasks_total"] == {("succeeded", "w"): 1}
+    assert found["regrow_retries_total"] == {("w",): 1}
+    assert found["regrow_tokens_total"] == {("w",): 14}
+    assert found["regrow_attempt_seconds_sum"] == {("failed", "w"): 3.0, ("succeeded", "w"): 3.0}
+    assert found["regrow_attempt_seconds_bucket"]["2.5", "failed", "w"] == 0
+    assert found["regrow_attempt_seconds_bucket"]["5.0", "failed", "w"] == 1
+    assert found["regrow_attempt_seconds_bucket"]["+Inf", "failed", "w"] == 1
+    assert found["regrow_task_seconds_count"] == {("succeeded",): 1}
+    assert found["regrow_queue_wait_seconds_count"]["w",] >= 1
+    assert found["regrow_breaker_state"] == {("w",): 0}
+    assert found["regrow_tasks_unfinished"] == {("p",): 0}
+
+
+def test_every_metric_of_the_table_is_told_by_its_name() -> None:
+    registry = CollectorRegistry()
+    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", handle=faulty)])) as tree:
+        metrics(tree, registry)
+        told = {family.name for family in text_string_to_metric_families(generate_latest(registry).decode())}
+    assert told == {f"regrow_{name}" for name in COUNTERS} | {f"regrow_{name}_seconds" for name in HISTOGRAMS} | {
+        *GAUGES
+    }
+
+
+def small(name: str) -> Tree:
+    return start(SupervisorSpec(id=name, children=[WorkerSpec(id="w", handle=faulty)]))
+
+
+def test_twice_is_as_once_and_several_trees_share_a_registry() -> None:
+    registry = CollectorRegistry()
+    with small("one") as one, small("two") as two:
+        for tree in (one, one, two):
+            metrics(tree, registry)
+        for tree in (one, two):
+            tree.ref(f"{tree.spec.id}/w").tell("die")
+            settle(tree)
+        found = read(registry)
+    assert found["regrow_child_exits_total"] == {("one/w", "crashed"): 1, ("two/w", "crashed"): 1}
+    assert found["regrow_children"] == {("running",): 4}
+
+
+def test_counters_stay_when_a_tree_is_down_and_nothing_holds_the_tree() -> None:
+    registry = CollectorRegistry()
+    with small("one") as tree:
+        metrics(tree, registry)
+        tree.ref("one/w").tell("die")
+        settle(tree)
+    ended = read(registry)
+    assert ended["regrow_child_exits_total"]["one/w", "crashed"] == 1
+    assert "regrow_children" not in ended
+    assert door._collector_of(registry)._trees == []
+    assert read(registry)["regrow_child_exits_total"]["one/w", "crashed"] == 1
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "PROMETHEUS", ("no-such-package", "metrics", "0.20"))
+    with small("one") as tree, pytest.raises(ConfigError, match=r"regrow\[metrics\]"):
+        metrics(tree)
+
+
+def test_a_page_shows_them_from_the_first_look_on() -> None:
+    with small("one") as tree:
+        page = tree.serve(port=0)
+        url = page.url.partition("/?")[0]
+        first = httpx.get(f"{url}/metrics", timeout=LONG_S)
+        tree.ref("one/w").tell("die")
+        settle(tree)
+        second = httpx.get(f"{url}/metrics", timeout=LONG_S)
+    assert first.status_code == 200
+    assert first.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert 'regrow_child_exits_total{path="one/w",reason="crashed"} 1.0' in second.text
+    assert 'regrow_children{state="running"} 2.0' in second.text

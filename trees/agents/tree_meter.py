@@ -1,0 +1,270 @@
+"""Metrics of a tree, made of its events: one table of names for Prometheus and for OpenTelemetry.
+
+A ``TreeMeter`` hears the events and tells a ``Sink`` what they count for. Gauges look at the tree when they are asked.
+
+Labels are paths of children, ids of workers, reasons and states: nothing that a task is about. Members of a pool count
+as the pool: 100,000 of them are one series.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
+from actors.tasks.model import task_events
+from actors.tasks.model.breaker_events import BreakerOpened
+from actors.tasks.model.event_base import TaskEvent
+from actors.tasks.model.store_events import StorePaused
+from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.model.task_ids import MARK
+from actors.tasks.orchestration.task_runtime import task_runtime_of
+
+if TYPE_CHECKING:
+    from actors.runtime.system import System
+
+COUNTERS: Final = {
+    "child_exits": "Ends of children, by path and reason",
+    "child_restarts": "Restarts of children, by path",
+    "dead_letters": "Messages that nobody handled, by reason",
+    "supervisor_gave_up": "Supervisors that had used up their restart limit",
+    "tasks": "Tasks that have ended, by status",
+    "subtasks": "Subtasks that have ended, by worker and status",
+    "retries": "Attempts that are made again, by worker",
+    "breaker_opened": "Breakers that have opened, by worker",
+    "tokens": "Tokens that were used, by worker",
+    "cost": "Cost of what was used, by worker",
+    "escalations": "Questions to people",
+    "store_pauses": "Times that the store could not write",
+}
+"""Each is a metric ``regrow_..._total``, and what it tells."""
+HISTOGRAMS: Final = {
+    "attempt": "Seconds that attempts ran, by worker and status",
+    "queue_wait": "Seconds that subtasks stood in line, by worker",
+    "task": "Seconds from submitting a task to its end, by status",
+}
+"""Each is a metric ``regrow_..._seconds``, and what it tells."""
+Labels: TypeAlias = "dict[str, str]"
+Value: TypeAlias = "tuple[Labels, float]"
+"""Value of a gauge, with its labels."""
+_MOST_OPEN: Final = 100_000
+"""Tasks that go on and are measured; of more only the counters go on."""
+_BREAKERS: Final = {"closed": 0, "half_open": 1, "open": 2}
+_STATUS: Final[dict[type[Event], str]] = {
+    task_events.SubtaskSucceeded: "succeeded",
+    task_events.SubtaskFailed: "failed",
+    task_events.SubtaskCancelled: "cancelled",
+    task_events.SubtaskSkipped: "skipped",
+}
+
+
+class _OpenTask:
+    """Task that goes on, as far as it is measured."""
+
+    __slots__ = ("began", "queued", "workers")
+
+    def __init__(self, began: float) -> None:
+        self.began = began
+        self.queued: dict[str, float] = {}
+        """Since when subtasks are queued."""
+        self.workers: dict[str, str] = {}
+        """Worker that each subtask was last given to."""
+
+
+class Sink(Protocol):
+    """Library that metrics are told to."""
+
+    def count(self, name: str, amount: float, labels: Labels) -> None:
+        """Add to a counter of ``COUNTERS``."""
+
+    def measure(self, name: str, seconds: float, labels: Labels) -> None:
+        """Add to a histogram of ``HISTOGRAMS``."""
+
+
+class TreeMeter:
+    """Counts the events of one tree. ``hear`` runs on one thread."""
+
+    def __init__(self, system: System, sink: Sink) -> None:
+        self._system = system
+        self._sink = sink
+        self._open: dict[str, _OpenTask] = {}
+        """Tasks that go on, by id."""
+        self._counting: dict[type[Event], Callable[[Any], None] | None] = {}
+        """By kind, what counts an event of it; found once for each."""
+
+    def hear(self, event: Event) -> None:
+        """Count an event."""
+        kind = type(event)
+        try:
+            count = self._counting[kind]
+        except KeyError:
+            count = self._counting[kind] = self._counter_of(kind)
+        if count is not None:
+            count(event)
+
+    def _counter_of(self, kind: type[Event]) -> Callable[[Any], None] | None:
+        table: list[tuple[type[Event], Callable[[Any], None]]] = [
+            (ChildExited, self._exited),
+            (ChildRestarting, lambda event: self._add("child_restarts", path=folded(self._system, event.path))),
+            (DeadLetter, lambda event: self._add("dead_letters", reason=str(event.reason))),
+            (SupervisorGaveUp, lambda _: self._add("supervisor_gave_up")),
+            (BreakerOpened, lambda event: self._add("breaker_opened", worker=event.path.rpartition("/")[2])),
+            (StorePaused, lambda _: self._add("store_pauses")),
+            (task_events.TaskReopened, lambda _: None),
+            (task_events.TaskSubmitted, self._submitted),
+            (task_events.TaskFinished, self._finished),
+            (task_events.SubtaskQueued, self._queued),
+            (task_events.SubtaskStarted, self._started),
+            (task_events.SubtaskSucceeded, self._subtask_ended),
+            (task_events.SubtaskFailed, self._subtask_ended),
+            (task_events.SubtaskCancelled, self._subtask_ended),
+            (task_events.SubtaskSkipped, self._subtask_ended),
+            (task_events.SubtaskRetrying, self._retrying),
+            (task_events.EscalationRaised, self._asked),
+        ]
+        found = next((count for each, count in table if issubclass(kind, each)), None)
+        return self._used if found is None and issubclass(kind, TaskEvent) and hasattr(kind, "usage") else found
+
+    # -- children ------------------------------------------------------------------------------------------
+
+    def _exited(self, event: ChildExited) -> None:
+        self._add("child_exits", path=folded(self._system, event.path), reason=str(event.reason))
+
+    # -- tasks ---------------------------------------------------------------------------------------------
+
+    def _submitted(self, event: task_events.TaskSubmitted) -> None:
+        if len(self._open) < _MOST_OPEN:
+            self._open[event.task] = _OpenTask(event.at)
+
+    def _finished(self, event: task_events.TaskFinished) -> None:
+        task = self._open.pop(event.task, None)
+        if MARK not in event.task:  # a team's part is no task of its own
+            self._add("tasks", status=str(event.status))
+            if task is not None:
+                self._sink.measure("task", max(0.0, event.at - task.began), {"status": str(event.status)})
+
+    def _queued(self, event: task_events.SubtaskQueued) -> None:
+        task = self._open.get(event.task)
+        if task is not None:
+            task.queued[event.subtask] = event.at
+        self._used(event)
+
+    def _started(self, event: task_events.SubtaskStarted) -> None:
+        task = self._open.get(event.task)
+        if task is not None:
+            queued = task.queued.pop(event.subtask, None)
+            if queued is not None:
+                self._sink.measure("queue_wait", max(0.0, event.at - queued), {"worker": event.worker})
+            task.workers[event.subtask] = event.worker
+
+    def _subtask_ended(self, event: Any) -> None:
+        self._add("subtasks", worker=self._worker_of(event), status=_STATUS[type(event)])
+        self._used(event)
+
+    def _retrying(self, event: task_events.SubtaskRetrying) -> None:
+        self._add("retries", worker=self._worker_of(event))
+        self._used(event)
+
+    def _asked(self, event: task_events.EscalationRaised) -> None:
+        self._add("escalations")
+        self._used(event)
+
+    def _used(self, event: Any) -> None:
+        """Count what an event says was used up."""
+        usage = getattr(event, "usage", None)
+        if usage is None or MARK in event.task:  # what a part has used comes once more with its team's subtask
+            return
+        for name, amount in (("tokens", usage.tokens), ("cost", usage.cost)):
+            if amount:
+                self._sink.count(name, amount, {"worker": self._worker_of(event)})
+
+    def _worker_of(self, event: Any) -> str:
+        """Return the worker that an event is about: a step of the task has the name of the step."""
+        worker = getattr(event, "worker", None)
+        task = self._open.get(event.task)
+        if not worker and task is not None:
+            worker = task.workers.get(getattr(event, "subtask", ""))
+        return str(worker or getattr(event, "step", ""))
+
+    def _add(self, name: str, **labels: str) -> None:
+        self._sink.count(name, 1, labels)
+
+
+def folded(system: System, path: str) -> str:
+    """Return the path of a pool for that of a member."""
+    pool, mark, _ = path.rpartition("#")
+    return pool if mark and pool in system.boxes else path
+
+
+# -- gauges ------------------------------------------------------------------------------------------------------
+
+
+def _children(system: System) -> Iterable[Value]:
+    counts = Counter(str(child.state) for child in list(system.children.values()))
+    return [({"state": state}, count) for state, count in counts.items()]
+
+
+def _mailboxes(system: System) -> Iterable[Value]:
+    depths = Counter[str]()
+    for path, box in system.boxes.copy().items():
+        depth = getattr(box, "depth", 0)
+        if depth and path in system.children:
+            depths[folded(system, path)] += depth
+    return [({"path": path}, depth) for path, depth in depths.items()]
+
+
+def _unfinished(system: System) -> Iterable[Value]:
+    return [({"path": port.path}, len(port.states)) for port in list(task_runtime_of(system).ports.values())]
+
+
+def _subtasks(system: System) -> Iterable[Value]:
+    counts = Counter[str]()
+    for port in list(task_runtime_of(system).ports.values()):
+        for state in list(port.states.values()):
+            counts.update(str(node.status) for node in list(state.nodes.values()))
+    return [({"status": status}, count) for status, count in counts.items()]
+
+
+def _oldest_subtask(system: System) -> Iterable[Value]:
+    for port in list(task_runtime_of(system).ports.values()):
+        nodes = (node for state in list(port.states.values()) for node in list(state.nodes.values()))
+        since = min((node.queued_at for node in nodes if node.status is SubtaskStatus.QUEUED), default=None)
+        yield {"path": port.path}, 0.0 if since is None else max(0.0, port.time() - since)
+
+
+def _breakers(system: System) -> Iterable[Value]:
+    for port in list(task_runtime_of(system).ports.values()):
+        for row in port.rows():
+            if row.breaker is not None:
+                yield {"worker": row.id}, _BREAKERS[row.breaker]
+
+
+def _busy(system: System) -> Iterable[Value]:
+    lives = [child.incarnation for child in list(system.children.values())]
+    return [({}, sum(life is not None and life.running_on is not None for life in lives))]
+
+
+def _abandoned(system: System) -> Iterable[Value]:
+    return [({}, sum(dict(system.lives_abandoned).values()))]
+
+
+def _restarts_left(system: System) -> Iterable[Value]:
+    now = system.now()
+    for path, supervisor in system.supervisors.copy().items():
+        window = supervisor.restarts.window
+        yield {"path": path}, max(0, window.limit.max_restarts - window.count(now))
+
+
+GAUGES: Final[Mapping[str, tuple[str, Callable[[System], Iterable[Value]]]]] = {
+    "regrow_children": ("Children by state", _children),
+    "regrow_mailbox_depth": ("Messages that wait, by the path of a worker or pool", _mailboxes),
+    "regrow_busy_threads": ("Workers that are running code now", _busy),
+    "regrow_abandoned": ("Incarnations that were left to themselves and still run", _abandoned),
+    "regrow_tasks_unfinished": ("Tasks that go on, by the path of their supervisor", _unfinished),
+    "regrow_subtasks_unfinished": ("Subtasks of tasks that go on, by status", _subtasks),
+    "regrow_oldest_queued_seconds": ("Age of the subtask that is queued for longest", _oldest_subtask),
+    "regrow_breaker_state": ("Breaker of a worker: 0 closed, 1 half open, 2 open", _breakers),
+    "regrow_restarts_left": ("Restarts that a supervisor has left in its period", _restarts_left),
+}
+"""By the name of a gauge: what it tells, and a look at a tree for it."""

@@ -1,0 +1,241 @@
+"""Metrics of trees for Prometheus: ``metrics(tree)``, with the names of ``trees.agents.tree_meter``.
+
+Events are counted in plain tables. What Prometheus needs is made of them when it asks. Gauges are looked up then, in
+the thread that asks: no worker and no supervisor is asked anything.
+
+Locking: a tree's events come on one thread, so each table has one writer. Whoever asks copies a table in one step of C.
+One lock, of the collector, guards the list of trees; nothing is called while it is held.
+
+Several trees of a process share the collector of a registry. What a tree has counted is kept when it is down: the
+counters of a process never fall.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
+
+from actors.tasks.model.event_base import AttemptEvent
+from actors.tasks.model.task_events import SubtaskSucceeded
+from trees.agents.packages import Package, require
+from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS, TreeMeter
+
+if TYPE_CHECKING:
+    from actors.model.events import Event
+    from actors.runtime.system import System
+    from trees.agents.tree_meter import Labels
+
+PROMETHEUS: Final[Package] = ("prometheus-client", "metrics", "0.20")
+BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+"""Upper bounds of the buckets of histograms, in seconds: an attempt may be a call, or an hour of an agent."""
+Key: TypeAlias = "tuple[tuple[str, str], ...]"
+"""Labels of one series, as a key."""
+
+
+class Registry(Protocol):
+    """``prometheus_client.CollectorRegistry``."""
+
+    def register(self, collector: Any) -> None:
+        """Ask this collector at each scrape."""
+
+
+class HasSystem(Protocol):
+    """``trees.Tree``."""
+
+    _system: System
+
+
+def metrics(tree: HasSystem, registry: Registry | None = None) -> Registry:
+    """Have Prometheus see a tree: counters from now on, gauges at each scrape. Twice is as once.
+
+    Args:
+        tree: what ``start`` has returned.
+        registry: of ``prometheus_client``; None: its default one, which ``start_http_server`` and frameworks show.
+
+    Returns:
+        The registry.
+
+    Raises:
+        ConfigError: the extra ``metrics`` is not installed, or too old.
+    """
+    require(*PROMETHEUS)
+    import prometheus_client  # noqa: PLC0415 - needs the extra
+
+    into: Any = prometheus_client.REGISTRY if registry is None else registry
+    _collector_of(into).watch(tree._system)  # noqa: SLF001 - a tree is known by its system
+    return into  # type: ignore[no-any-return]
+
+
+def text_of(collector: TreeCollector) -> str:
+    """Return what Prometheus would read of one collector.
+
+    Raises:
+        ConfigError: the extra ``metrics`` is not installed, or too old.
+    """
+    require(*PROMETHEUS)
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - needs the extra
+
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return generate_latest(registry).decode()
+
+
+class _Tables:
+    """Counters and histograms, as far as they were counted."""
+
+    def __init__(self) -> None:
+        self.counters: dict[str, dict[Key, float]] = {name: {} for name in COUNTERS}
+        self.histograms: dict[str, dict[Key, list[float]]] = {name: {} for name in HISTOGRAMS}
+        """For each series: how many are in each bucket, those beyond all of them, and the sum."""
+
+    def add(self, other: _Tables) -> None:
+        """Add what others have counted."""
+        for name, table in other.counters.items():
+            mine = self.counters[name]
+            for key, amount in table.copy().items():
+                mine[key] = mine.get(key, 0.0) + amount
+        for name, rows in other.histograms.items():
+            _add_rows(self.histograms[name], rows)
+
+
+class _TreeTables(_Tables):
+    """Tables of one tree."""
+
+    def __init__(self, system: System) -> None:
+        super().__init__()
+        self.system = system
+        self._meter = TreeMeter(system, self)
+
+    def hear(self, event: Event) -> None:
+        """Count an event."""
+        self._meter.hear(event)
+        if isinstance(event, AttemptEvent) and event.ran_s:
+            status = "succeeded" if isinstance(event, SubtaskSucceeded) else "failed"
+            self.measure("attempt", event.ran_s, {"worker": getattr(event, "worker", None) or "", "status": status})
+
+    def count(self, name: str, amount: float, labels: Labels) -> None:
+        """Add to a counter."""
+        table, key = self.counters[name], tuple(labels.copy().items())
+        table[key] = table.get(key, 0.0) + amount
+
+    def measure(self, name: str, seconds: float, labels: Labels) -> None:
+        """Add to a histogram."""
+        table, key = self.histograms[name], tuple(labels.copy().items())
+        row = table.get(key)
+        if row is None:
+            row = table[key] = [0.0] * (len(BUCKETS) + 2)
+        row[bisect_left(BUCKETS, seconds)] += 1
+        row[-1] += seconds
+
+
+class TreeCollector:
+    """Collector of ``prometheus_client``: what some trees have counted, and how they stand."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._trees: list[_TreeTables] = []
+        self._past = _Tables()
+        """Counts of trees that are down."""
+
+    def watch(self, system: System) -> None:
+        """Count what happens in a tree from now on."""
+        tables = _TreeTables(system)
+        with self._lock:
+            self._forget_ended()
+            if any(each.system is system for each in self._trees):
+                return
+            self._trees.append(tables)
+        system.bus.subscribe(tables.hear, lasting=True)
+
+    def describe(self) -> list[Any]:
+        """Return nothing: names are known once somebody asks."""
+        return []
+
+    def collect(self) -> Iterator[Any]:
+        """Return all metrics, as Prometheus wants them."""
+        total = _Tables()
+        with self._lock:
+            self._forget_ended()
+            trees = list(self._trees)
+            total.add(self._past)
+        for each in trees:
+            total.add(each)
+        yield from _counters(total)
+        yield from _histograms(total)
+        yield from _gauges([each.system for each in trees])
+
+    def _forget_ended(self) -> None:
+        """Keep the counts of trees that have ended, and nothing else of them."""
+        for each in [each for each in self._trees if each.system.is_down]:
+            self._past.add(each)
+            self._trees.remove(each)
+
+
+def _counters(total: _Tables) -> Iterator[Any]:
+    from prometheus_client import core  # noqa: PLC0415 - needs the extra
+
+    for name, tells in COUNTERS.items():
+        found = core.CounterMetricFamily(f"regrow_{name}", tells)
+        for key, amount in total.counters[name].items():
+            found.add_sample(f"regrow_{name}_total", dict(key), amount)
+        yield found
+
+
+def _histograms(total: _Tables) -> Iterator[Any]:
+    from prometheus_client import core  # noqa: PLC0415 - needs the extra
+
+    for name, tells in HISTOGRAMS.items():
+        found = core.HistogramMetricFamily(f"regrow_{name}_seconds", tells)
+        for key, row in total.histograms[name].items():
+            _add_histogram(found, f"regrow_{name}_seconds", dict(key), row)
+        yield found
+
+
+def _gauges(systems: list[System]) -> Iterator[Any]:
+    from prometheus_client import core  # noqa: PLC0415 - needs the extra
+
+    for name, (tells, look) in GAUGES.items():
+        found = core.GaugeMetricFamily(name, tells)
+        values = Counter[Key]()
+        for system in systems:
+            for labels, value in look(system):
+                values[tuple(labels.copy().items())] += value  # type: ignore[assignment]
+        for key, value in values.items():
+            found.add_sample(name, dict(key), value)
+        yield found
+
+
+def _add_rows(to: dict[Key, list[float]], rows: dict[Key, list[float]]) -> None:
+    for key, row in rows.copy().items():
+        mine = to.setdefault(key, [0.0] * len(row))
+        for at, amount in enumerate(list(row)):
+            mine[at] += amount
+
+
+def _add_histogram(family: Any, name: str, labels: dict[str, str], row: Iterable[float]) -> None:
+    """Add the samples of one series: Prometheus counts each bucket with those below it."""
+    *buckets, total_s = row
+    so_far = 0.0
+    for bound, amount in zip((*BUCKETS, float("inf")), buckets, strict=True):
+        so_far += amount
+        family.add_sample(f"{name}_bucket", {**labels, "le": "+Inf" if bound == float("inf") else str(bound)}, so_far)
+    family.add_sample(f"{name}_count", labels, so_far)
+    family.add_sample(f"{name}_sum", labels, total_s)
+
+
+_COLLECTORS: Final[WeakKeyDictionary[Any, TreeCollector]] = WeakKeyDictionary()
+_MAKING: Final = threading.Lock()
+"""Guards that each registry has one collector. Nothing else is held meanwhile but the registry's own lock."""
+
+
+def _collector_of(registry: Any) -> TreeCollector:
+    with _MAKING:
+        found = _COLLECTORS.get(registry)
+        if found is None:
+            found = _COLLECTORS[registry] = TreeCollector()
+            registry.register(found)
+        return found
