@@ -145,6 +145,7 @@ def test_a_task_may_be_ended_in_every_state(state: str, how: str) -> None:
             time_for_threads(moment, handle)
         report, raised = ended(handle)
         calls = len(moment.script.calls)
+        eventually(lambda: all(call.ended for call in moment.steps.calls))  # the end of the task is told before that
         moment.hang.release()
         assert_alive(tree, 2 if state == "pending" else 1)
 
