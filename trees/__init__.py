@@ -102,8 +102,9 @@ from trees.host.batch import Batch
 from trees.host.start import start, start_async
 from trees.host.task_handle import TaskHandle
 from trees.host.tree import Tree
+from trees.observe.alerts import Alert, AlertNotice, Log, Webhook
 from trees.observe.health import Health, HealthProblem
-from trees.observe.operator_events import Operated, PageFailed
+from trees.observe.operator_events import AlertFailed, Operated, PageFailed
 from trees.observe.web.web_settings import Web, WebError
 from trees.store import Keep
 
@@ -112,6 +113,9 @@ offer_models(recognised_model)
 __all__ = [
     "HA",
     "VERB_FAMILIES",
+    "Alert",
+    "AlertFailed",
+    "AlertNotice",
     "Approve",
     "AttemptTimeoutError",
     "Backoff",
@@ -146,6 +150,7 @@ __all__ = [
     "KeywordPlanner",
     "Last",
     "LeaseLostError",
+    "Log",
     "Mailbox",
     "ModelPlanner",
     "ModelReviewer",
@@ -229,6 +234,7 @@ __all__ = [
     "Verdict",
     "Web",
     "WebError",
+    "Webhook",
     "WorkerSpec",
     "plan_schema",
     "start",

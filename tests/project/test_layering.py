@@ -82,6 +82,7 @@ DOORS = (
             "trees/command/serve.py": "ends a server on its event loop when a signal comes",
             "trees/host/signals.py": "a signal handler may only start a bare thread",
             "trees/observe/child_history.py": "the lock of what threads of the bus write and browsers read",
+            "trees/observe/alert_notifier.py": "alerts are watched and told on threads of their own",
             "trees/observe/metrics.py": "the lock of the trees that a registry shows",
             "trees/observe/web/": "the page has a thread and an event loop of its own, which cannot hurt the tree",
             "trees/store/sql_lease.py": "the lock of its connection: a keeper's requests may come from several threads",
@@ -147,6 +148,7 @@ DOORS = (
     Door(
         frozenset({"loguru"}),
         {
+            "trees/observe/alerts.py": "an alert that is told to the log",
             "actors/runtime/event_log.py": "one subscriber of the event stream writes the log",
             "actors/dispatch/process_log.py": "lines of a worker's process go to the log of its host",
             "trees/command/live_view.py": "log lines go above the live view",

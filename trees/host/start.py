@@ -7,7 +7,7 @@ a ``Tree`` when every ``on_start`` has succeeded, or an exception, and then noth
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -32,11 +32,13 @@ from trees.host.console import Console
 from trees.host.start_options import LoopOwner, Options
 from trees.host.store_binding import bind, close_store
 from trees.host.tree import Tree
+from trees.observe.alerts import Alert
 from trees.observe.web.web_settings import Web
 from trees.store import Keep, MemoryStore, open_store
 from trees.store.retention import Durability
 
 if TYPE_CHECKING:
+    from trees.observe.alert_notifier import AlertNotifier
     from trees.observe.web.web_server import WebServer
 
 DURABILITIES: Final[tuple[Durability, ...]] = get_args(Durability)
@@ -57,6 +59,7 @@ def start(
     log_errors: ErrorsInLog = "text",
     loop_stall_s: float | None = 10.0,
     web: Web | None = None,
+    alerts: Sequence[Alert] = (),
 ) -> Tree:
     """Start a tree; returns when all of it is up.
 
@@ -71,15 +74,15 @@ def start(
         store: where the journals of its tasks are: ``"sqlite:///tasks.db"`` (relative; four slashes before an absolute
             path), ``"postgresql://user@host/database"``, or a store of your own, which is never closed. ``None``: in
             memory. Unfinished tasks of the store go on. One process at a time may start a root on a store.
-        durability: ``"process"``: an accepted task survives the death of this process. ``"power"``: that of the
-            machine, too, at the cost of a sync to disk for each group of writes.
+        durability: ``"process"``: accepted tasks survive this process. ``"power"``: the machine, by a sync for each write.
         keep: how long finished tasks stay in the store. ``None``: ``Keep()``.
         ha: an ``HA``: several processes start this tree on this store, and one leads.
         log_errors: ``"text"``: log lines show the texts of errors. ``"type"``: only their types and where they were
             raised, because a text may hold private data. Of the command: ``regrow run --log-errors type``.
         loop_stall_s: seconds without a turn after which the event loop of the tree is given up: all that ran on it goes
             on, on a fresh one, and the worker whose code blocks it has crashed. ``None``: never.
-        web: a ``Web``: its page is open from the beginning; the link to it (``tree.page.url``) is printed to stderr.
+        web: a ``Web``: its page is open from the beginning; the link (``tree.page.url``) is printed to stderr.
+        alerts: each an ``Alert``: what is watched, and who is told.
 
     Raises:
         ConfigError: the declaration is wrong; ``.problems`` has every mistake, and nothing has run.
@@ -87,9 +90,8 @@ def start(
         StartError: a child did not start; its cause chain names each level. Nothing is left running.
     """
     require_thread("start(...)", "async with start_async(...) as tree")
-    options = Options(
-        clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, "tree", loop_stall_s, web
-    )
+    options = Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, "tree",
+                      loop_stall_s, web, alerts)  # fmt: skip
     return _Launch(spec, options).run()
 
 
@@ -109,6 +111,7 @@ def start_async(
     loop: LoopOwner = "tree",
     loop_stall_s: float | None = 10.0,
     web: Web | None = None,
+    alerts: Sequence[Alert] = (),
 ) -> Starting:
     """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``.
 
@@ -128,10 +131,10 @@ def start_async(
             on the loop that runs here, for clients and queues that belong to it. End the tree before that loop ends.
         loop_stall_s: as for ``start``; a loop of the host is only reported.
         web: as for ``start``.
+        alerts: likewise.
     """
-    options = Options(
-        clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, loop, loop_stall_s, web
-    )
+    options = Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, loop,
+                      loop_stall_s, web, alerts)  # fmt: skip
     return Starting(spec, options)
 
 
@@ -153,6 +156,7 @@ class _Launch:
         self._store: Store | None = None
         self._console = Console(spec.id) if options.console else None
         self._page: WebServer | None = None
+        self._notifier: AlertNotifier | None = None
 
     @property
     def root_id(self) -> str:
@@ -172,10 +176,7 @@ class _Launch:
         try:
             yield
         except ActorsError:
-            if self._console is not None:
-                self._console.close()
-            if self._page is not None:
-                self._page.stop()
+            self._stop_showing()
             raise
         except BaseException:
             stop()
@@ -234,17 +235,25 @@ class _Launch:
             if options.web is not None:
                 self._page = tree.serve_page(options.web)
                 print(f"{self._spec.id}: its page is at {self._page.url}", file=sys.stderr)  # noqa: T201
+            if options.alerts:
+                self._notifier = tree.watch_alerts(options.alerts)
         except BaseException:
             self.close()
             raise
         return tree
 
-    def close(self) -> None:
-        """Let go of everything: there will be no tree."""
+    def _stop_showing(self) -> None:
+        """End whatever shows the tree to people."""
         if self._page is not None:
             self._page.stop()
+        if self._notifier is not None:
+            self._notifier.stop()
         if self._console is not None:
             self._console.close()
+
+    def close(self) -> None:
+        """Let go of everything: there will be no tree."""
+        self._stop_showing()
         if self._store is not None and self.waits:
             close_store(self._store)
 

@@ -5,6 +5,7 @@ Comes in: what a host wrote. Goes out: a frozen record, or one ``ConfigError`` w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, InstanceOf, PlainValidator
@@ -15,6 +16,7 @@ from actors.tasks.journal.store import Store
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error
+from trees.observe.alerts import Alert
 from trees.observe.web.web_settings import Web
 from trees.store import Keep
 from trees.store.retention import Durability
@@ -63,3 +65,4 @@ class Options(SpecModel, frozen=True, kw_only=False):
     loop: LoopOwner = "tree"
     loop_stall_s: field_types.StartTimeout = 10.0
     web: InstanceOf[Web] | None = None
+    alerts: Sequence[InstanceOf[Alert]] = ()

@@ -1,4 +1,4 @@
-"""``TreeHealth``: the method of a ``Tree`` that tells how it is, for probes and pages.
+"""``TreeHealth``: the methods of a ``Tree`` that tell how it is, to probes and pages, and to people by its alerts.
 
 All supervisors are asked at once, and there is one wait for all: it takes as long as the slowest of them, and never
 longer than ``WITHIN_S``. A supervisor answers between two messages, so one that does not is stuck in code of a user
@@ -14,12 +14,18 @@ from actors.model.clock import monotonic
 from actors.supervision.child import ChildState
 from actors.supervision.supervisor_incarnation import Ping
 from actors.tasks.orchestration.task_runtime import task_runtime_of
+from trees.observe.alert_notifier import AlertNotifier
 from trees.observe.health import Health, HealthFacts, health_of
+from trees.views.capture import capture
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from actors.runtime.system import System
     from actors.supervision.child import Child
     from trees.ha.roles import Leadership
+    from trees.host.shutdown import Shutdown
+    from trees.observe.alerts import Alert
 
 WITHIN_S: Final = 1.0
 """Seconds that all supervisors together have for their answers."""
@@ -30,6 +36,7 @@ class TreeHealth:
 
     _system: System
     _leadership: Leadership
+    _shutdown: Shutdown
 
     def health(self) -> Health:
         """Look whether the tree is alive (``ok``) and may be given work (``ready``), and say what is wrong.
@@ -43,6 +50,13 @@ class TreeHealth:
         """
         require_thread(self._system.root_path, "await asyncio.to_thread(tree.health)")
         return health(self._system, self._leadership)
+
+    def watch_alerts(self, alerts: Sequence[Alert]) -> AlertNotifier:
+        """Watch alerts from now on, until the tree is down; ``start(..., alerts=)`` does it from the beginning."""
+        leadership, system = self._leadership, self._system
+        notifier = AlertNotifier(system, alerts, lambda: capture(system, fold=True, leading=leadership.facts()))
+        self._shutdown.also(notifier.stop, notifier.end)
+        return notifier
 
 
 def health(system: System, leadership: Leadership) -> Health:

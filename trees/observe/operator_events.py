@@ -31,3 +31,12 @@ class PageFailed(Event):
     error: BaseException
     again_in_s: float = field(metadata=SECONDS)
     """Seconds until it is started anew; 0: one request has failed, and it goes on."""
+
+
+@record(frozen=True, slots=True)
+class AlertFailed(Event):
+    """The condition of an alert raised, so it does not hold; or whoever is to be told could not be, and will not be."""
+
+    level: ClassVar[str] = "WARNING"
+    alert: str
+    error: BaseException

@@ -50,7 +50,7 @@ BOTH = pytest.mark.parametrize("mode", ["text", "type"])
 # -- every kind of event -----------------------------------------------------------------------------------------
 
 NAMES = {"path", "task", "subtask", "worker", "sender", "message_type", "subscriber", "child", "chain", "part"}
-NAMES |= {"failed", "subtasks", "rejected", "review", "role", "act", "by", "about"}
+NAMES |= {"failed", "subtasks", "rejected", "review", "role", "act", "by", "about", "alert"}
 NAMES |= {"escalation", "parent", "target", "kind", "answer", "step", "reason", "state", "stack", "ask"}
 """Fields with names and words of ours; ``reason`` not where it is marked. All others may hold what users wrote."""
 

@@ -1,0 +1,195 @@
+"""Conditions of alerts. Each looks at a tree, and some count its events as well.
+
+A condition is declared once and may be used for several trees: ``begin`` makes the part of it that remembers.
+Events are heard on the thread of the bus, looks are taken on that of the alerts. What they share is a deque: one
+appends, the other takes away, and each is one step of C.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from actors.model.events import ChildRestarting, Event, LoopBlocked, SupervisorGaveUp, TreeFailed
+from actors.model.stall_events import ChildStalled
+from actors.tasks.model.task import TaskStatus
+from actors.tasks.model.task_errors import LeaseLostError
+from actors.tasks.model.task_events import TaskFinished
+from actors.tasks.model.task_ids import MARK
+from trees.ha.roles import RoleLost
+from trees.views.snapshot import NodeSnapshot, PoolSnapshot, SupervisorSnapshot, TreeSnapshot, WorkerSnapshot
+
+HOLD_S: Final = 60.0
+"""Seconds for which a condition holds that is about something that has happened."""
+_MOST: Final = 100_000
+"""Events of one condition that are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A tree at one moment."""
+
+    snapshot: TreeSnapshot
+    """Pools are folded."""
+    queued: int
+    """Subtasks that are queued."""
+    oldest_question_s: float | None
+    """Seconds for which a person was asked and has not answered, at most; None: nobody is asked."""
+
+    @property
+    def at(self) -> float:
+        """Seconds since 1970, by the tree's clock."""
+        return self.snapshot.taken_at
+
+
+class Watch(Protocol):
+    """Part of a condition that remembers, for one tree."""
+
+    def hear(self, event: Event) -> None:
+        """Take an event."""
+
+    def holds(self, look: Look) -> bool:
+        """Say whether it holds now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Condition of an alert: made by the functions of this module."""
+
+    begin: Callable[[], Watch]
+
+
+class Seen:
+    """Condition that is seen in each look."""
+
+    def __init__(self, holds: Callable[[Look], object]) -> None:
+        self._holds = holds
+
+    def hear(self, event: Event) -> None:
+        """Take no notice: it looks."""
+
+    def holds(self, look: Look) -> bool:
+        """Say whether it holds now."""
+        return bool(self._holds(look))
+
+
+class _Happened:
+    """Something has happened more than ``most`` times within ``within_s`` seconds."""
+
+    def __init__(self, is_it: Callable[[Event], object], most: int = 0, within_s: float = HOLD_S) -> None:
+        self._is_it, self._most, self._within_s = is_it, most, within_s
+        self._times: deque[float] = deque(maxlen=_MOST)
+
+    def hear(self, event: Event) -> None:
+        if self._is_it(event):
+            self._times.append(event.at)
+
+    def holds(self, look: Look) -> bool:
+        while self._times and look.at - self._times[0] > self._within_s:
+            self._times.popleft()
+        return len(self._times) > self._most
+
+
+class _Lasts:
+    """Something was seen in each look for so long."""
+
+    def __init__(self, holds: Callable[[Look], object], for_s: float) -> None:
+        self._holds, self._for_s = holds, for_s
+        self._since: float | None = None
+
+    def hear(self, event: Event) -> None:
+        """Take no notice: it looks."""
+
+    def holds(self, look: Look) -> bool:
+        if not self._holds(look):
+            self._since = None
+            return False
+        if self._since is None:
+            self._since = look.at
+        return look.at - self._since >= self._for_s
+
+
+def gave_up() -> Condition:
+    """Hold for a minute after a supervisor has used up its restart limit."""
+    return Condition(lambda: _Happened(lambda event: isinstance(event, SupervisorGaveUp)))
+
+
+def parked() -> Condition:
+    """Hold while a child is parked."""
+    return Condition(lambda: Seen(lambda look: any(_is_parked(node) for node in _nodes(look))))
+
+
+def restarts_over(n: int, period_s: float) -> Condition:
+    """Hold while there were more than ``n`` restarts within ``period_s`` seconds, in the whole tree."""
+    return Condition(lambda: _Happened(lambda event: isinstance(event, ChildRestarting), n, period_s))
+
+
+def breaker_open() -> Condition:
+    """Hold while the breaker of a worker is open."""
+    return Condition(lambda: Seen(lambda look: any(_is_open(node) for node in _nodes(look))))
+
+
+def question_waiting(age_s: float) -> Condition:
+    """Hold while a person was asked ``age_s`` seconds ago, and has not answered."""
+    return Condition(lambda: Seen(lambda look: look.oldest_question_s is not None and look.oldest_question_s >= age_s))
+
+
+def task_failed() -> Condition:
+    """Hold for a minute after a task has failed."""
+    return Condition(lambda: _Happened(_is_failed_task))
+
+
+def queue_over(n: int, for_s: float) -> Condition:
+    """Hold while more than ``n`` subtasks are queued, and were for ``for_s`` seconds."""
+    return Condition(lambda: _Lasts(lambda look: look.queued > n, for_s))
+
+
+def mailbox_over(n: int) -> Condition:
+    """Hold while more than ``n`` messages wait for one worker, or pool."""
+    return Condition(lambda: Seen(lambda look: any((_mailbox(node) or 0) > n for node in _nodes(look))))
+
+
+def store_paused() -> Condition:
+    """Hold while the store can write nothing."""
+    return Condition(lambda: Seen(lambda look: look.snapshot.store_paused_s is not None))
+
+
+def lease_lost() -> Condition:
+    """Hold for a minute after this process has lost its lease."""
+    return Condition(lambda: _Happened(_is_lost_lease))
+
+
+def stalled() -> Condition:
+    """Hold for a minute after a worker, or the event loop, gave no sign of life."""
+    return Condition(lambda: _Happened(lambda event: isinstance(event, ChildStalled | LoopBlocked)))
+
+
+def _is_failed_task(event: Event) -> bool:
+    return isinstance(event, TaskFinished) and event.status == TaskStatus.FAILED and MARK not in event.task
+
+
+def _is_lost_lease(event: Event) -> bool:
+    return isinstance(event, RoleLost) or (isinstance(event, TreeFailed) and isinstance(event.error, LeaseLostError))
+
+
+def _nodes(look: Look) -> Iterator[NodeSnapshot]:
+    waiting: list[NodeSnapshot] = [look.snapshot.top]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, SupervisorSnapshot):
+            waiting.extend(node.children)
+
+
+def _is_parked(node: NodeSnapshot) -> bool:
+    return "parked" in node.states if isinstance(node, PoolSnapshot) else node.state == "parked"
+
+
+def _is_open(node: NodeSnapshot) -> bool:
+    return node.breaker is not None and node.breaker.state == "open"
+
+
+def _mailbox(node: NodeSnapshot) -> int | None:
+    return node.mailbox if isinstance(node, PoolSnapshot | WorkerSnapshot) else None

@@ -1,0 +1,138 @@
+"""Alerts of a tree: what is watched, and who is told. ``start(TREE, alerts=[Alert(...)])``.
+
+They are declared here; ``trees.observe.alert_notifier`` watches, on a thread that the tree does not depend on.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from loguru import logger
+from pydantic import Field, InstanceOf
+
+from actors.validation import field_types
+from actors.validation.spec_model import SpecModel
+from trees.observe.alert_conditions import (
+    Condition,
+    breaker_open,
+    gave_up,
+    lease_lost,
+    mailbox_over,
+    parked,
+    question_waiting,
+    queue_over,
+    restarts_over,
+    stalled,
+    store_paused,
+    task_failed,
+)
+from trees.observe.alert_state import Told
+from trees.views.snapshot import TreeSnapshot
+
+__all__ = [
+    "Alert",
+    "AlertNotice",
+    "Log",
+    "Webhook",
+    "breaker_open",
+    "gave_up",
+    "lease_lost",
+    "mailbox_over",
+    "parked",
+    "question_waiting",
+    "queue_over",
+    "restarts_over",
+    "stalled",
+    "store_paused",
+    "task_failed",
+]
+
+Level: TypeAlias = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+_OK: Final = range(200, 300)
+
+
+@dataclass(frozen=True, slots=True)
+class AlertNotice:
+    """News of an alert."""
+
+    name: str
+    state: Told
+    """``"firing"``: it has begun; ``"still_firing"``; ``"resolved"``: it is over."""
+    tree: str
+    """Path of the root."""
+    at: float
+    """Seconds since 1970, by the tree's clock."""
+    since: float
+    """When its condition began to hold, likewise."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values for JSON."""
+        return {"version": 1, **asdict(self)}
+
+
+class Webhook(SpecModel, frozen=True, kw_only=False):
+    """Address that is told of alerts: a POST of JSON, tried again with growing pauses where it fails.
+
+    Raises ``ConfigError`` with every problem of it.
+    """
+
+    url: Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
+    """Where to. No log line and no error shows it: it may hold a secret."""
+    headers: dict[str, str] | None = None
+    """Headers beside those of JSON, such as ``Authorization``."""
+    timeout_s: field_types.Period = 5.0
+    """Seconds for one try."""
+
+    def __repr_args__(self) -> Iterator[tuple[str, object]]:
+        """Show neither address nor headers: they may hold secrets."""
+        yield "timeout_s", self.timeout_s
+
+    def __call__(self, notice: AlertNotice) -> None:
+        """Tell it once.
+
+        Raises:
+            OSError: nobody answered in time, or with another status than 2xx.
+        """
+        body = json.dumps(notice.as_dict()).encode()
+        headers = {"Content-Type": "application/json", **(self.headers or {})}
+        request = urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310 - the pattern is http
+        with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:  # noqa: S310 - as above
+            if answer.status not in _OK:
+                raise OSError(f"it answered with status {answer.status}")
+
+
+class Log(SpecModel, frozen=True, kw_only=False):
+    """Log that is told of alerts."""
+
+    level: Level = "WARNING"
+    """Level of its lines."""
+
+    def __call__(self, notice: AlertNotice) -> None:
+        """Write a line."""
+        logger.log(self.level, "{}: alert {} is {}", notice.tree, notice.name, notice.state.replace("_", " "))
+
+
+class Alert(SpecModel, frozen=True, kw_only=False):
+    """Something to be told of, while the tree runs.
+
+    Raises ``ConfigError`` with every problem of it.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    """Name in what is told, and in the log."""
+    when: InstanceOf[Condition] | Callable[[TreeSnapshot], object]
+    """Condition of ``trees.observe.alerts``, or ``(snapshot) -> bool`` of your own, asked every second or so. Pools are
+    folded in that snapshot."""
+    to: Callable[[AlertNotice], object]
+    """Target that is told: a ``Webhook``, a ``Log``, or ``(notice) -> None`` of your own, on a thread of its own.
+    Whatever it raises is an ``AlertFailed`` event."""
+    for_s: field_types.Delay = 0.0
+    """Seconds for which the condition must hold."""
+    every_s: field_types.Delay = 300.0
+    """Seconds after which it is told that it still holds; and no second firing is told within them."""
+    resolve: bool = True
+    """``True``: its end is told as well."""
