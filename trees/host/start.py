@@ -74,7 +74,7 @@ def start(
         store: where the journals of its tasks are: ``"sqlite:///tasks.db"`` (relative; four slashes before an absolute
             path), ``"postgresql://user@host/database"``, or a store of your own, which is never closed. ``None``: in
             memory. Unfinished tasks of the store go on. One process at a time may start a root on a store.
-        durability: ``"process"``: accepted tasks survive this process. ``"power"``: the machine, by a sync for each write.
+        durability: ``"process"``: accepted tasks survive this process. ``"power"``: the machine, with a sync per write.
         keep: how long finished tasks stay in the store. ``None``: ``Keep()``.
         ha: an ``HA``: several processes start this tree on this store, and one leads.
         log_errors: ``"text"``: log lines show the texts of errors. ``"type"``: only their types and where they were
