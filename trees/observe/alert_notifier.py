@@ -104,7 +104,7 @@ class AlertNotifier:
         for watched in self._watched:
             try:
                 watched.watch.hear(event)
-            except Exception as error:  # noqa: BLE001 - a condition of a user has no part in the tree
+            except BaseException as error:  # noqa: BLE001 - a condition of a user has no part in the tree
                 self._failed(watched.alert.name, error)
         self._wake.set()
 
@@ -112,13 +112,13 @@ class AlertNotifier:
         """Look at the tree, and have whoever must know told."""
         try:
             look = self._look()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next look may be better
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the next look may be better
             self._failed("", error)
             return
         for watched in self._watched:
             try:
                 holds = watched.watch.holds(look)
-            except Exception as error:  # noqa: BLE001 - as above
+            except BaseException as error:  # noqa: BLE001 - as above
                 if not watched.has_failed:  # said once for each time that it begins to raise
                     self._failed(watched.alert.name, error)
                 watched.has_failed, holds = True, False

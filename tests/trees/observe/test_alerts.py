@@ -198,11 +198,12 @@ def test_what_ends_a_tree_is_told_all_the_same() -> None:
     tree.stop()
 
 
-def test_a_condition_and_a_target_that_raise_are_events_and_hurt_nobody_else() -> None:
+@pytest.mark.parametrize("error", [KeyError("mine"), SystemExit("mine")])
+def test_a_condition_and_a_target_that_raise_are_events_and_hurt_nobody_else(error: BaseException) -> None:
     told, failed, heard = queue.SimpleQueue[Any](), queue.SimpleQueue[AlertFailed](), []
 
     def raises(_: Any) -> bool:
-        raise KeyError("mine")
+        raise error
 
     def hear(event: Event) -> None:
         heard.append(event)
