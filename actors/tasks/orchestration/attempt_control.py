@@ -29,7 +29,11 @@ class AttemptControl:
         self._core, self._team_calls = core, team_calls
 
     def hold(self, attempt: Attempt, node: SubtaskState, rank: int | None = None) -> RunningAttempt:
-        """Take a slot for an attempt."""
+        """Take a slot for an attempt, which outlives this incarnation from here on.
+
+        The next incarnation goes on with what it finds. So all that it takes up is there by now, before anything more
+        is recorded: its mailbox, its outcome, or that it is a team's.
+        """
         core, priority = self._core, attempt.spec.priority
         core.priorities.add(priority)
         core.runtime.attempts[attempt.key] = attempt

@@ -109,12 +109,12 @@ class AttemptDispatcher:
         )
         attempt = Attempt(parts.handoff.make(state, node, entry))
         rank = parts.queue.ready.present_priority(parts.queue.tickets.get(node), attempt.spec.priority)
-        row = parts.control.hold(attempt, node, rank)
-        core.suspects.passes(node.losses, attempt)
-        parts.breakers.begin(row, entry, started.at)
         box = entry.assign(attempt.key)
         if box is not None:
             attempt.goes_to(box)
+        row = parts.control.hold(attempt, node, rank)
+        core.suspects.passes(node.losses, attempt)
+        parts.breakers.begin(row, entry, started.at)
         core.act(core.suspects.waits_for(node.losses, state.id), parts.handoff.give, attempt, entry)
         parts.control.watch(attempt, node, entry)
 

@@ -200,9 +200,9 @@ class AttemptHandoff:
             return
         attempt = Attempt(self.make(state, node, entry, losses))
         attempt.end_for(ending.LOST)
+        attempt.fail(AttemptEnded(ending.LOST))
         row = self._parts.control.hold(attempt, node)
         self._parts.breakers.begin(row, entry, core.time())
-        attempt.fail(AttemptEnded(ending.LOST))
 
     def _give_again(self, state: TaskState, node: SubtaskState, entry: RegistryEntry) -> None:
         """A team had it: what it has of it may be finished, under way, or not even begun."""
