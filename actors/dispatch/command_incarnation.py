@@ -26,7 +26,8 @@ from actors.concurrency.wakeup import SingleJob
 from actors.dispatch.command_process import CommandProcess, Stream
 from actors.dispatch.program import Program
 from actors.dispatch.reader import READER
-from actors.execution.incarnation import Exit, Incarnation, IncarnationHost, IncarnationOwner, IncarnationPhase, Started
+from actors.execution.incarnation import Exit, Incarnation, IncarnationPhase, Started
+from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
 from actors.model.command_events import CommandOutput, CommandOutputLost
 from actors.model.errors import ProcessDiedError, StartError
 from actors.model.spec import ChildSpec, Reason, WorkerRecipe

@@ -27,67 +27,23 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from actors.concurrency.failed_frames import Frames
-from actors.concurrency.thread_state import JobRunner, soon
+from actors.concurrency.thread_state import soon
 from actors.messaging.envelope import SystemMessage
 from actors.messaging.message_errors import ActorStoppedError
-from actors.messaging.ports import Host
 from actors.messaging.reply import Reply
 from actors.model.errors import ProcessDiedError, StalledError
 from actors.model.spec import ChildSpec, Reason
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
-    from actors.concurrency.disposal import Disposal
     from actors.concurrency.wakeup import Wakeup
-    from actors.execution.dispatcher import Dispatcher
-    from actors.execution.loop import Loop
+    from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner, RestartCount
     from actors.messaging.envelope import Envelope, Home
     from actors.messaging.mailbox import Mailbox
     from actors.messaging.pulse import Pulse
-    from actors.model.spec import WorkerRecipe
-
-
-class IncarnationOwner(Protocol):
-    """Receiver of the reports of an incarnation: its supervisor's mailbox, or the tree for the root."""
-
-    def post(self, message: Any, reply: Reply | None = None) -> bool:
-        """Take an ``Started``, ``Stopping`` or ``Exited``."""
-
-
-class Strays(Protocol):
-    """Knows the abandoned incarnations."""
-
-    def add(self, incarnation: Incarnation) -> None:
-        """Note that an incarnation was abandoned."""
-
-    def returned(self, incarnation: Incarnation) -> None:
-        """Note that the thread of an abandoned incarnation has returned."""
-
-
-class IncarnationHost(Host, Protocol):
-    """Tree, as an incarnation sees it: where it runs, and where it reports what becomes of it."""
-
-    @property
-    def pool(self) -> JobRunner:
-        """Runs what may block."""
-
-    @property
-    def loop(self) -> Loop:
-        """Runs what is async."""
-
-    @property
-    def disposal(self) -> Disposal:
-        """Lets go of what may have finalizers of users."""
-
-    def place_of(self, recipe: WorkerRecipe) -> Dispatcher:
-        """Return the place of a worker."""
-
-    @property
-    def strays(self) -> Strays:
-        """Knows the abandoned incarnations."""
 
 
 class IncarnationPhase(IntEnum):
@@ -185,6 +141,7 @@ class Incarnation:
         "program_pid",
         "pulse",
         "remains",
+        "restart_of",
         "running_on",
         "since",
         "spec",
@@ -206,6 +163,8 @@ class Incarnation:
         """True after the end: its phase is ``OVER``."""
         self.came_up = False
         """True once it was up."""
+        self.restart_of: RestartCount | None = None
+        """Where it is counted once it is up; None: it is no restart that counts."""
         self.order: Reason | None = None
         self.crash: Exit | None = None
         """Set while on_failure runs: how it ends, also where that takes too long and it has to be killed."""
@@ -260,6 +219,8 @@ class Incarnation:
         self.phase = IncarnationPhase.UP
         self.came_up = True
         self.mailbox.incarnation += 1
+        if self.restart_of is not None:
+            self.restart_of.restarts += 1
         if self.pulse is not None:
             self.pulse.beat()
 

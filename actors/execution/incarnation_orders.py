@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, cast
 
-from actors.execution.incarnation import Exit, Incarnation, IncarnationHost, IncarnationOwner, IncarnationPhase
+from actors.execution.incarnation import Exit, Incarnation, IncarnationPhase
+from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
 from actors.execution.residence import Residence
 from actors.messaging.envelope import STOP, SystemMessage
 from actors.messaging.pulse import Pulse

@@ -1,8 +1,8 @@
 """Interfaces that a message meets on its way: the incarnation that handles it, and the tree around that.
 
 Each of these is a narrow view of something that is made in a room above this one, so that nothing here depends on
-those rooms. ``actors.execution.incarnation.IncarnationHost`` and ``actors.supervision.registry.Registry`` add what a
-life, and a supervisor, need besides.
+those rooms. ``actors.execution.incarnation_ports.IncarnationHost`` and ``actors.supervision.registry.Registry`` add
+what an incarnation, and a supervisor, need besides.
 """
 
 from __future__ import annotations

@@ -113,6 +113,7 @@ class Child:
         self.consecutive = 0
         """Restarts in a row, for the backoff."""
         self.restarts = 0
+        """Restarts that succeeded. Each incarnation counts itself as it comes up: see ``Incarnation.restart_of``."""
         self.due: float | None = None
         """When its backoff ends."""
         self.last_exit: LastExit | None = None

@@ -49,12 +49,14 @@ class ChildControl:
         self._box = box
         self._period_s = period_s
 
-    def start(self, child: Child) -> bool:
-        """Begin a new incarnation; True when it is up already."""
+    def start(self, child: Child, *, counts: bool = False) -> bool:
+        """Begin a new incarnation, which counts as a restart or does not; True when it is up already."""
         spec, mailbox = child.spec, child.mailbox
         recipe = spec.recipe
         kind = incarnation_type(recipe) if isinstance(recipe, WorkerRecipe) else SupervisorIncarnation
         incarnation = child.incarnation = kind(self._system, spec, mailbox, self._box)
+        if counts:
+            incarnation.restart_of = child
         child.standing = ChildState.STARTING
         child.timed_out = False
         child.up_since = None

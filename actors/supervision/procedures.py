@@ -40,6 +40,8 @@ class Procedure:
     """True where it is content when another plan brings its child down."""
     exclusive = False
     """True where the restart of a group leaves its children alone."""
+    counts = False
+    """True where a child that it starts has been restarted, and that is counted."""
 
     def __init__(
         self, stops: Iterable[list[Child]] = (), starts: Iterable[Child] = (), due: float | None = None
@@ -85,9 +87,6 @@ class Procedure:
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
         """A child of ``starts`` did not come up."""
-
-    def came_up(self, supervisor: Supervisor, child: Child) -> None:
-        """A child of ``starts`` is up."""
 
     def on_child_taken(self, supervisor: Supervisor, child: Child) -> None:
         """Another plan has taken the child over."""
@@ -138,6 +137,8 @@ class InitialStart(Procedure):
 class RestartProcedure(Procedure):
     """A restart: of one child, or of a group around it."""
 
+    counts = True
+
     def __init__(
         self, stops: Iterable[list[Child]], starts: Iterable[Child], due: float, starting: Iterable[Child] = ()
     ) -> None:
@@ -157,10 +158,6 @@ class RestartProcedure(Procedure):
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
         """One more attempt, which counts, and the culprit is now this child; unless it was asked to stop meanwhile."""
         supervisor.ended_by_itself(child, exit_)
-
-    def came_up(self, supervisor: Supervisor, child: Child) -> None:
-        """Counted where it is shown."""
-        child.restarts += 1
 
     def on_child_taken(self, supervisor: Supervisor, child: Child) -> None:
         """The rest goes on at once: also without the backoff, if that was the child's own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from actors.execution.incarnation import IncarnationHost
+from actors.execution.incarnation_ports import IncarnationHost
 from actors.model.spec import RandomSource
 
 if TYPE_CHECKING:

@@ -194,7 +194,7 @@ class Supervisor(ManagedActor):
     def _start_for(self, plan: Procedure, child: Child) -> None:
         child.due = None
         plan.busy.add(child)
-        if self.control.start(child):
+        if self.control.start(child, counts=plan.counts):
             self._is_up(child)
 
     def _is_up(self, child: Child) -> Procedure | None:
@@ -204,7 +204,6 @@ class Supervisor(ManagedActor):
         if plan is not None and child in plan.busy:
             child.plan = None
             plan.busy.discard(child)
-            plan.came_up(self, child)
         if self.observer is not None:
             self.observer.up(child)
         return plan

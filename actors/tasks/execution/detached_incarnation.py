@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.execution.crash_boundary import WorkerIncarnation
-from actors.execution.incarnation import IncarnationHost, IncarnationOwner
+from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.model.spec import ChildSpec, DispatcherKind
 from actors.worker import body_recipe

@@ -17,6 +17,7 @@ from actors import (
     StartError,
     TreeDownError,
     UnknownPathError,
+    Worker,
 )
 from actors.testing import Fault, Hang, ManualClock, settle
 from tests.support.crew import (
@@ -32,7 +33,8 @@ from tests.support.crew import (
     shop,
     states,
 )
-from trees import Backoff, SupervisorSpec, Tree, WorkerSpec
+from tests.support.hardening import Gate
+from trees import Backoff, SupervisorSpec, Tree, WorkerSpec, start
 
 BOTH = pytest.mark.parametrize("dispatch", ["pool", "loop", "thread"])
 WAITING = Backoff(initial_s=60.0, factor=1.0, max_s=60.0, jitter=0.0)
@@ -385,6 +387,41 @@ def test_which_children_tells_kind_state_restarts_and_last_exit() -> None:
         assert a.last_exit is not None
         assert (a.last_exit.reason, a.last_exit.detail) == ("crashed", "ValueError")
         assert (team.kind, team.state, team.last_exit) == ("supervisor", "running", None)
+
+
+def test_whoever_has_an_answer_of_a_restarted_child_finds_the_restart_counted() -> None:
+    """Also before its supervisor has heard that the child is up: the loop is blocked all the time."""
+    comes_up, blocks, starts = Gate(), Gate(), list[object]()
+
+    class Crashes(Worker):
+        def on_start(self) -> None:
+            starts.append(self)
+            if len(starts) > 1:
+                comes_up()
+
+        def on_receive(self, message: str) -> str:
+            if message == "crash":
+                raise ValueError(message)
+            return message
+
+    class BlocksTheLoop(Worker):
+        async def on_receive(self, message: object) -> None:
+            blocks()
+
+    spec = SupervisorSpec(
+        id="p", children=[WorkerSpec(id="a", actor=Crashes, dispatch="thread"), WorkerSpec(id="b", actor=BlocksTheLoop)]
+    )
+    with start(spec) as tree:
+        tree.ref("p/a").tell("crash")
+        comes_up.wait_reached()
+        tree.ref("p/b").tell("block")
+        blocks.wait_reached()
+        comes_up.open.set()
+        answer, child = tree.ref("p/a").ask("hello", timeout=LONG_S), tree.child("p/a")
+        blocks.open.set()
+
+    assert answer == "hello"
+    assert (child.state, child.incarnation, child.restarts) == ("running", 2, 1)
 
 
 def test_looking_at_a_tree_that_gave_up_raises_nothing() -> None:
