@@ -19,6 +19,8 @@ from actors import (
     UnknownPathError,
     Worker,
 )
+from actors.supervision.child import Child
+from actors.supervision.child_control import ChildControl
 from actors.testing import Fault, Hang, ManualClock, settle
 from tests.support.crew import (
     LONG_S,
@@ -389,36 +391,28 @@ def test_which_children_tells_kind_state_restarts_and_last_exit() -> None:
         assert (team.kind, team.state, team.last_exit) == ("supervisor", "running", None)
 
 
-def test_whoever_has_an_answer_of_a_restarted_child_finds_the_restart_counted() -> None:
-    """Also before its supervisor has heard that the child is up: the loop is blocked all the time."""
-    comes_up, blocks, starts = Gate(), Gate(), list[object]()
+def test_whoever_has_an_answer_of_a_restarted_child_finds_the_restart_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also before its supervisor takes note that it is up."""
+    hears, note = Gate(), ChildControl.is_up
+
+    def is_up(control: ChildControl, child: Child) -> None:
+        if child.mailbox.incarnation == 2:
+            hears()
+        note(control, child)
 
     class Crashes(Worker):
-        def on_start(self) -> None:
-            starts.append(self)
-            if len(starts) > 1:
-                comes_up()
-
         def on_receive(self, message: str) -> str:
             if message == "crash":
                 raise ValueError(message)
             return message
 
-    class BlocksTheLoop(Worker):
-        async def on_receive(self, message: object) -> None:
-            blocks()
-
-    spec = SupervisorSpec(
-        id="p", children=[WorkerSpec(id="a", actor=Crashes, dispatch="thread"), WorkerSpec(id="b", actor=BlocksTheLoop)]
-    )
+    monkeypatch.setattr(ChildControl, "is_up", is_up)
+    spec = SupervisorSpec(id="p", children=[WorkerSpec(id="a", actor=Crashes, dispatch="thread")])
     with start(spec) as tree:
         tree.ref("p/a").tell("crash")
-        comes_up.wait_reached()
-        tree.ref("p/b").tell("block")
-        blocks.wait_reached()
-        comes_up.open.set()
+        hears.wait_reached()
         answer, child = tree.ref("p/a").ask("hello", timeout=LONG_S), tree.child("p/a")
-        blocks.open.set()
+        hears.open.set()
 
     assert answer == "hello"
     assert (child.state, child.incarnation, child.restarts) == ("running", 2, 1)
