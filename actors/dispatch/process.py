@@ -82,6 +82,8 @@ class ProcessCode:
     memory_mb: int | None = None
     env: tuple[tuple[str, str], ...] = ()
     cwd: str | None = None
+    recycle_after: int | None = None
+    """Messages after which the process is replaced by a fresh one."""
 
     def __repr__(self) -> str:
         return "<ProcessCode>"  # its environment may hold secrets
@@ -117,6 +119,12 @@ class ProcessWorker(ManagedActor):
         """True where it was killed because work took too long there: that says nothing of the worker."""
         self._goes = False
         """True once the worker's half is about to end by itself: it has crashed, or was told to."""
+
+    @property
+    def has_ended_itself(self) -> bool:
+        """True where the worker's half has ended by its own code, and was not told to."""
+        exit_ = self._futures()[1]
+        return exit_.done() and exit_.result().reason is Reason.NORMAL
 
     @property
     def pid(self) -> int | None:
@@ -202,6 +210,18 @@ class ProcessWorker(ManagedActor):
         return self._receive
 
     def _receive(self, message: Any) -> Any:
+        work = self._handed_over(message)
+        return work if self._code.recycle_after is None or work is None else self._counted(work)
+
+    async def _counted(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Await the outcome of a message; after the last one that the process may handle another one follows it."""
+        try:
+            return await work
+        finally:
+            if self._answered >= (self._code.recycle_after or 0):
+                cast("ProcessIncarnation", self._regrow_incarnation).recycle()
+
+    def _handed_over(self, message: Any) -> Any:
         kind = type(message)
         if issubclass(kind, SystemMessage):
             return message.handle(self)

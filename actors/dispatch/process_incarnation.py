@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.model.errors import ProcessDiedError
@@ -11,9 +11,14 @@ from actors.model.spec import Reason
 
 if TYPE_CHECKING:
     from actors.dispatch.process import ProcessWorker
-    from actors.execution.incarnation import Exit
+    from actors.execution.incarnation import Exit, IncarnationHost, IncarnationOwner
     from actors.messaging.envelope import CurrentMessage
+    from actors.messaging.mailbox import Mailbox
     from actors.messaging.reply import Reply
+    from actors.model.spec import ChildSpec
+
+RECYCLED: Final = "recycled"
+"""Description of the end of a process that has handled as many messages as it may."""
 
 
 class NotBegunError(BaseException):
@@ -27,9 +32,20 @@ class NotBegunError(BaseException):
 class ProcessIncarnation(WorkerIncarnation):
     """One incarnation, which is a process."""
 
-    __slots__ = ()
+    __slots__ = ("is_recycled",)
 
     is_elsewhere = True
+
+    def __init__(self, system: IncarnationHost, spec: ChildSpec, mailbox: Mailbox, owner: IncarnationOwner) -> None:
+        super().__init__(system, spec, mailbox, owner)
+        self.is_recycled = False
+        """True where it was told to end because it has handled as many messages as it may. The mailbox's."""
+
+    def recycle(self) -> None:
+        """Have it end before the next message, unless it ends anyway: a fresh process goes on in its place."""
+        with self.mailbox.lock:
+            if self.order is None:
+                self.order, self.is_recycled = Reason.SHUTDOWN, True
 
     async def _survives(self, error: BaseException, reply: Reply | None, current: CurrentMessage) -> bool:
         """As ever, but what nobody has begun to handle waits for the next incarnation, first in line."""
@@ -47,9 +63,17 @@ class ProcessIncarnation(WorkerIncarnation):
         return False
 
     async def _finish(self, exit_: Exit) -> None:
-        """End; where it was killed for work that took too long, that counts in no restart window."""
-        is_excused = self.actor is not None and cast("ProcessWorker", self.actor).is_excused
-        await super()._finish(replace(exit_, excused=True) if is_excused else exit_)
+        """End; where it was killed for work that took too long, or is to be replaced, that counts in no restart window.
+
+        A worker that has ended itself in the very last message that it may handle is not replaced: its half knows.
+        """
+        actor = cast("ProcessWorker | None", self.actor)
+        if actor is not None and actor.is_excused:
+            exit_ = replace(exit_, excused=True)
+        if self.is_recycled and exit_.reason is Reason.SHUTDOWN:
+            by_itself = actor is not None and actor.has_ended_itself
+            exit_ = replace(exit_, reason=Reason.NORMAL) if by_itself else replace(exit_, what=RECYCLED, renews=True)
+        await super()._finish(exit_)
 
     def _order(self, reason: Reason) -> bool:
         """Give the order to end; its process hears of it at once, whatever it is doing."""

@@ -75,6 +75,8 @@ class Exit:
     """Last lines of a command."""
     excused: bool = False
     """True where an item of a batch was at fault: its restart counts in no window, and waits for no backoff."""
+    renews: bool = False
+    """True where the next incarnation is to take its place, whatever its restart type: it has not ended by itself."""
 
     @property
     def detail(self) -> str:

@@ -191,7 +191,7 @@ class ReplaceProcedure(Procedure):
 
 
 class RenewProcedure(Procedure):
-    """Children whose event loop was given up for another one's fault: start them anew. That is counted nowhere."""
+    """Children that ended for no fault of theirs (a lost loop, a process of age): start them anew; counted nowhere."""
 
     def starts_again(self, child: Child) -> bool:
         """True for every restart type: they have not ended by themselves."""

@@ -21,7 +21,7 @@ from actors.model.restart_window import RestartWindow
 from actors.model.spec import Reason, Restart, Strategy
 from actors.supervision.child import Child, ChildState
 from actors.supervision.hung_children import is_given_up_too_often
-from actors.supervision.procedures import RestartProcedure
+from actors.supervision.procedures import RenewProcedure, RestartProcedure
 
 if TYPE_CHECKING:
     from actors.supervision.supervisor import Supervisor
@@ -42,6 +42,9 @@ class Restarts:
     def attempt(self, child: Child, exit_: Exit) -> None:
         """Count one restart attempt of a child, and make it; or park the child, or give up."""
         if self._supervisor.shutdown is not None:
+            return
+        if exit_.renews:
+            self._supervisor.carry_out(RenewProcedure(starts=[child]))
             return
         if self._supervisor.first is not None:
             self._supervisor.first.put_off(self._supervisor, child, exit_)

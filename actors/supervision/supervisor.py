@@ -261,8 +261,8 @@ class Supervisor(ManagedActor):
             plan.start_failed(self, child, exit_)
 
     def ended_by_itself(self, child: Child, exit_: Exit) -> None:
-        """Treat a child that ended by itself: its restart type says what follows."""
-        if strategy.decide(child.spec.restart, exit_.reason) is ExitAction.RESTART:
+        """Treat a child that ended by itself: its restart type says what follows, unless the exit itself does."""
+        if exit_.renews or strategy.decide(child.spec.restart, exit_.reason) is ExitAction.RESTART:
             self.restarts.attempt(child, exit_)
             return
         significant = child.spec.significant

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -163,6 +164,15 @@ class Counter(actors.Worker):
 
     def on_failure(self, kind: Any, value: Any, traceback: Any) -> None:
         self.note(f"on_failure {kind.__name__}")
+
+
+class Lingering(Counter):
+    """A worker that is not through with its end before there is a file."""
+
+    def on_stop(self) -> None:
+        super().on_stop()
+        while not self.notes.with_suffix(".go").exists():
+            time.sleep(0.005)
 
 
 class Broken(actors.Worker):

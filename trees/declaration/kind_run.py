@@ -12,7 +12,7 @@ from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.validation.introspection import is_async
 from actors.worker import body_recipe
 from trees.declaration.kind import Flaw, Rules, Target, WorkKind
-from trees.declaration.process import Process, place_of
+from trees.declaration.process import Process, in_process, place_of
 from trees.declaration.specs import WorkerSpec
 
 _OF_MESSAGES = frozenset({"bounds", "expected", "crash_on_ask_error"})
@@ -49,6 +49,14 @@ class RunKind(WorkKind):
         if not target.coroutines and place_of(spec) in {"pool", "loop"}:
             what = f"{spec.dispatch!r} cannot run a sync body, which needs a thread of its own"
             yield Problem(f"{at}.dispatch", what, "Leave dispatch out, or write 'thread'.")
+
+    def process(self, spec: WorkerSpec, at: str) -> Iterator[Problem]:
+        """Refuse to count messages, of which it takes none."""
+        yield from super().process(spec, at)
+        process = in_process(spec)
+        if process is not None and process.recycle_after is not None:
+            hint = "Leave it out, and have the body return: a permanent one is started again."
+            yield Problem(f"{at}.dispatch.recycle_after", "it counts messages, and a body takes none", hint)
 
     def place(self, found: Any) -> DispatcherKind:
         """Give a sync body a thread of its own."""

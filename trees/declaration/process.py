@@ -48,11 +48,15 @@ class Process(SpecModel, frozen=True):
     """Added to the environment of the host. Shown nowhere."""
     cwd: Folder = None
     """The folder that it runs in. ``None``: that of the host. Shown nowhere."""
+    recycle_after: Annotated[int, Field(ge=1)] | None = None
+    """Messages, or attempts, after which a fresh process takes its place, between two of them: for code that grows. It
+    counts in no restart window. ``None``: never."""
 
     def __repr_args__(self) -> Iterator[tuple[str, object]]:
         """Show neither environment nor folder: they may hold secrets."""
         yield "memory_mb", self.memory_mb
         yield "preload", self.preload
+        yield "recycle_after", self.recycle_after
 
 
 class _Named:
@@ -103,6 +107,7 @@ def code_of(
         process.memory_mb,
         tuple((process.env or {}).items()),
         process.cwd,
+        process.recycle_after,
     )
 
 

@@ -1,0 +1,180 @@
+"""``Process(recycle_after=...)``: a fresh process after so many messages, which counts against nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import actors
+from actors import ChildExited, ChildRestarting, ChildStarted, ChildStopAbnormal, ConfigError, DeadLetter, Failed
+from actors.supervision.child import ChildState
+from actors.testing import settle
+from tests.support import process_work
+from tests.support import process_workers as there
+from tests.support.crew import Record
+from tests.support.hardening import eventually
+from tests.support.process_trees import spec_of, worker
+from trees import Process, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees.declaration.check import check
+
+
+def recycled(after: int = 1, id_: str = "w", **rules: Any) -> WorkerSpec:
+    return worker(id_, dispatch=Process(recycle_after=after), **rules)
+
+
+@contextmanager
+def running(*children: WorkerSpec, **rules: Any) -> Iterator[tuple[Tree, Record]]:
+    """A tree that restarts nothing."""
+    with start(SupervisorSpec(id="p", children=children, max_restarts=0, **rules)) as tree:
+        yield tree, Record(tree)
+
+
+def test_after_so_many_messages_a_fresh_process_goes_on_and_no_message_is_lost() -> None:
+    with running(recycled(3)) as (tree, record):
+        ref = tree.ref("p/w")
+        pids = [each.get(timeout=30) for each in [ref.ask("pid", timeout=30, block=False) for _ in range(7)]]
+        settle(tree)
+        assert [pids[0]] * 3 == pids[:3]
+        assert [pids[3]] * 3 == pids[3:6]
+        assert len(set(pids)) == 3
+        info = tree.child("p/w")
+        assert (info.incarnation, info.restarts, info.pid) == (3, 0, pids[6])
+        exits = record.of(ChildExited)
+        assert [(str(each.reason), each.detail, each.error, each.lost) for each in exits] == [
+            ("shutdown", "recycled", None, 0)
+        ] * 2
+        assert [each.incarnation for each in record.of(ChildStarted)] == [2, 3]
+        assert not record.of(ChildRestarting), "it counts against nothing"
+        assert not record.of(DeadLetter)
+
+
+@pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
+@pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all", "rest_for_one"])
+def test_the_restart_type_does_not_matter_and_siblings_go_on(restart: Any, strategy: Any) -> None:
+    sibling = WorkerSpec(id="x", handle=there.do)
+    rules: Any = {"strategy": strategy, "auto_shutdown": "any_significant" if restart != "permanent" else "never"}
+    with running(recycled(restart=restart, significant=restart != "permanent"), sibling, **rules) as (tree, _):
+        assert len({tree.ref("p/w").ask("pid", timeout=30) for _ in range(3)}) == 3
+        assert (tree.child("p/w").incarnation >= 3, tree.child("p/x").incarnation) == (True, 1)
+
+
+def test_hooks_run_and_the_state_is_new(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    with running(recycled(2, actor=there.Counter, args=(str(notes),))) as (tree, _):
+        assert [tree.ref("p/w").ask(1, timeout=30) for _ in range(5)] == [1, 2, 1, 2, 1]
+        assert notes.read_text().split() == ["on_start", "on_stop"] * 2 + ["on_start"]
+
+
+def test_async_work_and_each_member_of_a_pool_have_a_count_of_their_own() -> None:
+    members = recycled(2, "m", pool=2)
+    with running(recycled(actor=there.Async), members) as (tree, record):
+        assert [tree.ref("p/w").ask(n, timeout=30) for n in range(3)] == [0, 2, 4]
+        assert len({tree.ref("p/m#0").ask("pid", timeout=30) for _ in range(3)}) == 2
+        assert sorted(tree.ref("p/m").ask(n, timeout=30) for n in range(8)) == [2 * n for n in range(8)]
+        settle(tree)
+        assert set(record.exits("p/w") + record.exits("p/m#0") + record.exits("p/m#1")) == {"shutdown"}
+
+
+def test_a_failed_request_counts_and_a_crash_stays_one() -> None:
+    with start(spec_of(recycled(2, expected=(ValueError,)))) as tree:
+        record, ref = Record(tree), tree.ref("p/w")
+        for error, kind in ((Failed("no"), Failed), (ValueError("bad"), ValueError)):
+            with pytest.raises(kind):
+                ref.ask(("raise", error), timeout=30)
+        ref.ask("pid", timeout=30)
+        assert tree.child("p/w").restarts == 0
+        with pytest.raises(KeyError):
+            ref.ask(("raise", KeyError("worse")), timeout=30)
+        ref.ask("pid", timeout=30)
+        assert record.exits("p/w") == ["shutdown", "crashed"]
+        assert tree.child("p/w").restarts == 1
+
+
+@pytest.mark.parametrize("word", ["segfault", ("exit", 0)])
+def test_a_process_that_dies_in_its_last_message_has_died(word: Any) -> None:
+    with start(spec_of(recycled())) as tree:
+        record = Record(tree)
+        with pytest.raises(actors.WorkerCrashedError):
+            tree.ref("p/w").ask(word, timeout=30)
+        settle(tree)
+        assert record.exits("p/w") == ["crashed"]
+
+
+def test_a_worker_that_stops_itself_in_its_last_message_is_not_replaced() -> None:
+    with running(recycled(actor=there.Counter, restart="transient")) as (tree, record):
+        assert tree.ref("p/w").ask("end", timeout=30) == "ended"
+        record.wait_for(ChildExited, "p/w")
+        settle(tree)
+        assert record.exits("p/w") == ["normal"]
+        assert tree.child("p/w").state == "stopped"
+
+
+def test_a_stop_that_comes_while_the_last_message_is_handled_is_a_stop(tmp_path: Path) -> None:
+    with running(recycled()) as (tree, record):
+        up = tmp_path / "up"
+        reply = tree.ref("p/w").ask(("until stopped", str(up)), timeout=None, block=False)
+        assert eventually(up.exists)
+        tree.terminate_child("p/w")
+        assert reply.get(timeout=30) == "stopped"
+        assert [each.detail for each in record.of(ChildExited)] == [""]
+        assert tree.child("p/w").state == "stopped"
+
+
+def test_a_stop_that_comes_while_it_is_being_replaced_leaves_it_down(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    with running(recycled(actor=there.Lingering, args=(str(notes),), shutdown=60)) as (tree, record):
+        tree.ref("p/w").ask(1, timeout=30)
+        assert eventually(lambda: "on_stop" in notes.read_text())
+        stopping = threading.Thread(target=tree.terminate_child, args=("p/w",))
+        stopping.start()
+        (child,) = tree._system.supervisors["p"].table.find("w")
+        assert eventually(lambda: child.standing is ChildState.STOPPING)
+        notes.with_suffix(".go").touch()
+        stopping.join(30)
+        assert not stopping.is_alive()
+        settle(tree)
+        assert record.exits("p/w") == ["shutdown"]
+        assert not record.of(ChildStopAbnormal)
+        assert tree.child("p/w").state == "stopped"
+
+
+def test_it_is_replaced_also_while_its_supervisor_starts() -> None:
+    asker = WorkerSpec(id="x", actor=AsksTwice)
+    with running(recycled(), asker) as (tree, _):
+        assert len(set(tree.ref("p/x").ask("pids"))) == 2
+
+
+class AsksTwice(actors.Worker):
+    """A worker that needs its sibling for its start."""
+
+    def on_start(self) -> None:
+        self.pids = [actors.ref("p/w").ask("pid", timeout=30) for _ in range(2)]
+
+    def on_receive(self, message: object) -> list[int]:
+        return self.pids
+
+
+def test_attempts_count_and_none_is_lost() -> None:
+    plan = [Subtask(f"s{n}", "see", worker="w") for n in range(5)]
+    w = WorkerSpec(id="w", execute=process_work.work, dispatch=Process(recycle_after=2), on_failure=[])
+    with running(w, tasks=Tasks(planner=StaticPlan(plan))) as (tree, record):
+        results = tree.submit(Task("go")).result(60).results
+        settle(tree)
+        assert {each["attempt"] for each in results.values()} == {1}
+        assert sorted(
+            [each["pid"] for each in results.values()].count(pid) for pid in {each["pid"] for each in results.values()}
+        ) == [1, 2, 2]
+        assert record.exits("p/w") == ["shutdown"] * 2
+
+
+def test_it_is_refused_where_nothing_is_counted() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Process(recycle_after=0)
+    assert caught.value.problems[0].path == "Process.recycle_after"
+    (problem,) = check(spec_of(recycled(run=there.body, args=("notes",))))
+    assert problem.path == "p/w.dispatch.recycle_after"
