@@ -11,7 +11,8 @@ from actors.model.spec import Reason
 
 if TYPE_CHECKING:
     from actors.dispatch.process import ProcessWorker
-    from actors.execution.incarnation import Exit, IncarnationHost, IncarnationOwner
+    from actors.execution.incarnation import Exit
+    from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
     from actors.messaging.envelope import CurrentMessage
     from actors.messaging.mailbox import Mailbox
     from actors.messaging.reply import Reply
