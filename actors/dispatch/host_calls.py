@@ -17,6 +17,7 @@ from actors.dispatch.remote import Frame, Kind, Packed, Parts, dumped, loaded, p
 from actors.execution.incarnation import Stopping
 from actors.messaging.inbox import Refusal
 from actors.messaging.ref import Ref, ref_of
+from actors.messaging.reply import Reply
 from actors.model.errors import ActorsError, UnknownPathError
 from actors.model.process_errors import NotPicklableError
 from actors.model.spec import Reason
@@ -35,6 +36,8 @@ class HostCalls:
         self._send = send
         self.context: Any = None
         """Context of the attempt that is done there; None: it is none."""
+        self.steps: Any = None
+        """Attempt as its steps see it; None: as above."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._refs = {self._path: Ref(life.system, life.mailbox)}
         """Refs of the paths that were found: what is deleted meanwhile is to them as to any ``Ref`` that is kept."""
@@ -138,6 +141,11 @@ class HostCalls:
 
     async def _do_work_ask(self, to: str, instruction: str, inputs: Any, tool: str | None, limit: float | None) -> Any:
         return await self._context().ask(to, instruction, inputs, tool=tool, timeout=limit)
+
+    async def _do_work_step(self, name: str, *args: Any) -> Any:
+        self._context()
+        done = getattr(self.steps, name)(*args)
+        return await done if isinstance(done, Reply) else done
 
     def _context(self) -> Any:
         if self.context is None:

@@ -247,8 +247,8 @@ class ProcessWorker(ManagedActor):
 
     async def execute(self, task: Any, context: Any) -> Any:
         """Have it do the work of an attempt; where that is ended from outside, it has a moment to end by itself."""
-        message, why_ended = context._regrow_crossing(task)  # noqa: SLF001 - a name of ours that users have no need of
-        self._calls.context = context
+        message, steps, why_ended = context._regrow_crossing(task)  # noqa: SLF001 - a name of ours that users have no need of
+        self._calls.context, self._calls.steps = context, steps
         try:
             return await self._asked(Kind.MESSAGE, [*self._meta(), *dumped(message)])
         except NotBegunError as error:
@@ -260,7 +260,7 @@ class ProcessWorker(ManagedActor):
                 await self._end_work(None if incarnation.order is not None else 0.0 if is_late else GRACE_S)
             raise
         finally:
-            self._calls.context = None
+            self._calls.context = self._calls.steps = None
 
     async def _end_work(self, grace_s: float | None) -> None:
         """Have it end what it does; kill it where it has not within ``grace_s``. None: its stop has a limit itself."""

@@ -288,3 +288,20 @@ class MainThread:
 
     def cancel(self, incarnation: WorkerIncarnation) -> None:
         """A thread cannot be cancelled; what does not end in time is killed."""
+
+
+class OwnThreads:
+    """Place of the sync code of an async worker (what is taken off its loop): a thread for each, as few are needed."""
+
+    def schedule(self, incarnation: WorkerIncarnation) -> None:
+        """Run it."""
+        in_background("aside", lambda: run_on(incarnation))
+
+    def cancel(self, incarnation: WorkerIncarnation) -> None:
+        """A thread cannot be cancelled; what does not end in time is killed."""
+
+
+def run_on(life: WorkerIncarnation) -> None:
+    """Run an incarnation on this thread, as long as it has something to do."""
+    while life.run():
+        pass

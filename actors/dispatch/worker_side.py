@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.dispatch.process_log import log_to_host
 from actors.dispatch.remote import Frame, Kind, dumped, loaded, pack_error, parts_of, reason
-from actors.dispatch.worker_host import BackCalls, MainThread, WorkerHost
+from actors.dispatch.worker_host import BackCalls, MainThread, OwnThreads, WorkerHost, run_on
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Exit, Exited, Started, Stopping
 from actors.messaging.envelope import MessageContext
@@ -96,9 +96,10 @@ class WorkerSide:
         self._path = path
         self._is_over = False
         self._begun = self._handled = 0
-        calls = self._calls = BackCalls(link, reads_itself=recipe.where is DispatcherKind.LOOP)
+        on_loop = recipe.where is DispatcherKind.LOOP  # the main thread does nothing but read then
+        calls = self._calls = BackCalls(link, reads_itself=on_loop)
         self._place = MainThread(link.wake)
-        self._host = WorkerHost(path, calls, self._place)
+        self._host = WorkerHost(path, calls, OwnThreads() if on_loop else self._place)
         box = self._box = Mailbox(path)
         spec = ChildSpec(id=path.rpartition("/")[2], recipe=recipe)
         life = self._life = InnerIncarnation(self._host, spec, box, self)  # type: ignore[arg-type]
@@ -117,9 +118,7 @@ class WorkerSide:
             if not ready:
                 self._link.read()
                 continue
-            life = ready.pop(0)
-            while life.run():
-                pass
+            run_on(ready.pop(0))
 
     # -- as the owner of the incarnation -------------------------------------------------------------------
 

@@ -344,11 +344,11 @@ class Failed(Signal):
         self.retryable = retryable
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_failed, (self.error, self.retryable))
+        return _failed, (type(self), self.args), vars(self)
 
 
-def _failed(error: object, retryable: bool) -> Failed:
-    return Failed(error, retryable=retryable)
+def _failed(kind: type[Failed], args: tuple[object, ...]) -> Failed:
+    return kind.__new__(kind, *args)
 
 
 class UnknownEffectError(Exception):

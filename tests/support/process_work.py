@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,55 @@ async def async_work(task: Any, context: Any) -> Any:
             raise OddError(1, 2)
     await asyncio.sleep(600)
     return None
+
+
+def effect(notes: str, at: Any, how: str = "") -> Any:
+    """Note that a step was made, and with which key the attempt says so."""
+    with Path(notes).open("a") as file:
+        file.write(f"{at}\n")
+    match how:
+        case "odd":
+            return object()
+        case "lock":
+            return threading.Lock()
+        case "die" if Path(notes).read_text().count(f"{at}\n") == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "large":
+            return "ä" * 2_000_000
+    return f"made {at}"
+
+
+def _hold(notes: str) -> None:
+    """Say that the first step is made, and wait for a file, or for the end."""
+    Path(f"{notes}.waits").touch()
+    while not Path(f"{notes}.go").exists() and not actors.stopping():
+        actors.sleep(0.01)
+
+
+def steps(task: Any, context: Any) -> Any:
+    """Make two steps of one name; between them do as the inputs say."""
+    notes, how, keep = (context.inputs.get(name, "") for name in ("notes", "how", "keep"))
+    given = {"keep": keep or "attempt"}
+    first = context.step_sync("s", effect, notes, 1, how if how in {"odd", "lock", "die", "large"} else "", **given)
+    if how == "hold":
+        _hold(notes)
+    if how == "die after" and context.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    key = context.step_sync("key", lambda: context.step_key, **given)
+    return [len(first) if how == "large" else first, context.step_sync("s", effect, notes, 2, **given), key]
+
+
+async def async_steps(task: Any, context: Any) -> Any:
+    """Do as ``steps``."""
+    notes, how, keep = (context.inputs.get(name, "") for name in ("notes", "how", "keep"))
+    given = {"keep": keep or "attempt"}
+    first = await context.step("s", effect, notes, 1, how if how in {"odd", "lock", "die", "large"} else "", **given)
+    if how == "hold":
+        await asyncio.to_thread(_hold, notes)
+    if how == "die after" and context.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    key = await context.step("key", lambda: context.step_key, **given)
+    return [len(first) if how == "large" else first, await context.step("s", effect, notes, 2, **given), key]
 
 
 class Working(actors.Worker):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from actors.runtime.system import System
     from actors.tasks.execution.asked_work import AskedWork
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.execution.attempt_steps import Step
+    from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.execution.attempt_stream import Piece
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.model.executable import ToolInfo
@@ -80,7 +80,7 @@ class AttemptOwner(Protocol):
     def tell_usage(self, attempt: Attempt) -> None:
         """Tell it that an attempt has used up something."""
 
-    def keep_step(self, attempt: Attempt, step: Step, value: Any) -> Reply | None:
+    def keep_step(self, attempt: Attempt, step: StepCall, value: Any) -> Reply | None:
         """Have a step recorded. None: it is kept; else what is returned is completed when it is."""
 
     def about_to_record(self, attempt: Attempt, usage: Usage) -> None:

@@ -38,6 +38,12 @@ attempt: it has the steps with ``keep="subtask"`` only. See ``actors.tasks.journ
 call of the same name with the same arguments: so code that tries again by itself has the same numbers however often it
 had to. A step within a step belongs to that one: it has numbers of its own, since a replay of the outer one skips it.
 
+**Where.** All of this is where the code of the worker runs. What belongs to the attempt (may it go on, its usage, its
+records) is its ``StepHost``: the attempt itself (``actors.tasks.execution.step_host``), or back-calls to that from the
+process of a worker, which has the steps that are known from the message that brought the work
+(``actors.tasks.execution.work_elsewhere``). A process that dies between any two lines above leaves what its host has
+been told, and nothing else: what was told is recorded where the attempt has not failed of that death before.
+
 Threads: ``_lock`` guards the numbers; nothing is called while it is held. The record of a step is waited for by the
 thread or the task that made it, and by nobody else; a loop is never held up.
 """
@@ -50,24 +56,23 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply import require_thread
 from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.journal.kept_steps import step_key
-from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import InvalidResultError, name_of
 from actors.tasks.model.shared_values import SMALL_CHARS, copied, is_small
-from actors.tasks.model.task_errors import LeaseLostError, StepMismatchError
-from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
+from actors.tasks.model.task_errors import StepMismatchError
+from actors.tasks.model.usage import Usage, usage_of
 from actors.tasks.model.write_checks import require_length
 
 if TYPE_CHECKING:
-    from actors.tasks.execution.attempt import Attempt
+    from actors.messaging.reply import Reply
 
 Keep: TypeAlias = Literal["attempt", "subtask"]
 _KEEPS: Final = frozenset({"attempt", "subtask"})
@@ -88,25 +93,66 @@ class KnownSteps(NamedTuple):
 NO_STEPS: Final = KnownSteps({}, {})
 
 
-class Step:
-    """One call of a step: a context in which its function is called, and what that returns is made JSON."""
+class StepCall(NamedTuple):
+    """One call of a step, as it is recorded."""
 
-    __slots__ = ("_outer", "_trace", "fingerprint", "keep", "key", "name", "number", "owner")
+    name: str
+    """With the steps around it."""
+    number: int
+    fingerprint: str
+    keep: Keep
+
+    @property
+    def key(self) -> str:
+        """Key within the subtask."""
+        return step_key(self.name, self.number)
+
+
+class StepHost(Protocol):
+    """Attempt that steps are made for, wherever they are made."""
+
+    @property
+    def path(self) -> str:
+        """Path of the worker."""
+
+    @property
+    def subtask(self) -> str:
+        """Id of the subtask."""
+
+    @property
+    def known(self) -> KnownSteps:
+        """Steps that are recorded already."""
+
+    def ask_leave(self, name: str) -> Reply | None:
+        """Refuse a step where none may be made any more. None: it may be; else what is returned says so."""
+
+    def trace(self, name: str) -> AbstractContextManager[object] | None:
+        """Return the trace of a step, where its attempt is traced."""
+
+    def use(self, usage: Usage) -> None:
+        """Count what the step that runs has used up: that is recorded with its result, or told where it has none."""
+
+    def tell_usage(self) -> None:
+        """Tell what was used up, where no record has it."""
+
+    def keep_step(self, call: StepCall, value: Any) -> Reply | None:
+        """Have a step recorded. None: it is kept; else what is returned is completed when it is."""
+
+
+class Step:
+    """Context in which the function of a step is called, and what that returns is made JSON."""
+
+    __slots__ = ("_outer", "_trace", "call", "key", "owner")
     _outer: Token[Step | None]
     _trace: AbstractContextManager[object] | None
 
-    def __init__(self, owner: AttemptSteps, name: str, number: int, print_: str, keep: Keep) -> None:
+    def __init__(self, owner: AttemptSteps, call: StepCall) -> None:
         self.owner = owner
-        self.name = name
-        """With the steps around it."""
-        self.number = number
-        self.fingerprint = print_
-        self.keep = keep
-        self.key = step_key(name, number)
-        """Key within the subtask."""
+        self.call = call
+        self.key = call.key
 
     def __enter__(self) -> None:
-        self._trace = self.owner.trace(self)
+        self._trace = self.owner.host.trace(self.call.name)
         if self._trace is not None:
             self._trace.__enter__()
         self._outer = _STEP.set(self)
@@ -117,7 +163,7 @@ class Step:
         _STEP.reset(self._outer)
         if kind is not None:
             self.owner.give_back(self)
-            self.owner.tell_usage()
+            self.owner.host.tell_usage()
         if self._trace is not None:
             self._trace.__exit__(kind, error, traceback)
 
@@ -130,19 +176,19 @@ def use_in_step(tokens: int, cost: float) -> bool:
     """Count what the call of the step that runs here has used up, right before it returns; False: no step runs here."""
     step = _STEP.get()
     if step is not None:
-        step.owner.use(usage_of(tokens, cost, 0.0))
+        step.owner.host.use(usage_of(tokens, cost, 0.0))
     return step is not None
 
 
 class AttemptSteps:
     """The steps of one run of an attempt."""
 
-    __slots__ = ("_attempt", "_free", "_idempotency_key", "_known", "_lock", "_numbers")
+    __slots__ = ("_free", "_idempotency_key", "_known", "_lock", "_numbers", "host")
 
-    def __init__(self, attempt: Attempt, idempotency_key: str) -> None:
-        self._attempt = attempt
+    def __init__(self, host: StepHost, idempotency_key: str) -> None:
+        self.host = host
         self._idempotency_key = idempotency_key
-        self._known = attempt.spec.steps
+        self._known = host.known
         self._lock = threading.Lock()
         self._numbers: dict[str, int] = {}
         """By name, the last number so far."""
@@ -153,6 +199,9 @@ class AttemptSteps:
         """Make a step, or replay it; on the loop."""
         begin = partial(self._begin, name, function, args, kwargs, keep)
         step = begin() if _are_small(args, kwargs) else await off_loop(begin)
+        leave = self.host.ask_leave(step.call.name)
+        if leave is not None:
+            await leave
         if step.key in self._known.fingerprints:
             return self._replayed(step)
         with step:
@@ -163,29 +212,28 @@ class AttemptSteps:
                 value = _as_json(step, result)
             else:
                 value = await off_loop(partial(_long_as_json, step, result))
-        kept = self._told(step, value)
+        kept = self.host.keep_step(step.call, value)
         if kept is not None:
             await kept
         return copied(value)
 
     def call_sync(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, keep: Keep) -> Any:
         """Make a step, or replay it; on a thread."""
-        require_thread(self._attempt.spec.path, "await context.step(...)")
+        require_thread(self.host.path, "await context.step(...)")
         step = self._begin(name, function, args, kwargs, keep)
+        leave = self.host.ask_leave(step.call.name)
+        if leave is not None:
+            leave.get()
         if step.key in self._known.fingerprints:
             return self._replayed(step)
         with step:
             result = function(*args, **kwargs)
             _refuse_awaitable(name, result)
             value = _long_as_json(step, result)
-        kept = self._told(step, value)
+        kept = self.host.keep_step(step.call, value)
         if kept is not None:
             kept.get()
         return copied(value)
-
-    def use(self, usage: Usage) -> None:
-        """Count what the step that runs has used up: that is recorded with its result, or told where it has none."""
-        self._attempt.use(usage)
 
     # -- its parts -----------------------------------------------------------------------------------------
 
@@ -194,8 +242,6 @@ class AttemptSteps:
 
         Raises:
             StepMismatchError: a step of this key is recorded with other arguments.
-            LeaseLostError: this process leads no more.
-            AttemptEnded: the attempt was ended.
         """
         _require(name, function, keep)
         outer = _STEP.get()
@@ -208,53 +254,20 @@ class AttemptSteps:
                 number = free.pop(0)
             else:
                 number = self._numbers[name] = self._numbers.get(name, 0) + 1
-        step = Step(self, name, number, print_, keep)
+        step = Step(self, StepCall(name, number, print_, keep))
         recorded = self._known.fingerprints.get(step.key)
         if recorded is not None and recorded != print_:
-            raise StepMismatchError(self._attempt.subtask.id, name, number, recorded, print_)
-        self._require_may_run(step)
+            raise StepMismatchError(self.host.subtask, name, number, recorded, print_)
         return step
-
-    def _require_may_run(self, step: Step) -> None:
-        attempt = self._attempt
-        if not attempt.owner.may_start():
-            try:
-                attempt.owner.token()
-            except LeaseLostError as error:
-                raise attempt.owner.noted(error) from None
-            raise AttemptEnded(STOP)
-        if attempt.done or attempt.ended_by is not None:
-            what = f"the attempt was ended ({attempt.ended_by or 'it is over'}): step {step.name!r} is not made"
-            raise AttemptEnded(what)
-        attempt.shows(None, attempt.owner.system.now())
-
-    def trace(self, step: Step) -> AbstractContextManager[object] | None:
-        """Return the trace of a step, where its attempt is traced."""
-        trace = self._attempt.trace
-        return None if trace is None else trace.step(step.name)
 
     def give_back(self, step: Step) -> None:
         """A call has raised: the next one like it is the same step."""
         with self._lock:
-            self._free.setdefault((step.name, step.fingerprint), []).append(step.number)
+            call = step.call
+            self._free.setdefault((call.name, call.fingerprint), []).append(call.number)
 
     def _replayed(self, step: Step) -> Any:
         return copied(self._known.results[step.key])
-
-    def _told(self, step: Step, value: Any) -> Reply | None:
-        """Have it recorded. None: it is kept; else what is returned is completed when it is."""
-        attempt = self._attempt
-        owner = attempt.owner
-        attempt.shows(None, owner.system.now())
-        if attempt.spec.role == "work":
-            return owner.keep_step(attempt, step, value)
-        self.tell_usage()
-        return None  # an undo is called whole
-
-    def tell_usage(self) -> None:
-        """Tell what was used up, where no record has it."""
-        if self._attempt.unrecorded is not NO_USAGE:
-            self._attempt.owner.tell_usage(self._attempt)
 
     def key_here(self) -> str:
         """Key of the step that runs here, for its effect.
@@ -266,7 +279,7 @@ class AttemptSteps:
         if step is None or step.owner is not self:
             message = "context.step_key is known within a step only: in the function that context.step(...) calls"
             raise RuntimeError(message)
-        return f"{self._idempotency_key}/{quote(step.name, safe='/#')}#{step.number}"
+        return f"{self._idempotency_key}/{quote(step.call.name, safe='/#')}#{step.call.number}"
 
 
 def _require(name: object, function: object, keep: object) -> None:
@@ -304,7 +317,7 @@ def _as_json(step: Step, result: Any) -> Any:
     try:
         return to_jsonable_python(result)
     except (PydanticSerializationError, ValueError, RecursionError):
-        what = f"the result of step {step.name!r} cannot be recorded"
+        what = f"the result of step {step.call.name!r} cannot be recorded"
         raise InvalidResultError(f"{what}: a {name_of(result)} is not JSON (dicts, lists, str, models)") from None
 
 
@@ -314,5 +327,5 @@ def _long_as_json(step: Step, result: Any) -> Any:
     try:
         require_length(value)
     except ValueError as error:
-        raise InvalidResultError(f"the result of step {step.name!r} cannot be recorded: {error}") from None
+        raise InvalidResultError(f"the result of step {step.call.name!r} cannot be recorded: {error}") from None
     return value

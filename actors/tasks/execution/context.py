@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import require_thread
 from actors.tasks.execution.asked_work import AskedWork
-from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
+from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, StepHost
 from actors.tasks.execution.revision import NO_REVISION, Revision
+from actors.tasks.execution.step_host import AttemptStepHost
 from actors.tasks.execution.work_elsewhere import WorkElsewhere
 from actors.tasks.model.event_base import NO_METADATA
 from actors.tasks.model.live_events import StreamKind, SubtaskProgressed, require_kind
@@ -82,10 +83,10 @@ class Context:
     def __repr__(self) -> str:
         return f"<Context of {self._attempt.key}>"
 
-    def _regrow_crossing(self, task: Any) -> tuple[SystemMessage, Callable[[], str | None]]:
-        """Return the work as it crosses to a worker in another process, and what tells why it was ended."""
-        attempt = self._attempt
-        return WorkElsewhere(task, self), lambda: attempt.ended_by
+    def _regrow_crossing(self, task: Any) -> tuple[SystemMessage, StepHost, Callable[[], str | None]]:
+        """Return the work as it crosses to a worker in another process, its steps, and what tells why it was ended."""
+        attempt, steps = self._attempt, AttemptStepHost(self._attempt)
+        return WorkElsewhere(task, self, steps.known), steps, lambda: attempt.ended_by
 
     @property
     def task_id(self) -> str:
@@ -294,7 +295,7 @@ class Context:
     def _steps(self) -> AttemptSteps:
         steps: AttemptSteps | None = self._own.get("steps")
         if steps is None:
-            steps = self._own.setdefault("steps", AttemptSteps(self._attempt, self.idempotency_key))
+            steps = self._own.setdefault("steps", AttemptSteps(AttemptStepHost(self._attempt), self.idempotency_key))
         return steps
 
     async def ask(

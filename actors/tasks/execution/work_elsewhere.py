@@ -8,16 +8,18 @@ meanwhile goes back to the context in the host by calls; what it returns or rais
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
+from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
 from actors.tasks.model.attempt_end import AttemptEnded
 from actors.tasks.model.task import Usage
 
 if TYPE_CHECKING:
+    from actors.tasks.execution.attempt_steps import KnownSteps, StepCall
     from actors.tasks.execution.context import Context
     from actors.tasks.model.executable import ToolInfo
 
@@ -26,10 +28,6 @@ _SEEN: Final = (
     *("previous", "state", "feedback", "history", "answers", "context_tokens", "is_light"),
 )
 """Attributes of a context that cross as they are."""
-_NO_STEPS: Final = (
-    "context.step cannot be used in a worker with dispatch='process'. Leave dispatch out, or make what is to be "
-    "recorded a subtask of its own"
-)
 
 
 class Calls(Protocol):
@@ -50,9 +48,12 @@ class WorkElsewhere(SystemMessage):
 
     __slots__ = ("is_cancelled", "seen", "task")
 
-    def __init__(self, task: Any, context: Context) -> None:
+    def __init__(self, task: Any, context: Context, known: KnownSteps) -> None:
         self.task = task
-        self.seen = {name: getattr(context, name) for name in _SEEN} | {"remaining": context.remaining_s}
+        self.seen = {name: getattr(context, name) for name in _SEEN} | {
+            "remaining": context.remaining_s,
+            "steps": known,
+        }
         self.is_cancelled = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -63,7 +64,7 @@ class WorkElsewhere(SystemMessage):
         current = CURRENT.get()
         assert current is not None  # noqa: S101 - the boundary has set it
         calls: Any = current.incarnation
-        result = worker.execute(self.task, ContextElsewhere(self.seen, calls.calls))
+        result = worker.execute(self.task, ContextElsewhere(self.seen, calls.calls, self.task.id))
         return self._awaited(current.incarnation, result) if hasattr(type(result), "__await__") else result
 
     async def _awaited(self, incarnation: Any, result: Awaitable[Any]) -> Any:
@@ -90,11 +91,13 @@ def _arrived(task: Any, seen: dict[str, Any]) -> WorkElsewhere:
 
 
 class ContextElsewhere:
-    """Context of an attempt, in the process of its worker: as ``Context``, but for ``step``."""
+    """Context of an attempt, in the process of its worker: as ``Context``."""
 
-    def __init__(self, seen: dict[str, Any], calls: Calls) -> None:
+    def __init__(self, seen: dict[str, Any], calls: Calls, subtask: str) -> None:
         vars(self).update({name: seen[name] for name in _SEEN})
         self._calls = calls
+        host = StepHostElsewhere(seen["path"], subtask, seen["steps"], calls)
+        self._steps = AttemptSteps(host, seen["idempotency_key"])
         remaining = seen["remaining"]
         self._until = None if remaining is None else monotonic() + remaining
 
@@ -168,13 +171,53 @@ class ContextElsewhere:
         self._calls.ask(reply, "work_ask", to, instruction, inputs, tool, timeout)
         return reply
 
-    def step(self, *_: Any, **__: Any) -> Any:
-        """Refuse: steps are recorded in the host."""
-        raise NotImplementedError(_NO_STEPS)
+    async def step(
+        self, name: str, function: Callable[..., Any], /, *args: Any, keep: Keep = "attempt", **kwargs: Any
+    ) -> Any:
+        """Call a function once for this attempt: here, and recorded in the host."""
+        return await self._steps.call(name, function, args, kwargs, keep)
 
-    step_sync = step
+    def step_sync(
+        self, name: str, function: Callable[..., Any], /, *args: Any, keep: Keep = "attempt", **kwargs: Any
+    ) -> Any:
+        """As ``step``, for sync code."""
+        return self._steps.call_sync(name, function, args, kwargs, keep)
 
     @property
     def step_key(self) -> str:
-        """Refuse: as ``step``."""
-        raise NotImplementedError(_NO_STEPS)
+        """Key of the effect of the step that runs here."""
+        return self._steps.key_here()
+
+
+class StepHostElsewhere:
+    """Attempt as the steps of its code in another process see it: each operation is a back-call."""
+
+    def __init__(self, path: str, subtask: str, known: KnownSteps, calls: Calls) -> None:
+        self.path = path
+        self.subtask = subtask
+        self.known = known
+        self._calls = calls
+
+    def ask_leave(self, name: str) -> Reply:
+        """Ask if a step may be made; what is returned says so."""
+        return self._asked("ask_leave", name)
+
+    def trace(self, name: str) -> None:
+        """Trace nothing: spans are made in the host."""
+
+    def use(self, usage: Usage) -> None:
+        """Count what the step that runs has used up."""
+        self._calls.tell("work_step", "use", usage)
+
+    def tell_usage(self) -> None:
+        """Tell what was used up, where no record has it."""
+        self._calls.tell("work_step", "tell_usage")
+
+    def keep_step(self, call: StepCall, value: Any) -> Reply:
+        """Have a step recorded; what is returned is completed when it is kept."""
+        return self._asked("keep_step", call, value)
+
+    def _asked(self, name: str, *args: Any) -> Reply:
+        reply = Reply()
+        self._calls.ask(reply, "work_step", name, *args)
+        return reply

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
     from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.execution.attempt_steps import Step
+    from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
 
 
@@ -118,7 +118,7 @@ class StepMade(SystemMessage):
 
     task: str
     attempt: Attempt
-    step: Step
+    step: StepCall
     value: Any
     kept: Reply
     """Completed when the record is kept; failed where there will be none."""

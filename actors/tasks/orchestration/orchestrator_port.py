@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
     from actors.tasks.execution.asked_work import AskedWork
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.execution.attempt_steps import Step
+    from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.journal.questions import Escalation
     from actors.tasks.journal.subtask_state import SubtaskState
     from actors.tasks.model.executable import Catalogue, ExecutableInfo, ToolInfo
@@ -144,7 +144,7 @@ class OrchestratorPort:
         """An attempt has used up something."""
         self.tell(UsageReported(attempt, attempt.task))
 
-    def keep_step(self, attempt: Attempt, step: Step, value: Any) -> Reply | None:
+    def keep_step(self, attempt: Attempt, step: StepCall, value: Any) -> Reply | None:
         """Have a step recorded. None: it is kept; else what is returned is completed when it is."""
         return keep_step(self, attempt, step, value)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.messaging.reply import Reply
-from actors.tasks.execution.attempt_steps import Step
+from actors.tasks.execution.attempt_steps import StepCall
 from actors.tasks.model import task_events
 from actors.tasks.model.attempt_end import AttemptEnded
 from actors.tasks.model.task import SubtaskStatus
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from actors.tasks.orchestration.recording import Recording
 
 
-def keep_step(port: OrchestratorPort, attempt: Attempt, step: Step, value: Any) -> Reply | None:
+def keep_step(port: OrchestratorPort, attempt: Attempt, step: StepCall, value: Any) -> Reply | None:
     """Have a step recorded. None: it is kept; else what is returned is completed when it is. From any thread.
 
     Raises:
@@ -51,7 +51,7 @@ def keep_step(port: OrchestratorPort, attempt: Attempt, step: Step, value: Any) 
     return kept
 
 
-def _by_port(port: OrchestratorPort, attempt: Attempt, step: Step, value: Any) -> Reply:
+def _by_port(port: OrchestratorPort, attempt: Attempt, step: StepCall, value: Any) -> Reply:
     kept = Reply()
     port.runtime.expect(kept)
     port.tell(StepMade(attempt.task, attempt, step, value, kept))
@@ -68,7 +68,7 @@ def record_made(recording: Recording, made: StepMade) -> None:
         recording.core.act(made.task, made.kept.complete)
 
 
-def _record(recording: Recording, attempt: Attempt, step: Step, value: Any) -> None:
+def _record(recording: Recording, attempt: Attempt, step: StepCall, value: Any) -> None:
     """Record a step of an attempt that goes on, where it is not recorded yet."""
     core = recording.core
     state = core.states.get(attempt.task)

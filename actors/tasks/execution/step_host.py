@@ -1,0 +1,83 @@
+"""Attempt in its own process, as the steps of its code see it: see ``actors.tasks.execution.attempt_steps``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.tasks.model.attempt_end import STOP, AttemptEnded
+from actors.tasks.model.task_errors import LeaseLostError
+from actors.tasks.model.usage import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from actors.messaging.reply import Reply
+    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.execution.attempt_steps import KnownSteps, StepCall
+
+
+class AttemptStepHost:
+    """Door to one attempt for its steps. May be used from any thread."""
+
+    __slots__ = ("_attempt",)
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    @property
+    def path(self) -> str:
+        """Path of the worker."""
+        return self._attempt.spec.path
+
+    @property
+    def subtask(self) -> str:
+        """Id of the subtask."""
+        return self._attempt.subtask.id
+
+    @property
+    def known(self) -> KnownSteps:
+        """Steps that are recorded already."""
+        return self._attempt.spec.steps
+
+    def ask_leave(self, name: str) -> None:
+        """Refuse a step where none may be made any more.
+
+        Raises:
+            LeaseLostError: this process leads no more.
+            AttemptEnded: the attempt was ended.
+        """
+        attempt = self._attempt
+        if not attempt.owner.may_start():
+            try:
+                attempt.owner.token()
+            except LeaseLostError as error:
+                raise attempt.owner.noted(error) from None
+            raise AttemptEnded(STOP)
+        if attempt.done or attempt.ended_by is not None:
+            what = f"the attempt was ended ({attempt.ended_by or 'it is over'}): step {name!r} is not made"
+            raise AttemptEnded(what)
+        attempt.shows(None, attempt.owner.system.now())
+
+    def trace(self, name: str) -> AbstractContextManager[object] | None:
+        """Return the trace of a step, where its attempt is traced."""
+        trace = self._attempt.trace
+        return None if trace is None else trace.step(name)
+
+    def use(self, usage: Usage) -> None:
+        """Count what the step that runs has used up: that is recorded with its result, or told where it has none."""
+        self._attempt.use(usage)
+
+    def tell_usage(self) -> None:
+        """Tell what was used up, where no record has it."""
+        if self._attempt.unrecorded is not NO_USAGE:
+            self._attempt.owner.tell_usage(self._attempt)
+
+    def keep_step(self, call: StepCall, value: Any) -> Reply | None:
+        """Have a step recorded. None: it is kept; else what is returned is completed when it is."""
+        attempt = self._attempt
+        owner = attempt.owner
+        attempt.shows(None, owner.system.now())
+        if attempt.spec.role == "work":
+            return owner.keep_step(attempt, call, value)
+        self.tell_usage()
+        return None  # an undo is called whole
