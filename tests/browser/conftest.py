@@ -84,6 +84,7 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     opened.on("console", lambda said: errors.append(said.text) if "Content Security Policy" in said.text else None)
     opened.goto(address)
     opened.wait_for_selector("tr[data-path]")
+    opened.wait_for_selector("#live[data-live=live]")  # from here on it is told of every event
     yield opened
     opened.close()
     assert errors == []

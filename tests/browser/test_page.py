@@ -61,7 +61,6 @@ def broken(page: Any) -> bool:
 
 
 def test_a_crash_is_seen_in_its_row_and_beside_the_tree_with_its_frames(page: Any, shop: Shop, pictures: Path) -> None:
-    until(page, "document.querySelector('#live').dataset.live === 'live'")
     assert told(page, f"{LEDGER} .badge") == "running"
     shop.crash("shop/billing/ledger", "no number")
     page.wait_for_selector(f"{LEDGER}.flash [data-state=restarting]")
