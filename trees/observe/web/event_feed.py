@@ -70,11 +70,12 @@ class EventFeed:
     async def follow(self, after: int | None) -> AsyncIterator[bytes]:
         """Yield what happens from now on, in pieces; after the event of a number where it is known.
 
-        Ends when the feed is closed.
+        Ends when the feed is closed. The first piece is empty: whoever has it misses nothing from there on.
         """
         bell = asyncio.Event()
         place = await self._enter(bell, after)
         try:
+            yield b""
             while True:
                 pieces, place, lost = self._take(place)
                 if lost:

@@ -143,7 +143,9 @@ class Handlers:
             raise Refusal(503, f"{MOST_FOLLOWERS} browsers follow this tree already; close one of them.")
         last = request.headers.get("last-event-id", "")
         after = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else None  # noqa: PLR2004
-        return EventSourceResponse(self._feed.follow(after), ping=PING_S, sep="\n", send_timeout=SEND_S)
+        pieces = self._feed.follow(after)
+        await anext(pieces)  # a browser that sees its stream open is told of everything from then on
+        return EventSourceResponse(pieces, ping=PING_S, sep="\n", send_timeout=SEND_S)
 
     async def metrics(self, request: Request) -> Response:  # noqa: ARG002 - as all handlers
         """Metrics for Prometheus."""

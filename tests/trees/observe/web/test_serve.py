@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -15,6 +16,8 @@ import pytest
 from actors import Worker
 from actors.model.errors import ActorsError, ConfigError
 from actors.runtime.handle import system_of
+from tests.browser.conftest import serve
+from tests.browser.shop import Shop
 from tests.support.hardening import eventually
 from trees import Operated, PageFailed, SupervisorSpec, Tree, Web, WebError, WorkerSpec, start
 from trees.agents.packages import package_flaw
@@ -103,6 +106,27 @@ def test_a_crash_is_shown_with_its_frames_to_who_looks_afterwards_and_its_messag
         assert any("_handle" in frame for frame in last["frames"])
         crashes = client.get("/api/snapshot").json()["now"]["crashes"]
         assert [(each["path"], each["type"], each["count"]) for each in crashes] == [("shop/a", "ValueError", 1)]
+
+
+def test_a_stream_is_open_once_it_hears_events_and_not_before() -> None:
+    opened, was_open = threading.Event(), list[bool]()
+
+    class Slow(Shop):
+        def subscribe(self, callback: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
+            was_open.append(opened.wait(0.3))  # not in the right order, so it waits as long as it may
+            return super().subscribe(callback)
+
+    shop = Slow()
+    with (
+        serve(shop) as address,
+        httpx.stream("GET", httpx.URL(address).join("/events"), timeout=20) as response,
+    ):
+        opened.set()
+        shop.tell("child_started", "shop/poller")
+        kind, event, _ = next(_events(response))
+
+    assert was_open == [False]
+    assert (kind, event["name"]) == ("change", "child_started")
 
 
 def test_events_come_with_ids_and_go_on_after_the_last_that_was_seen(tree: Tree) -> None:
