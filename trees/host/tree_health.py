@@ -91,6 +91,5 @@ def _silent(system: System, end: float) -> list[str]:
     for path, supervisor in system.supervisors.copy().items():
         incarnation, pong = supervisor.incarnation, Reply()
         if not incarnation.is_over and incarnation.mailbox.post(Ping(), pong):
-            incarnation.when_over().when_done(pong.complete)  # one that ends meanwhile owes nobody an answer
-            asked.append((path, pong))
+            asked.append((path, pong))  # refused, which is an answer, where it ends meanwhile
     return [path for path, pong in asked if not pong.wait(max(0.0, end - monotonic()))]
