@@ -16,28 +16,50 @@ dict of the same object, there are two dicts for one array:
 
 tests/project/test_shared_fields.py holds the first against every class, and the second against every file.
 
-Of two threads that both would fill an empty field, one must be first. ``FIRST.lock`` is held for that: for a comparison
-and a store. Nothing is called or allocated while it is held. So no finalizer, no signal handler and no other thread can
-come in between, whoever holds it never waits, and no order of locks is needed.
+Of two threads that both would fill an empty field, one must be first, and both must go on with what that one has put
+there (``first_of``). No lock is held for that. A finalizer or a signal handler may come in between anywhere, also on
+the same thread, and fill the same field: one that met a lock there would wait for itself for ever. (To leave the block
+of a ``with`` allocates on 3.11, before the lock is free.)
 """
 
 from __future__ import annotations
 
-import threading
-from typing import Final
+from typing import Any, Final, TypeVar
+
+ValueT = TypeVar("ValueT")
+
+_OFFERS: Final[dict[tuple[object, str], Any]] = {}
+"""Values that somebody is about to put into an empty field, by the object and the field.
+
+One that a signal handler's exception, or a fork, has left here is harmless: it is of that object still.
+"""
 
 
-class FirstStore:
-    """Guards the moment in which an empty field is filled, whatever object it is of."""
+def first_of(owner: object, field: str, value: ValueT, empty: object = None) -> ValueT:
+    """Fill an empty field, unless another thread was first; return what stands in it.
 
-    __slots__ = ("lock",)
+    Each step is one operation of C::
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
+        offer    the first offer for the field is everybody's: ``setdefault``
+        look     at the field, after the offer
+        store    that offer, where the field was empty
+        take     the offer away
 
-    def forked(self) -> None:
-        """In the child of a fork nobody gives it back where another thread had it."""
-        self.lock = threading.Lock()
+    An offer is taken away only after it was stored. So whoever makes the first offer once more, because the earlier one
+    is gone, finds the field filled; and whoever finds it empty has the one offer that there has been. To store that
+    late, once more, changes nothing: nobody puts anything else into such a field.
 
-
-FIRST: Final = FirstStore()
+    Args:
+        owner: the object, which is hashed by its identity.
+        field: name of its slot.
+        value: what to put there.
+        empty: what stands in it before.
+    """
+    key = (owner, field)
+    offered: ValueT = _OFFERS.setdefault(key, value)
+    held: ValueT = getattr(owner, field)
+    if held is empty:
+        setattr(owner, field, offered)
+        held = offered
+    _OFFERS.pop(key, None)
+    return held

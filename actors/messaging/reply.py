@@ -10,7 +10,7 @@ refuses to hold up the event loop of a tree (``require_thread``), whatever was t
 is the host's: it may block it.
 
 No lock is held that a finalizer or a signal handler could find: it may complete a reply, or wait for one, in the middle
-of this. Each step is one operation of C on the reply's own fields, or is the first store in one (``FIRST``). Whoever
+of this. Each step is one operation of C on the reply's own fields, or is the first store in one (``first_of``). Whoever
 takes the one ``_turn`` brings the outcome; it sets ``_value`` last, and *then* looks for a gate and for callbacks.
 Whoever waits puts a gate or a callback there and *then* looks for an outcome. So one of them finds the other, in both
 orders; a callback is taken off the list by whoever calls it, so it is called once.
@@ -36,7 +36,7 @@ import pykka
 from actors.concurrency.arrival import Arrival
 from actors.concurrency.disposal import UserCallback
 from actors.concurrency.failed_frames import border
-from actors.concurrency.shared_fields import FIRST
+from actors.concurrency.shared_fields import first_of
 from actors.concurrency.thread_state import HERE, blocks_a_loop, in_background
 from actors.concurrency.wakeup import pass_gate
 from actors.messaging.envelope import own_copy
@@ -251,11 +251,7 @@ class Reply(pykka.Future[Any]):
             if gate is None:
                 gate = threading.Lock()
                 gate.acquire()
-                with FIRST.lock:
-                    if self._gate is None:
-                        self._gate = gate
-                    else:
-                        gate = self._gate
+                gate = first_of(self, "_gate", gate)
             return self._value is not _PENDING or self._hold(gate, timeout_s)
         finally:
             leave(self, entered)
@@ -307,12 +303,7 @@ class Reply(pykka.Future[Any]):
         """
         callbacks = self._callbacks
         if callbacks is None:
-            callbacks = []
-            with FIRST.lock:
-                if self._callbacks is None:
-                    self._callbacks = callbacks
-                else:
-                    callbacks = self._callbacks
+            callbacks = first_of(self, "_callbacks", [])
         callbacks.append(callback)
         if self._value is not _PENDING:
             self._call_back()

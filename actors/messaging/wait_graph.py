@@ -15,15 +15,15 @@ one of the two sees the other and is refused; if both are, none of them hangs.
 A request may end, on another thread, at any moment of this: ``CurrentMessage.end`` takes ``waits`` and ``reply`` away.
 So each field is read once, and what was read is used.
 
-Locking: none while it looks. Sets are changed and copied in one step of C; the first one of a request or a reply is set
-under ``actors.concurrency.shared_fields.FIRST``.
+Locking: none. Sets are changed and copied in one step of C; the first one of a request or a reply is set by
+``actors.concurrency.shared_fields.first_of``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.concurrency.shared_fields import FIRST
+from actors.concurrency.shared_fields import first_of
 from actors.messaging.envelope import CURRENT, own_copy
 from actors.model.errors import RecursionDetectedError
 
@@ -77,26 +77,12 @@ def enter_new(reply: Reply, current: CurrentMessage) -> CurrentMessage | None:
 
 def _waits_of(current: CurrentMessage) -> set[Reply]:
     waits = current.waits
-    if waits is None:
-        waits = set()
-        with FIRST.lock:
-            if current.waits is None:
-                current.waits = waits
-            else:
-                waits = current.waits
-    return waits
+    return first_of(current, "waits", set()) if waits is None else waits
 
 
 def _waiters_of(reply: Reply) -> set[CurrentMessage]:
     waiters = reply.waiters
-    if waiters is NOBODY:
-        waiters = set()
-        with FIRST.lock:
-            if reply.waiters is NOBODY:
-                reply.waiters = waiters
-            else:
-                waiters = reply.waiters
-    return waiters
+    return first_of(reply, "waiters", set(), NOBODY) if waiters is NOBODY else waiters
 
 
 def leave(reply: Reply, entered: CurrentMessage | None) -> None:

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any
 
 from actors.concurrency.disposal import disposal_on
-from actors.concurrency.shared_fields import FIRST
 from actors.concurrency.thread_state import Job, after_fork, in_background
 from actors.execution.incarnation import Exit, Exited, Started
 from actors.execution.pool import Pool
@@ -251,7 +250,6 @@ class System:
 
     def forked(self) -> None:
         """In the child of a fork: none of the threads is here, so the tree is down."""
-        FIRST.forked()
         self.letters.forked()
         self.strays.forked()
         self.is_down = True

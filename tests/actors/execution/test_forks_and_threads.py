@@ -332,9 +332,9 @@ os._exit(0)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("held", ["tree.ref('t/p')._box.lock", "actors.concurrency.shared_fields.FIRST.lock"])
+@pytest.mark.parametrize("held", ["tree.ref('t/p')._box.lock"])
 def test_a_lock_that_another_thread_held_at_a_fork_is_free_in_the_child(held: str) -> None:
-    """Row 35: that of a pool, which its members share, and that of the waits."""
+    """Row 35: that of a pool, which its members share."""
     done = python(
         TREE
         + f"""

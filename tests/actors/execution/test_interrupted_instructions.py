@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from actors.concurrency import shared_fields
 from actors.concurrency.disposal import Disposal
-from actors.concurrency.shared_fields import FIRST
 from actors.concurrency.wakeup import Turnstile
 from actors.execution.daemon_executor import DaemonExecutor
 from actors.messaging import wait_graph
@@ -76,13 +76,12 @@ def test_what_a_handler_leaves_behind_may_ask_in_the_moment_in_which_that_ends()
 def test_the_first_wait_of_a_request_may_begin_when_that_has_just_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     current, reply = a_request("t/a"), Reply(Mailbox("t/b"))
 
-    class EndsAfter:
-        def __enter__(self) -> None: ...
-
-        def __exit__(self, *_: object) -> None:
+    class EndsAfter(dict[Any, Any]):
+        def pop(self, *args: Any) -> Any:
             current.end()
+            return super().pop(*args)
 
-    monkeypatch.setattr(FIRST, "lock", EndsAfter())
+    monkeypatch.setattr(shared_fields, "_OFFERS", EndsAfter())
     token = CURRENT.set(current)
     try:
         entered = wait_graph.enter(reply)
