@@ -47,7 +47,8 @@ def first_of(owner: object, field: str, value: ValueT, empty: object = None) -> 
 
     An offer is taken away only after it was stored. So whoever makes the first offer once more, because the earlier one
     is gone, finds the field filled; and whoever finds it empty has the one offer that there has been. To store that
-    late, once more, changes nothing: nobody puts anything else into such a field.
+    late, once more, changes nothing: nobody puts anything else into such a field. (A request that ends empties its own;
+    what is stored in it after that is looked at by nobody.)
 
     Args:
         owner: the object, which is hashed by its identity.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
 
 from actors.concurrency import shared_fields
 from actors.concurrency.shared_fields import first_of
+from tests.support.hardening import in_thread
+from tests.support.steps import alarm, at_step, rounds
+
+pytestmark = pytest.mark.own_thread
+
+HERE = {shared_fields.__file__}
 
 
 class Field:
@@ -22,83 +25,75 @@ class Field:
         self.value: object = None
 
 
-def interrupted(at: int, by: Callable[[], object], run: Callable[[], object]) -> tuple[object, int]:
-    """Run it, and ``by`` before its ``at``-th instruction, as a finalizer or another thread; how many it has."""
-    count = 0
+class Filling:
+    """Threads that fill one field, and what each of them found in it."""
 
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count
-        if frame.f_code is not first_of.__code__:
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            count += 1
-            if count == at:
-                before = sys.gettrace()
-                sys.settrace(None)
-                by()
-                sys.settrace(before)
-        return trace
+    def __init__(self) -> None:
+        self.field = Field()
+        self.found: dict[str, object] = {}
 
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        return run(), count
-    finally:
-        sys.settrace(before)
+    def by(self, name: str) -> Callable[[], None]:
+        """One of them."""
 
+        def fill() -> None:
+            self.found[name] = first_of(self.field, "value", name)
 
-def fills(field: Field, found: list[object], value: object) -> Callable[[], object]:
-    def fill() -> object:
-        found.append(first_of(field, "value", value))
-        return found[-1]
+        return fill
 
-    return fill
+    def check(self, *names: str) -> None:
+        """All of them have the value that is kept, and nothing is left over."""
+        assert self.found == dict.fromkeys(names, self.field.value)
+        assert not shared_fields._OFFERS
 
 
 def test_whoever_comes_between_two_instructions_all_have_the_one_value_that_is_kept() -> None:
-    at, last = 0, 1
-    while at < last:
-        at += 1
-        field, found = Field(), list[object]()
-        _, last = interrupted(at, fills(field, found, "other"), fills(field, found, "own"))
+    number, steps = 0, [1]
+    while steps[0] > number:
+        number += 1
+        filling = Filling()
+        with at_step(number, filling.by("other"), HERE) as steps:
+            filling.by("own")()
+        filling.check("own", *(["other"] if steps[0] >= number else []))
 
-        assert found == [field.value, field.value], at
-        assert not shared_fields._OFFERS
-    assert last > 20
+    assert number > 20
 
 
-@pytest.mark.parametrize("second", range(1, 60, 2))
-def test_also_where_the_one_who_comes_in_between_is_interrupted_itself(second: int) -> None:
-    at, last = 0, 1
-    while at < last:
-        at += 1
-        field, found = Field(), list[object]()
+def test_also_where_the_one_who_comes_in_between_is_interrupted_itself() -> None:
+    """The other one on a thread of its own: what runs in a trace function is not traced on that thread."""
+    pairs, number, steps = 0, 0, [1]
+    while steps[0] > number:
+        number += 1
+        second, inner = 0, [1]
+        while inner[0] > second:
+            second += 1
+            filling = Filling()
 
-        def other(field: Field = field, found: list[object] = found) -> None:
-            interrupted(second, fills(field, found, "third"), fills(field, found, "other"))
+            def other(filling: Filling = filling, second: int = second) -> list[int]:
+                with at_step(second, filling.by("third"), HERE) as steps:
+                    filling.by("other")()
+                return steps
 
-        _, last = interrupted(at, other, fills(field, found, "own"))
+            reached: list[list[int]] = []
+            with at_step(number, lambda: reached.append(in_thread(other)()), HERE) as steps:  # noqa: B023 - called in the block
+                filling.by("own")()
+            inner = reached[0] if reached else [0]
+            filling.check("own", *(["other"] if reached else []), *(["third"] if inner[0] >= second else []))
+            pairs += inner[0] >= second
 
-        assert set(found) == {field.value}, (at, second)
-        assert not shared_fields._OFFERS
+    assert pairs > 20 * 20
 
 
 def test_an_offer_that_an_exception_of_a_signal_handler_has_left_is_of_its_object_still() -> None:
-    def interrupts() -> None:
-        raise KeyboardInterrupt
+    fields: list[Field] = [Field()]
+    left = 0
 
-    at, last = 0, 1
-    while at < last:
-        at += 1
-        field, found = Field(), list[object]()
-        try:
-            _, last = interrupted(at, interrupts, fills(field, found, "first"))
-        except KeyboardInterrupt:
-            last = at + 1
-        finally:
-            sys.settrace(None)
-
-        assert first_of(field, "value", "second") == field.value
+    def again() -> None:
+        nonlocal left
+        left += bool(shared_fields._OFFERS)
         assert first_of(Field(), "value", "of another") == "of another"
+        assert first_of(fields[-1], "value", "second") == fields[-1].value
         assert not shared_fields._OFFERS
+        fields.append(Field())
+
+    assert rounds(alarm, HERE, again, lambda: first_of(fields[-1], "value", "first")) > 20
+    assert left > 0
