@@ -103,7 +103,6 @@ def test_a_real_tree_shows_a_crash_as_it_happens_and_a_task_that_was_tried_again
 
 
 def test_an_event_below_a_folded_pool_lights_up_the_pool(page: Any, shop: Shop) -> None:
-    until(page, "document.querySelector('#live').dataset.live === 'live'")
     shop.tell("child_restarting", "shop/parse/3", attempt=1, delay_s=0.0)
     page.wait_for_selector("tr[data-path='shop/parse'].flash")
 
@@ -297,7 +296,6 @@ def test_nothing_sticks_out_of_a_phone(page: Any, pictures: Path) -> None:
 
 
 def test_a_server_that_goes_away_is_told_and_found_again_without_a_new_window(page: Any) -> None:
-    until(page, "document.querySelector('#live').dataset.live === 'live'")
     page.context.set_offline(True)
     page.wait_for_selector("body[data-stale]")
     page.context.set_offline(False)

@@ -332,19 +332,17 @@ os._exit(0)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("held", ["tree.ref('t/p')._box.lock"])
-def test_a_lock_that_another_thread_held_at_a_fork_is_free_in_the_child(held: str) -> None:
+def test_a_lock_that_another_thread_held_at_a_fork_is_free_in_the_child() -> None:
     """Row 35: that of a pool, which its members share."""
     done = python(
         TREE
-        + f"""
-import actors.messaging.wait_graph
+        + """
 def work(message):
     if message == "hello":
         return message
     has, enough = threading.Event(), threading.Event()
     def hold():
-        with {held}:
+        with tree.ref('t/p')._box.lock:
             has.set()
             enough.wait()
     thread = threading.Thread(target=hold)

@@ -7,8 +7,8 @@ bounded by ``KEPT`` events, however many look.
 While nobody looks the feed is not subscribed: it costs nothing. It stays for ``LINGER_S`` after the last one has left,
 for browsers that come back; later ones are told that they have lost something.
 
-Lock: ``_lock`` guards the ring, its numbers and the listeners, between the thread that delivers events and the loop.
-Nothing is called while it is held but ``call_soon_threadsafe``.
+Lock: ``_lock`` guards the ring, its numbers and the subscription, between the thread that delivers events, the one that
+subscribes, and the loop. Nothing is called while it is held but ``call_soon_threadsafe``.
 """
 
 from __future__ import annotations
@@ -43,6 +43,17 @@ def as_json(data: object) -> str:
     return json.dumps(data, ensure_ascii=True, allow_nan=False, default=str, separators=(",", ":"))
 
 
+class _Hearing:
+    """One subscription to the source."""
+
+    begun: asyncio.Future[None]
+    """Done once it hears; made on the loop, where it is waited for."""
+
+    def __init__(self) -> None:
+        self.unsubscribe: Callable[[], None] | None = None
+        """How to end it, once it hears. The feed's lock guards it."""
+
+
 class EventFeed:
     """Events of one source, on one event loop."""
 
@@ -53,8 +64,8 @@ class EventFeed:
         self._ring: deque[bytes] = deque(maxlen=kept)
         self._last = 0
         """Number of the newest event; that of the oldest which is kept follows from it."""
-        self._hears = False
-        self._unsubscribe: Callable[[], None] | None = None
+        self._hearing: _Hearing | None = None
+        """Subscription to the source, from the moment in which it is asked for; None: nobody looks."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bells: set[asyncio.Event] = set()
         self._told = False
@@ -73,8 +84,8 @@ class EventFeed:
         Ends when the feed is closed. The first piece is empty: whoever has it misses nothing from there on.
         """
         bell = asyncio.Event()
-        place = await self._enter(bell, after)
         try:
+            place = await self._enter(bell, after)
             yield b""
             while True:
                 pieces, place, lost = self._take(place)
@@ -99,11 +110,14 @@ class EventFeed:
         if self._closing is not None:
             self._closing.cancel()
             self._closing = None
-        if not self._hears and not self._over:
-            self._hears = True
+        hearing = self._hearing
+        if hearing is None and not self._over:
+            hearing = self._hearing = _Hearing()
             with self._lock:
                 self._last += 1  # nobody has counted what happened meanwhile: it is lost to whoever comes back
-            await asyncio.to_thread(self._subscribe)
+            hearing.begun = asyncio.ensure_future(asyncio.to_thread(self._subscribe, hearing))
+        if hearing is not None:
+            await asyncio.shield(hearing.begun)  # all wait for it, and one who goes away ends it for nobody
         with self._lock:
             known = after is not None and 0 <= after <= self._last
             return after if known and after is not None else self._last
@@ -113,24 +127,29 @@ class EventFeed:
         if not self._bells and self._loop is not None and not self._over and not self._loop.is_closed():
             self._closing = self._loop.call_later(self._linger_s, self._sleep)
 
-    def _subscribe(self) -> None:
+    def _subscribe(self, hearing: _Hearing) -> None:
         """Hear events from now on; on a thread, which may end after whoever has asked for it is gone."""
-        unsubscribe = self._source.subscribe(self._hear)
+        try:
+            unsubscribe = self._source.subscribe(self._hear)
+        except BaseException:
+            with self._lock:
+                if self._hearing is hearing:
+                    self._hearing = None  # the next one that looks tries again
+            raise
         with self._lock:
-            wanted = self._hears
+            wanted = self._hearing is hearing
             if wanted:
-                self._unsubscribe = unsubscribe
+                hearing.unsubscribe = unsubscribe
         if not wanted:
             unsubscribe()
 
     def _sleep(self) -> None:
         """Hear nothing any more: nobody has come back."""
         with self._lock:
-            unsubscribe, self._unsubscribe, self._closing = self._unsubscribe, None, None
-            self._hears = False
+            hearing, self._hearing, self._closing = self._hearing, None, None
             self._ring.clear()
-        if unsubscribe is not None:
-            unsubscribe()
+        if hearing is not None and hearing.unsubscribe is not None:
+            hearing.unsubscribe()
 
     def _take(self, place: int) -> tuple[list[bytes], int, int]:
         """Return the next pieces after a place, the place after them, and how many before them are lost."""

@@ -1,0 +1,123 @@
+"""The feed of a page's events: who looks hears everything from then on, however the subscription goes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.shop import Shop
+from tests.support.asking import LONG_S
+from trees.observe.source import SourceError
+from trees.observe.web.event_feed import EventFeed
+
+
+class SlowShop(Shop):
+    """A source to which a subscription takes as long as the test wants; those that fail come first."""
+
+    def __init__(self, fails: int = 0) -> None:
+        super().__init__()
+        self.asked, self.gate, self.fails = 0, threading.Event(), fails
+
+    def subscribe(self, callback: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
+        self.asked += 1
+        assert self.gate.wait(LONG_S)
+        if self.asked <= self.fails:
+            raise SourceError(503, "The tree does not answer.")
+        return super().subscribe(callback)
+
+    @property
+    def listeners(self) -> int:
+        """How many hear its events."""
+        return len(self._listeners)
+
+
+async def turns() -> None:
+    """Let the loop do whatever it can do now."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def begun(feed: EventFeed) -> tuple[AsyncIterator[bytes], asyncio.Task[bytes]]:
+    """Somebody who begins to look."""
+    pieces = feed.follow(None)
+    first: asyncio.Task[bytes] = asyncio.ensure_future(anext(pieces))  # type: ignore[arg-type]
+    await turns()
+    return pieces, first
+
+
+async def next_name(pieces: AsyncIterator[bytes]) -> str:
+    """Name of the next event."""
+    piece = await asyncio.wait_for(anext(pieces), LONG_S)
+    data = next(line for line in piece.decode().splitlines() if line.startswith("data: "))
+    name: str = json.loads(data.removeprefix("data: "))["name"]
+    return name
+
+
+def test_a_second_one_that_comes_while_the_first_subscribes_hears_the_next_event_too() -> None:
+    async def main() -> None:
+        shop = SlowShop()
+        feed = EventFeed(shop)
+        looks = [await begun(feed), await begun(feed)]
+        assert [first.done() for _, first in looks] == [False, False]
+        shop.gate.set()
+        assert [await first for _, first in looks] == [b"", b""]
+        shop.tell("child_started", "shop/poller")
+        assert [await next_name(pieces) for pieces, _ in looks] == ["child_started", "child_started"]
+        assert (shop.asked, shop.listeners, feed.watching) == (1, 1, 2)
+        feed.close()
+        assert shop.listeners == 0
+
+    asyncio.run(main())
+
+
+def test_a_subscription_that_fails_is_told_to_all_that_wait_for_it_and_the_next_one_tries_again() -> None:
+    async def main() -> None:
+        shop = SlowShop(fails=1)
+        feed = EventFeed(shop)
+        looks = [await begun(feed), await begun(feed)]
+        shop.gate.set()
+        for _, first in looks:
+            with pytest.raises(SourceError):
+                await first
+        assert (feed.watching, shop.listeners) == (0, 0)
+        pieces, first = await begun(feed)
+        assert await first == b""
+        shop.tell("child_started", "shop/poller")
+        assert await next_name(pieces) == "child_started"
+        feed.close()
+
+    asyncio.run(main())
+
+
+def test_one_who_goes_away_while_it_is_subscribed_ends_that_for_nobody() -> None:
+    async def main() -> None:
+        shop = SlowShop()
+        feed = EventFeed(shop)
+        (_, gone), (_, stays) = await begun(feed), await begun(feed)
+        gone.cancel()
+        await turns()
+        assert feed.watching == 1
+        shop.gate.set()
+        assert await stays == b""
+        assert shop.listeners == 1
+        feed.close()
+
+    asyncio.run(main())
+
+
+def test_a_feed_that_is_closed_while_it_is_subscribed_hears_nothing_after_that() -> None:
+    async def main() -> None:
+        shop = SlowShop()
+        feed = EventFeed(shop)
+        _, first = await begun(feed)
+        feed.close()
+        shop.gate.set()
+        await asyncio.wait_for(asyncio.gather(first, return_exceptions=True), LONG_S)
+        assert shop.listeners == 0
+
+    asyncio.run(main())
