@@ -33,12 +33,13 @@ import re
 import socket
 import traceback
 from collections import deque
+from collections.abc import Callable
 from enum import IntEnum
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from actors.messaging.envelope import PackedMessage
-from actors.model.errors import ActorsError
+from actors.model.errors import ActorsError, Failed
 from actors.model.process_errors import NotPicklableError, RemoteError, RemoteTraceback
 from actors.validation.introspection import type_name
 
@@ -154,11 +155,19 @@ def pack_error(error: BaseException) -> PackedError:
         frames = "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()
     except BaseException:  # noqa: BLE001 - the same
         frames = "".join(traceback.format_tb(error.__traceback__)).rstrip()
-    try:
-        pickled: bytes | None = pickle.dumps(error, protocol=5)
-    except BaseException:  # noqa: BLE001 - the same; it crosses as text then
-        pickled = None
+    pickled = _pickled(lambda: error)
+    if pickled is None and isinstance(error, Failed):  # what it means crosses all the same: may it be tried again?
+        pickled = _pickled(lambda: Failed(error.error, retryable=error.retryable))
+        pickled = pickled or _pickled(lambda: Failed(text, retryable=error.retryable))
     return PackedError(pickled, name, text, frames)
+
+
+def _pickled(make: Callable[[], BaseException]) -> bytes | None:
+    """Pickle an exception; None: its own code, or that of what it holds, does not let it cross."""
+    try:
+        return pickle.dumps(make(), protocol=5)
+    except BaseException:  # noqa: BLE001 - it is the user's code
+        return None
 
 
 def rebuilt(packed_error: PackedError) -> BaseException:

@@ -74,6 +74,8 @@ class WorkerHandle:
         self._hello: asyncio.Future[int] = self._loop.create_future()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._is_open = True
+        self._code_due: asyncio.TimerHandle | None = None
+        """When its exit code is waited for no longer."""
         self._is_dead = self._is_untold = False
         """True once the process is gone; once the fork server will never tell its exit code."""
         self._is_gone = False
@@ -212,7 +214,7 @@ class WorkerHandle:
         if self._is_untold:
             self._has_ended(None)
         else:
-            self._loop.call_later(CODE_S, self._has_ended, None)
+            self._code_due = self._loop.call_later(CODE_S, self._has_ended, None)
 
     def _has_ended(self, code: int | None) -> None:
         if self._is_gone or not self._is_open:
@@ -268,6 +270,8 @@ class WorkerHandle:
         if not self._is_open:
             return
         self._is_open = False
+        if self._code_due is not None:
+            self._code_due.cancel()
         self._forget()
         self._loop.remove_writer(self._ours)
         for each in (self._ours.fileno(), self._status, self._pidfd):

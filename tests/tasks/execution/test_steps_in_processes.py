@@ -177,3 +177,20 @@ def test_a_failure_of_any_class_is_the_same_after_it_has_crossed(error: Failed) 
         error.retryable,
         getattr(error, "code", 0),
     )
+
+
+@pytest.mark.parametrize("retryable", [True, False])
+@pytest.mark.parametrize("holds", [ValueError(1), threading.Lock()], ids=["an error", "a lock"])
+def test_a_failure_that_cannot_cross_as_it_is_still_says_if_it_may_be_tried_again(
+    holds: object, *, retryable: bool
+) -> None:
+    class LocalFailure(Failed):
+        """A class that nobody can import."""
+
+    error = LocalFailure(holds, retryable=retryable)
+
+    crossed = rebuilt(pack_error(error))
+
+    assert type(crossed) is Failed
+    assert crossed.retryable is retryable
+    assert str(crossed) == str(error)
