@@ -22,8 +22,9 @@ from actors.messaging.places import Room
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ref import Ref
 from actors.model.spec import MailboxLimit, Overflow
-from tests.actors.messaging.test_interrupted_puts import OURS, PUT, AlarmError, alarm, at_step, rounds
+from tests.actors.messaging.test_interrupted_puts import OURS, PUT
 from tests.support.hardening import LONG_S, Gate, eventually, obey, tree_of, worker
+from tests.support.steps import AlarmError, alarm, at_step, rounds
 from trees import Mailbox
 
 pytestmark = pytest.mark.own_thread
