@@ -231,6 +231,21 @@ def what_is_removed_is_gone_with_its_parts(store: Store) -> None:
     assert store.create("t", OWNER, submitted("t"))
 
 
+def a_part_that_has_ended_goes_with_its_whole_though_it_is_not_finished(store: Store) -> None:
+    for name in ("t", "t@s1:1.1"):
+        store.create(name, OWNER, submitted(name))
+        store.append(name, ended(name))
+    store.finish("t")
+
+    store.remove("t")
+    store.finish("t@s1:1.1")  # its orchestrator was about to do that
+    kept(store)
+
+    assert store.owners() == {}
+    assert store.finished(OWNER) == []
+    assert store.last("t@s1:1.1") is None
+
+
 # -- of a durable store --------------------------------------------------------------------------------------
 
 
@@ -389,6 +404,7 @@ CHECKS: Final[tuple[Callable[[Store], None], ...]] = (
     it_is_told_at_once_how_a_stream_stands,
     what_is_withdrawn_was_never_there_and_else_it_stays,
     what_is_removed_is_gone_with_its_parts,
+    a_part_that_has_ended_goes_with_its_whole_though_it_is_not_finished,
 )
 DURABLE_CHECKS: Final[tuple[Callable[[Medium], None], ...]] = (
     a_command_of_another_process_is_heard_in_its_order_and_again_until_it_is_done,

@@ -72,7 +72,7 @@ class TaskHandle:
     def status(self) -> TaskStatus:
         """Where it stands now."""
         port = self._port
-        report = port.reports.get(self.id)
+        report = port.at_hand(self.id)
         if report is not None:
             return report.status
         if self.id not in port.states:
@@ -91,7 +91,7 @@ class TaskHandle:
 
         Where it ended long ago it is read from the store: on an event loop, ``await`` the handle first.
         """
-        report: Report | None = self._port.reports.get(self.id)
+        report = self._port.at_hand(self.id)
         if report is None and self._waits is not None and self._waits.succeeded:
             report = self._waits.get()
         return report if report is not None else self._port.report(self.id)

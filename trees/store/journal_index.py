@@ -22,6 +22,7 @@ from actors.tasks.journal.codec import decode
 from actors.tasks.journal.dropped import without_large
 from actors.tasks.journal.store import StreamState
 from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.model.task_ids import MARK, whole_of
 from trees.store.retention import Keep
 
@@ -165,7 +166,8 @@ class JournalIndex:
 
     def remove(self, stream: str) -> list[str]:
         """One is deleted, however it stands, with its parts that do not go on by themselves; returns all of them."""
-        parts = [part for part in self._parts.get(stream, ()) if part in self.ends]
+        # The whole may have ended, and be removed, before the orchestrator of a part has come to finish that.
+        parts = [p for p in self._parts.get(stream, ()) if p in self.ends or isinstance(self.last(p), TaskFinished)]
         names = [stream, *parts, *(part for part in self.unreadable if whole_of(part) == stream)]
         for each in names:
             self.unreadable.pop(each, None)

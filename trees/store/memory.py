@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from actors.model.events import Event, require_journalled
 from actors.tasks.journal.store import Store, StreamState
+from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.model.task_ids import whole_of
 
 KEEP = 10_000
@@ -105,9 +106,14 @@ class MemoryStore(Store):
     def remove(self, stream: str) -> None:
         """Forget a stream, and its parts."""
         with self._lock:
-            for each in [stream, *(part for part in self._finished if whole_of(part) == stream)]:
+            # The whole may have ended, and be removed, before the orchestrator of a part has come to finish that.
+            parts = [part for part in self._streams if whole_of(part) == stream and self._is_over(part)]
+            for each in [stream, *parts]:
                 for known in (self._streams, self._owners, self._finished):
                     known.pop(each, None)
+
+    def _is_over(self, stream: str) -> bool:
+        return stream in self._finished or isinstance(self.last(stream), TaskFinished)
 
     def finish(self, stream: str) -> None:
         """Nothing more comes; the oldest finished ones go where there are too many."""

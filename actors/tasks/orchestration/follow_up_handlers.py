@@ -208,8 +208,10 @@ class FollowUpHandlers:
     def _tell_waiters(self, state: TaskState, report: Report) -> None:
         if state.final is None:
             return  # it goes on: the team above has it undone, so it has heard of this end
-        self._core.port.keep(report, state)
-        if state.parent is not None:
+        self._core.port.keep(report, state, partial(self._finish, state, report))
+
+    def _finish(self, state: TaskState, report: Report) -> None:
+        if state.parent is not None:  # before its stream is finished: no later incarnation would do it
             self._parts.teams.answer(state, report)
         self._core.store.finish(state.id)
 

@@ -230,9 +230,13 @@ class OrchestratorPort:
             done.fail(self.system.down_error(self.path))
         return done
 
+    def at_hand(self, task: str) -> Report | None:
+        """Report of a task that has ended, where it is at hand; None as long as ``keep`` is not done with it."""
+        return None if task in self.states else self.reports.get(task)
+
     def report(self, task: str) -> Report | None:
         """Report of a task that has ended: at hand, or made again from its journal."""
-        report = self.reports.get(task)
+        report = self.at_hand(task)
         if report is None and task not in self.states and not self._goes_on(task):
             records = self.runtime.store.read(task)
             state = fold(task, records) if records and isinstance(records[-1], TaskFinished) else None
@@ -247,8 +251,7 @@ class OrchestratorPort:
 
     def fetched(self, task: str) -> Reply:
         """The report of a task that has ended, for somebody on a loop: where it has to be read, that is done apart."""
-        report = self.reports.get(task)
-        if report is not None:
+        if self.at_hand(task) is not None:
             return self.waiting(task)
         fetched = Reply()
 
@@ -259,16 +262,27 @@ class OrchestratorPort:
         self.system.run_apart(UserCallback(read, fetched.fail))
         return fetched
 
-    def keep(self, report: Report, state: TaskState | None = None) -> None:
-        """A task has ended, and that is kept: whoever waits hears it. A second time it changes nothing."""
-        self.finished += self.reports.add(report)
-        self.guard.forget(report.task_id)
+    def keep(self, report: Report, state: TaskState, finish: Callable[[], object] | None = None) -> None:
+        """A task has ended, and that is kept: ``finish`` is called, then whoever waits hears it.
+
+        Whoever knows that it has ended may remove it at once, and begin another one of its id. So nobody is shown the
+        end before all is done that is done by the id; and it is shown under ``removing``, together with taking the
+        Reply: else that one could be of the next task. A second time it changes nothing.
+        """
+        id_ = report.task_id
+        self.guard.forget(id_)
         self.runtime.has_ended(report)
-        if self.states.get(report.task_id) is state:
-            self.states.pop(report.task_id, None)
-        done = self.done.pop(report.task_id, None)
-        if done is not None:
-            done.complete(report)
+        try:
+            if finish is not None:
+                finish()
+        finally:  # the store may break down: the task has ended nevertheless
+            self.finished += self.reports.add(report)
+            with self.runtime.removing:
+                if self.states.get(id_) is state:
+                    self.states.pop(id_, None)
+                done = self.done.pop(id_, None)
+            if done is not None:
+                done.complete(report)
 
     def escalations(self) -> list[Escalation]:
         """All open questions, the oldest first."""

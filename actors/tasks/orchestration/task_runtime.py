@@ -2,7 +2,8 @@
 
 A ``OrchestratorPort`` (``actors.tasks.orchestration.orchestrator_port``) is one orchestrator's part of it.
 
-Locking: ``removing`` is for those who remove tasks; there is no other lock. ``attempts`` and ``asks`` are dicts whose
+Locking: ``removing`` is for those who remove tasks, and for the step that shows the end of one
+(``OrchestratorPort.keep``); there is no other lock. ``attempts`` and ``asks`` are dicts whose
 single operations are steps of C: workers and callers put in and take out, each its own keys. The states at a port are
 written by its orchestrator only, and read by everybody, each attribute by itself (as in ``actors.supervision.child``).
 """
@@ -89,8 +90,11 @@ class TaskRuntime:
         """Submission that has an id, one at a time. The task may be known long since: see ``unkept``."""
         self.unkept: set[str] = set()
         """Tasks that are on their way into the store: nobody was told that they are kept, and they may be withdrawn."""
-        self.removing = threading.Lock()
-        """Held by whoever removes a task; see ``trees.host.task_removal``."""
+        self.removing = threading.RLock()
+        """Held by whoever removes a task, and where the end of one is shown; see ``trees.host.task_removal``.
+
+        Re-entrant: a finalizer may run under it, and remove one.
+        """
 
     @property
     def store(self) -> Store:

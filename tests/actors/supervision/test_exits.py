@@ -56,7 +56,8 @@ def test_an_exit_is_treated_as_the_table_says(
 ) -> None:
     hang = Hang(deaf=dispatch != "loop")
     on_stop = Fault(hang, times=1) if reason == "killed" else None
-    spec = shop(faulty("a", dispatch=dispatch, restart=restart, shutdown=0.05, on_stop=on_stop))
+    patience_s = 0.05 if reason == "killed" else LONG_S
+    spec = shop(faulty("a", dispatch=dispatch, restart=restart, shutdown=patience_s, on_stop=on_stop))
 
     with running(spec) as tree:
         record = Record(tree)

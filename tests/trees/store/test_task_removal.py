@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 from sqlalchemy import create_engine, func, select
 
 from actors.tasks.model.task_errors import UnknownTaskError
+from actors.tasks.orchestration import orchestrator_port
+from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from tests.support.hardening import eventually
+from tests.support.steps import at_step
 from tests.support.stores import OWNER, PATIENCE_S, kept, opened, submitted, succeeded
 from tests.trees.store.test_damaged_rows import RECORDS, begun, damage, done, tree_of
 from tests.trees.store.test_migrations import execute
@@ -33,6 +37,14 @@ def rows_of(url: str, name: str) -> int:
             for column in (streams.c.id, records.c.stream)
         ]
         return sum(counts)
+
+
+def apart(do: Callable[[str], None], id_: str) -> None:
+    """Have another thread do it, while this one stands."""
+    thread = threading.Thread(target=do, args=(id_,))
+    thread.start()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
 
 
 # -- by the tree ---------------------------------------------------------------------------------------------
@@ -89,6 +101,70 @@ def test_what_has_ended_is_removed_and_what_goes_on_is_not(durable: bool, store_
         assert len(report.results["s"]) == 20_000
         asyncio.run(tree.aremove_task("w"))
         assert [handle.id for handle in tree.tasks()] == ["b"]
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
+def test_nobody_is_told_of_an_end_before_the_task_can_be_removed(
+    durable: bool, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    with start(tree_of(), store=store_url if durable else None) as tree:
+        store = tree._system.services["tasks"].store
+        real = store.finish
+
+        def look(id_: str) -> None:
+            handle = tree.task(id_)
+            seen.append((handle.status, handle.report, handle._done.done))
+            with pytest.raises(NotRemovableError):
+                tree.remove_task(id_)
+
+        def finish(id_: str) -> None:
+            apart(look, id_)
+            real(id_)
+
+        monkeypatch.setattr(store, "finish", finish, raising=False)
+        tree.run(Task("go", id="t"), PATIENCE_S)
+        tree.remove_task("t")
+
+    assert seen == [("running", None, False)]
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
+def test_whoever_removes_a_task_as_its_end_is_shown_and_begins_another_waits_for_that_one(
+    durable: bool, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, steps = 0, 0
+    anew: list[Any] = []
+
+    def begin_anew(id_: str) -> None:
+        if not removing.acquire(blocking=False):
+            return  # the orchestrator has it: whoever removes a task waits
+        removing.release()
+        with suppress(NotRemovableError, UnknownTaskError):
+            tree.remove_task(id_)
+            anew.append(tree.submit(Task("anew", id=id_)))
+
+    def keep(self: OrchestratorPort, report: Any, *rest: Any) -> None:
+        nonlocal steps
+        if report.goal == "anew":
+            return real(self, report, *rest)
+        with at_step(number, lambda: apart(begin_anew, report.task_id), {orchestrator_port.__file__}) as seen:
+            real(self, report, *rest)
+        steps = seen[0]
+        return None
+
+    real = OrchestratorPort.keep
+    monkeypatch.setattr(OrchestratorPort, "keep", keep)
+    with start(tree_of(lambda _, context: context.goal), store=store_url if durable else None) as tree:
+        removing = tree._system.services["tasks"].removing
+        while number <= steps:
+            number += 1
+            assert tree.run(Task("go", id=f"t{number}"), PATIENCE_S).results == {"s": "go"}
+        assert anew
+        for handle in anew:
+            assert handle.result(PATIENCE_S).results == {"s": "anew"}
+            assert handle.status == "succeeded"
 
 
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
