@@ -190,10 +190,11 @@ class TaskSoak:
         }
         while self._goes_on:
             time.sleep(dice.uniform(0, 2 * FAULTS_EACH_S))
-            (fault,) = dice.choices(list(faults), list(faults.values()))
+            new = [each for each in faults if _name_of(each) not in self.faults]  # a short soak has all kinds, too
+            (fault,) = new[:1] or dice.choices(list(faults), list(faults.values()))
             with contextlib.suppress(ActorsError):  # what it was for is not there at this moment
                 fault(tree, dice)
-                self.faults[fault.__name__.strip("_")] = self.faults.get(fault.__name__.strip("_"), 0) + 1
+                self.faults[_name_of(fault)] = self.faults.get(_name_of(fault), 0) + 1
 
     def _member(self, tree: Tree, dice: random.Random) -> Any:
         """Some incarnation of a worker that lives; None: none does."""
@@ -268,6 +269,10 @@ class TaskSoak:
             f"seed {self.seed}, {self.seconds:g} s: tasks {dict(self.ledger.ends)}; faults {self.faults}; the store "
             f"paused {self.pauses} times; {self.ledger.repeated} acts were done again, each with a reason; {size}"
         )
+
+
+def _name_of(fault: Callable[..., object]) -> str:
+    return fault.__name__.strip("_")
 
 
 def main(arguments: list[str] | None = None) -> int:

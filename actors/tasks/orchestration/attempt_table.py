@@ -15,7 +15,7 @@ from actors.tasks.journal.subtask_state import SubtaskState
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.journal.task_state import TaskState
-    from actors.tasks.orchestration.orchestrator_port import OpenDelegation
+    from actors.tasks.orchestration.delegation_calls import OpenDelegation
 
 _NOTHING: Final = frozenset[str]()
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from actors.tasks.orchestration.attempt_control import AttemptControl
     from actors.tasks.orchestration.breaker_records import BreakerRecords
     from actors.tasks.orchestration.deciding import Deciding
+    from actors.tasks.orchestration.delegation_calls import OpenDelegation
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
-    from actors.tasks.orchestration.orchestrator_port import OpenDelegation
     from actors.tasks.orchestration.recording import Recording
     from actors.tasks.orchestration.task_results import TaskResults
     from actors.tasks.orchestration.team_calls import TeamCalls

@@ -1,7 +1,7 @@
 """Port of an orchestrator: what one shows to others, and how it is reached; the same for all its incarnations.
 
-Its address, its states and reports, the orders that wait for it, and what ``context.ask`` does, for those who must not
-wait for the orchestrator itself. Locking: as in ``actors.tasks.orchestration.task_runtime``, which has all of them.
+Its address, its states and reports, and the orders that wait for it, for those who must not wait for the orchestrator
+itself. Locking: as in ``actors.tasks.orchestration.task_runtime``, which has all of them.
 """
 
 from __future__ import annotations
@@ -9,28 +9,25 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.disposal import UserCallback
-from actors.messaging.caller_variables import caller_variables
 from actors.messaging.envelope import CURRENT
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
-from actors.model.errors import RecursionDetectedError
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Usage
-from actors.tasks.model.task_errors import NoCapableWorkerError, StoreError, TaskFailedError
+from actors.tasks.model.task_errors import StoreError, TaskFailedError
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.orchestration.crash_guard import CrashGuard
+from actors.tasks.orchestration.delegation_calls import delegate, tools
 from actors.tasks.orchestration.fetching import Fetching
 from actors.tasks.orchestration.messages import (
     CommandsWaiting,
-    Delegate,
-    DelegationCancelled,
     EffectFailed,
     UsageReported,
 )
@@ -40,11 +37,10 @@ from actors.tasks.planning.task_settings import Tasks
 from actors.tasks.results.report_cache import ReportCache
 from actors.tasks.scheduling.registry_messages import WorkerChanged
 from actors.tasks.scheduling.step_slots import Slots
-from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
+from actors.tasks.scheduling.worker_registry import WorkerRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextvars import Context as Variables
 
     from actors.execution.incarnation import Incarnation
     from actors.tasks.execution.asked_work import AskedWork
@@ -58,23 +54,7 @@ if TYPE_CHECKING:
 
 ORCHESTRATOR = "orchestrator"
 """Reserved id of the first child of a supervisor with ``tasks=``."""
-BACKSTOP_S = 5.0
-"""How much longer than its limit somebody waits in an ask, should there be no orchestrator to end it."""
 _COMMANDS: Final = CommandsWaiting()
-
-
-class OpenDelegation(NamedTuple):
-    """An attempt that waits in ``context.ask``."""
-
-    reply: Reply
-    attempt: Attempt
-    """The attempt that waits."""
-    port: OrchestratorPort
-    """Port of the orchestrator that has it done."""
-    due: float | None
-    """Until when, on the tree's clock."""
-    variables: Variables | None = None
-    """Contextvars of the code that waits."""
 
 
 class OrchestratorPort:
@@ -320,61 +300,12 @@ class OrchestratorPort:
     # -- delegating ----------------------------------------------------------------------------------------
 
     def delegate(self, attempt: Attempt, asked: AskedWork, limit: float | None) -> Reply:
-        """Carry out ``context.ask``: refuse what could only wait for itself, else have it done; a Reply of the result.
-
-        Raises:
-            RecursionDetectedError: everybody who could do it waits for this attempt, or it is asked for already.
-            NoCapableWorkerError: nobody can do it.
-        """
-        to = asked.to
-        port, host, found = self._who(to, attempt)
-        chain = (*(address.path for address in attempt.spec.chain), attempt.spec.path)
-        words = asked.words
-        target = next((each.path for each in found if each.path not in chain), None)
-        if target is None or words in attempt.spec.lineage:
-            self.system.recursion_refused(target or found[0].path, self.addresses(chain))
-            raise self.noted(RecursionDetectedError((*chain, target or found[0].path)))
-        key = f"{attempt.key}>{attempt.spec.start_number}.{next(self._numbers)}"
-        reply = Reply(self.system.boxes.get(target), attempt.spec.path, None if limit is None else limit + BACKSTOP_S)
-        due = None if limit is None else self.system.now() + limit
-        self.runtime.asks[key] = OpenDelegation(reply, attempt, port, due, caller_variables(CURRENT))
-        reply.when_done(lambda: self._answered(key, port))
-        spec = asked.subtask(host.subtask.id, is_worker=found[0].id == to)  # this id until it gets its own
-        message = Delegate(attempt, host, key, spec, chain, (*attempt.spec.lineage, words), limit)
-        port.tell(message)
-        if port is not self:
-            self.tell(message.waits_here())
-        if self.system.is_down:
-            reply.fail(self.system.down_error(port.path))  # nobody else will
-        return reply
-
-    def _who(self, to: str, attempt: Attempt) -> tuple[OrchestratorPort, Attempt, list[RegistryEntry]]:
-        """Find the workers that could do it: here, or with the orchestrator above that has this one's team at work."""
-        port, host = self, attempt
-        while True:
-            entries = list(port.workers)
-            found = [each for each in entries if each.id == to] or [
-                each for each in entries if to in each.executable.capabilities
-            ]
-            state = port.states.get(host.task)
-            above = self.runtime.attempt_of(state) if state is not None else None
-            if found:
-                return port, host, found
-            if above is None:
-                known = [name for each in self.workers for name in (each.id, *sorted(each.executable.capabilities))]
-                raise self.noted(NoCapableWorkerError(attempt.task, (to,), tuple(known)))
-            port, host = self.runtime.port_at(above.owner.path), above
+        """Carry out ``context.ask``; see ``delegation_calls``."""
+        return delegate(self, attempt, asked, limit, next(self._numbers))
 
     def tools(self, attempt: Attempt, of: str) -> tuple[ToolInfo, ...]:
         """Carry out ``context.tools``."""
-        _, _, found = self._who(of, attempt)
-        return found[0].executable.tools or ()
-
-    def _answered(self, key: str, port: OrchestratorPort) -> None:
-        self.runtime.asks.pop(key, None)
-        self.runtime.answers.pop(key, None)
-        for concerned in {port, self}:
-            concerned.tell(DelegationCancelled(key))
+        return tools(self, attempt, of)
 
     def noted(self, error: Any) -> Any:
         """An error that an attempt gets from its own ask: leaving its code it is a failure and no crash."""

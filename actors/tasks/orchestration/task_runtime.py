@@ -27,9 +27,10 @@ from actors.tasks.model.store_events import TaskStranded
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.orchestration.attempt_table import attempt_key
+from actors.tasks.orchestration.delegation_calls import OpenDelegation
 from actors.tasks.orchestration.event_feed import Feed
 from actors.tasks.orchestration.event_numbers import EventNumbers
-from actors.tasks.orchestration.orchestrator_port import ORCHESTRATOR, OpenDelegation, OrchestratorPort
+from actors.tasks.orchestration.orchestrator_port import ORCHESTRATOR, OrchestratorPort
 from actors.tasks.orchestration.stream_relay import StreamRelay
 from actors.tasks.planning.task_settings import Tasks
 

@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 from actors import Failed
+from actors.tasks.journal.task_state import TaskState
 from actors.testing import Hang, settle
 from tests.support.crew import LONG_S, Record, meanwhile, running
 from tests.support.sizes import size
@@ -170,7 +171,7 @@ def test_thousands_of_finished_tasks_do_not_slow_a_dump() -> None:
         before = work_s(tree.dump, times=7)
         desk = tree._system.services["tasks"].ports["shop"]
         for number in range(MANY):
-            desk.keep(dataclasses.replace(report, task_id=f"old{number}"))
+            desk.keep(dataclasses.replace(report, task_id=f"old{number}"), TaskState("old"))
         after = work_s(tree.dump, times=7)
         text = tree.dump()
 
