@@ -12,7 +12,7 @@ import pytest
 from actors import Context
 from tests.browser.conftest import TOKEN
 from tests.browser.shop import BEGAN, SCRIPT, Shop, bar, row, task
-from trees import Retry, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from trees import Alert, Log, Retry, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 pytestmark = [pytest.mark.slow, pytest.mark.serial]
 
@@ -100,6 +100,18 @@ def test_a_real_tree_shows_a_crash_as_it_happens_and_a_task_that_was_tried_again
         bars = page.eval_on_selector_all(".track .bar", "bars => bars.map(bar => bar.ariaLabel.split(',').slice(1, 3))")
         assert [" attempt 1 by research: running", " failed"] in bars
         assert [" attempt 2 by research: running", " succeeded"] in bars
+
+
+def test_an_alert_that_fires_is_shown_now_and_goes_when_it_is_over(browser: Any) -> None:
+    spec = SupervisorSpec(id="shop", children=[WorkerSpec(id="parse", handle=int)])
+    too_few = Alert("too few children", lambda snapshot: len(snapshot.top.children) < 2, Log())
+    page = browser.new_page()
+    with start(spec, alerts=[too_few]) as tree, closing(page):
+        page.goto(tree.serve(0).url + "#/now")
+        page.wait_for_selector("text=▲ too few children")
+        tree.start_child("shop", WorkerSpec(id="more", handle=int))
+        page.wait_for_selector("text=▲ too few children", state="detached")
+        page.wait_for_selector("table[aria-label=Events] tr:has-text('alert changed'):has-text('state resolved')")
 
 
 def test_an_event_below_a_folded_pool_lights_up_the_pool(page: Any, shop: Shop) -> None:

@@ -83,6 +83,7 @@ DOORS = (
             "trees/host/signals.py": "a signal handler may only start a bare thread",
             "trees/observe/child_history.py": "the lock of what threads of the bus write and browsers read",
             "trees/observe/alert_notifier.py": "alerts are watched and told on threads of their own",
+            "trees/observe/alert_threads.py": "the threads of the alerts, which come back when they have crashed",
             "trees/observe/metrics.py": "the lock of the trees that a registry shows",
             "trees/observe/web/": "the page has a thread and an event loop of its own, which cannot hurt the tree",
             "trees/store/sql_lease.py": "the lock of its connection: a keeper's requests may come from several threads",

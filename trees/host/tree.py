@@ -55,10 +55,11 @@ class Tree(TreeChildren, TreeHealth, TreePage):
         self._system = system
         self._leadership = leadership
         self._tasks = TaskApi(leadership)
-        self._pages = []
+        self._pages, self._notifiers = [], []
         self._shutdown = Shutdown(system, console)
         if console is not None:
-            source = partial(TreeSource, system, leadership, content=True)  # its owner may see what tasks are about
+            # its owner may see what tasks are about
+            source = partial(TreeSource, system, leadership, self._notifiers, content=True)
             console.serve(lambda asked: self.dump(**asked.model_dump()), source)
 
     def __repr__(self) -> str:

@@ -37,6 +37,8 @@ class TreeHealth:
     _system: System
     _leadership: Leadership
     _shutdown: Shutdown
+    _notifiers: list[AlertNotifier]
+    """Each watches some alerts of this tree."""
 
     def health(self) -> Health:
         """Look whether the tree is alive (``ok``) and may be given work (``ready``), and say what is wrong.
@@ -56,6 +58,7 @@ class TreeHealth:
         leadership, system = self._leadership, self._system
         notifier = AlertNotifier(system, alerts, lambda: capture(system, fold=True, leading=leadership.facts()))
         self._shutdown.also(notifier.stop, notifier.end)
+        self._notifiers.append(notifier)
         return notifier
 
 

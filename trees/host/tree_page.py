@@ -13,6 +13,7 @@ from trees.observe.web.opening import open_page, require_web
 from trees.observe.web.web_settings import HOST, PORT, Web
 
 if TYPE_CHECKING:
+    from trees.observe.alert_notifier import AlertNotifier
     from trees.observe.web.web_server import WebServer
 
 
@@ -22,6 +23,7 @@ class TreePage:
     _system: System
     _leadership: Leadership
     _shutdown: Shutdown
+    _notifiers: list[AlertNotifier]
     _pages: list[WebServer]
     """Pages that were opened, in order."""
 
@@ -66,7 +68,7 @@ class TreePage:
         def failed(error: BaseException, again_in_s: float) -> None:
             system.publish(PageFailed(system.root_path, error, again_in_s))
 
-        source = TreeSource(system, self._leadership, content=settings.content)
+        source = TreeSource(system, self._leadership, self._notifiers, content=settings.content)
         try:
             page = open_page(source, settings, failed)
         except BaseException:

@@ -8,7 +8,7 @@ asking a supervisor or a worker. Acts are the calls of a ``Tree``; each that was
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal
 
@@ -25,6 +25,7 @@ from trees.ha.roles import Leadership
 from trees.host.task_api import TaskApi
 from trees.host.task_source import TaskSource
 from trees.host.tree_health import health
+from trees.observe.alert_notifier import AlertNotifier
 from trees.observe.child_history import ChildHistory
 from trees.observe.child_shapes import settings_of
 from trees.observe.metrics import PROMETHEUS, TreeCollector, text_of
@@ -51,16 +52,17 @@ class TreeSource:
     kind: Literal["tree", "console", "store"] = "tree"
 
     def __init__(
-        self, system: System, leadership: Leadership, tasks: TaskApi | None = None, *, content: bool = False
+        self, system: System, leadership: Leadership, notifiers: Sequence[AlertNotifier], *, content: bool = False
     ) -> None:
         self._system = system
+        self._notifiers = notifiers
         self._leadership = leadership
         self._content = content
         self._errors = system.error_texts
         self._history = ChildHistory(self._errors)
         self._unsubscribe = system.bus.subscribe(self._history.hear)
         self._collector = TreeCollector()
-        self._tasks = TaskSource(system, tasks or TaskApi(leadership), self._operated, content=content)
+        self._tasks = TaskSource(system, TaskApi(leadership), self._operated, content=content)
         self.tasks, self.task, self.questions = self._tasks.tasks, self._tasks.task, self._tasks.questions
         self.cancel, self.answer = self._tasks.cancel, self._tasks.answer
 
@@ -91,7 +93,7 @@ class TreeSource:
                 "tasks": counts,
                 "crashes": self._history.crashes(),
                 "dead_letters": taken.dead_letters,
-                "alerts": [],
+                "alerts": [alert for notifier in tuple(self._notifiers) for alert in notifier.firing()],
                 "busy_threads": self._busy(),
                 "ready_queue": queued,
                 "slowest": slowest(taken.top),

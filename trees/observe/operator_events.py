@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from actors.model.event_metadata import SECONDS
+from actors.model.event_metadata import LOGGED_TIME, SECONDS
 from actors.model.events import Event
 from actors.model.record import record
 
@@ -35,8 +35,20 @@ class PageFailed(Event):
 
 @record(frozen=True, slots=True)
 class AlertFailed(Event):
-    """The condition of an alert raised, so it does not hold; or whoever is to be told could not be, and will not be."""
+    """The condition of an alert raised, so it does not hold, or it hangs; or whoever is to be told will not be."""
 
     level: ClassVar[str] = "WARNING"
     alert: str
+    """Name of the alert; empty: what watches and tells all of them has crashed, and goes on."""
     error: BaseException
+
+
+@record(frozen=True, slots=True)
+class AlertChanged(Event):
+    """An alert has begun to fire, or does not any more. Whom it tells of that, and how often, is set in the alert."""
+
+    level: ClassVar[str] = "DEBUG"
+    alert: str
+    state: Literal["firing", "resolved"]
+    since: float = field(metadata=LOGGED_TIME)
+    """When its condition began to hold, in seconds since 1970."""

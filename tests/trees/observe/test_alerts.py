@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
+import httpx
 import pytest
 from loguru import logger
 
@@ -17,13 +19,19 @@ from actors import ConfigError, RestartLimitError
 from actors.model.events import Event
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
+from tests.support.command import runtime
 from tests.support.hardening import eventually
 from trees import Escalate, Respond, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
-from trees.observe import alert_notifier, alerts
+from trees.command.top.picture import head_line
+from trees.host.console import ConsoleSource, find
+from trees.observe import alert_notifier, alert_threads, alerts
+from trees.observe.alert_conditions import Condition, Seen
 from trees.observe.alert_notifier import AlertNotifier
 from trees.observe.alert_state import AlertState
 from trees.observe.alerts import Alert, AlertNotice, Log, Webhook
-from trees.observe.operator_events import AlertFailed
+from trees.observe.operator_events import AlertChanged, AlertFailed
+
+__all__ = ["runtime"]
 
 STEPS = [
     # for_s, every_s, looks as (at, holds), what is told
@@ -224,6 +232,163 @@ def test_a_condition_and_a_target_that_raise_are_events_and_hurt_nobody_else(err
         assert tree.child("p/w").incarnation == 1
 
 
+def test_a_predicate_that_hangs_holds_up_no_other_alert_and_that_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alert_threads, "HANGS_S", 0.0)
+    asked, gate = threading.Event(), threading.Event()
+    told, failed = queue.SimpleQueue[AlertNotice](), queue.SimpleQueue[AlertFailed]()
+
+    def hangs(_: Any) -> bool:
+        asked.set()
+        return gate.wait(LONG_S)
+
+    clock = ManualClock()
+    with start(one(), clock=clock) as tree:
+        tree.subscribe(lambda event: failed.put(event) if isinstance(event, AlertFailed) else None)
+        notifier = tree.watch_alerts(
+            [Alert("hangs", hangs, told.put), Alert("fine", lambda _: True, told.put, every_s=1.0)]
+        )
+        notifier.look()
+        assert asked.wait(LONG_S)
+        assert told.get(timeout=LONG_S).name == "fine"
+        for _ in range(3):
+            clock.advance(1.0)
+            notifier.look()
+            notice = told.get(timeout=LONG_S)
+            assert (notice.name, notice.state) == ("fine", "still_firing")
+        event = failed.get(timeout=LONG_S)
+        assert (event.alert, type(event.error)) == ("hangs", TimeoutError)
+        gate.set()
+        eventually(lambda: not told.empty())
+        assert told.get(timeout=LONG_S).name == "hangs"
+        assert failed.empty()
+
+
+PARTS: dict[str, tuple[type, str, list[str]]] = {
+    "the notifier": (AlertNotifier, "look", ["firing", "resolved"]),
+    "a judge": (alert_threads.Judge, "give", ["firing", "resolved"]),
+    "the thread of a judge": (AlertNotifier, "_decide", ["firing", "resolved"]),
+    "a courier": (alert_threads.Courier, "_tell", ["firing"]),  # the notice that is being told is lost
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_crashes_begins_again_with_all_that_it_knew_and_counts_against_no_limit(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, step, expected = PARTS[part]
+    armed, failed, on = threading.Event(), queue.SimpleQueue[AlertFailed](), threading.Event()
+    told = queue.SimpleQueue[AlertNotice]()
+    original = getattr(owner, step)
+
+    def crashes(self: Any, *given: Any) -> Any:
+        if armed.is_set():
+            armed.clear()
+            raise SystemExit(part)
+        return original(self, *given)
+
+    monkeypatch.setattr(owner, step, crashes)
+    monkeypatch.setattr(alert_notifier, "LOOK_S", 0.02)
+    monkeypatch.setattr(alert_notifier, "SOON_S", 0.02)
+    spec = SupervisorSpec(id="p", max_restarts=0, children=[WorkerSpec(id="w", handle=faulty)])
+    with start(spec) as tree:
+        tree.subscribe(lambda event: failed.put(event) if isinstance(event, AlertFailed) else None)
+        notifier = tree.watch_alerts([Alert("it", lambda _: on.is_set(), told.put, every_s=0.0, for_s=0.0)])
+        on.set()
+        tree.ref("p/w").tell("something to look at")
+        assert told.get(timeout=LONG_S).state == "firing"
+        armed.set()
+        on.clear()
+        tree.ref("p/w").tell("something to look at")
+        assert str(failed.get(timeout=LONG_S).error) == part
+        if "resolved" in expected:
+            while (last := told.get(timeout=LONG_S).state) != "resolved":
+                assert last == "still_firing"
+        on.set()
+        eventually(lambda: notifier.firing() != [])
+        while told.get(timeout=LONG_S).state != "firing":
+            continue
+        assert tree.ref("p/w").ask(1) == 1
+        assert (tree.child("p/w").incarnation, tree.is_alive) == (1, True)
+        assert notifier.restarts == (part in {"the notifier", "a judge"})
+
+
+def test_a_condition_that_raises_as_it_hears_keeps_what_it_has_counted_and_hears_on() -> None:
+    failed, told = queue.SimpleQueue[AlertFailed](), queue.SimpleQueue[AlertNotice]()
+    counted = alerts.restarts_over(1, 3600.0)
+
+    class Raises:
+        def __init__(self) -> None:
+            self.inner, self.heard = counted.begin(), 0
+
+        def hear(self, event: Event) -> None:
+            self.inner.hear(event)
+            if event.name == "child_restarting":
+                raise KeyError("mine")
+
+        def holds(self, look: Any) -> bool:
+            return self.inner.holds(look)
+
+    with start(one()) as tree:
+        tree.subscribe(lambda event: failed.put(event) if isinstance(event, AlertFailed) else None)
+        tree.watch_alerts([Alert("it", Condition(Raises), told.put)])
+        for _ in range(2):
+            tree.ref("p/w").tell("die")
+            settle(tree)
+            assert failed.get(timeout=LONG_S).alert == "it"
+        assert told.get(timeout=LONG_S).state == "firing"
+
+
+def test_what_fires_is_known_from_its_beginning_to_its_end_also_where_it_is_not_told_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changes: list[tuple[str, str, float]] = []
+    holds = [False, True, True, False, True, False]
+    with stage(monkeypatch, one(), Condition(lambda: Seen(lambda _: holds.pop(0))), for_s=5.0) as played:
+        played.tree.subscribe(
+            lambda event: (
+                changes.append((event.alert, event.state, event.since)) if isinstance(event, AlertChanged) else None
+            )
+        )
+        began, shown = played.clock.wall(), []
+        while holds:
+            played.notifier.look()
+            shown.append([each["since"] - began for each in played.notifier.firing()])
+            played.clock.advance(6.0)
+        settle(played.tree)
+    assert shown == [[], [], [6.0], [], [], []]
+    assert [(name, state, since - began) for name, state, since in changes] == [
+        ("it", "firing", 6.0),
+        ("it", "resolved", 6.0),
+    ]
+
+
+def test_of_several_that_watch_the_same_tree_all_that_fire_are_shown_as_json_by_page_and_console(
+    runtime: object,
+) -> None:
+    on = threading.Event()
+    watched = [Alert("quiet", lambda _: False, print), Alert("loud", lambda _: on.is_set(), lambda _: None)]
+    with start(one(), alerts=watched, console=True) as tree, closing(ConsoleSource(*find(os.getpid()))) as console:
+        tree.watch_alerts([Alert("later", lambda _: on.is_set(), lambda _: None)])
+        url = tree.serve(port=0).url.partition("?")[0]
+
+        def seen() -> list[list[Any]]:
+            page = httpx.get(f"{url}api/snapshot", timeout=LONG_S).json()
+            shown = page["now"]["alerts"], console.snapshot()["now"]["alerts"]
+            return [[each["name"] for each in alerts] for alerts in shown]
+
+        assert seen() == [[], []]
+        on.set()
+        tree.ref("p/w").tell("something to look at")
+        eventually(lambda: seen() == [["loud", "later"]] * 2)
+        (loud, _) = console.snapshot()["now"]["alerts"]
+        assert set(loud) == {"name", "since"}
+        assert 0 <= console.snapshot()["at"] - loud["since"] < LONG_S
+        assert "alert loud   alert later" in head_line(console.snapshot())
+        on.clear()
+        tree.ref("p/w").tell("something to look at")
+        eventually(lambda: seen() == [[], []])
+
+
 class Answers(http.server.BaseHTTPRequestHandler):
     """Answers with the statuses that the test has given, one after the other."""
 
@@ -255,7 +420,7 @@ def server(*statuses: int) -> Iterator[tuple[str, queue.SimpleQueue[Any]]]:
 
 
 def test_a_webhook_that_fails_is_tried_again_and_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alert_notifier, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(alert_threads, "FIRST_WAIT_S", 0.01)
     with server(500, 503) as (url, got):
         hook = Webhook(url, headers={"Authorization": "Bearer sk-SECRET"})
         with start(one(), alerts=[Alert("down", lambda _: True, hook)]) as tree:

@@ -1,0 +1,193 @@
+"""Threads of the alerts: one that comes back when it has crashed, and what runs on it for the code of users.
+
+A crash of such a thread is told, and its work begins again after a pause that grows up to ``LONGEST_PAUSE_S``. It never
+gives up before the end of the tree. All that it must not forget belongs to its owner, and not to a frame of the work.
+
+Locking: each thread sleeps at an ``Event``. What others hand it is in a deque: one appends, another takes away, and
+each is one step of C.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+from urllib.error import HTTPError
+
+from actors.concurrency.thread_state import join_thread, start_thread
+from actors.model.clock import monotonic
+from trees.observe.alerts import Webhook
+
+if TYPE_CHECKING:
+    from trees.observe.alert_conditions import Look
+    from trees.observe.alerts import AlertNotice
+
+FIRST_PAUSE_S: Final = 0.1
+"""Pause after the first crash in a row; each next one is twice as long."""
+LONGEST_PAUSE_S: Final = 5.0
+HANGS_S: Final = 30.0
+"""Seconds after which a predicate is said to hang."""
+TRIES: Final = 5
+"""Tries of a webhook for one notice."""
+FIRST_WAIT_S: Final = 1.0
+"""Pause after the first try; each next one is twice as long."""
+_MOST_WAITING: Final = 100
+_FINAL_STATUS: Final = range(400, 500)
+_PASSING_STATUS: Final = frozenset({408, 425, 429})
+
+
+class GuardedThread:
+    """Runs ``work`` on a daemon thread until that returns; where it raises, it is run again.
+
+    Args:
+        name: of the thread.
+        work: returns when ``ending`` is set.
+        failed: is told what it raised.
+        ending: set: the work is run no more than once again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], object],
+        failed: Callable[[BaseException], object],
+        ending: threading.Event,
+    ) -> None:
+        self._work, self._failed, self._ending = work, failed, ending
+        self.restarts = 0
+        """Crashes so far."""
+        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+        start_thread(self._thread)
+
+    def join(self, within_s: float) -> None:
+        """Wait for its end, unless this is that thread."""
+        join_thread(self._thread, within_s)
+
+    def _main(self) -> None:
+        untold: BaseException | None = None
+        pause_s = FIRST_PAUSE_S
+        while True:
+            is_last, began = self._ending.is_set(), monotonic()
+            try:
+                if untold is not None:
+                    error, untold = untold, None
+                    self._failed(error)
+                self._work()
+            except BaseException as error:  # noqa: BLE001 - whatever it dies of, it comes back
+                self.restarts += 1
+                untold = error
+            else:
+                return
+            if is_last:
+                return
+            pause_s = FIRST_PAUSE_S if monotonic() - began > LONGEST_PAUSE_S else min(2 * pause_s, LONGEST_PAUSE_S)
+            self._ending.wait(pause_s)
+
+
+class Judge:
+    """Asks one predicate of a user. While it has not answered, the newest look waits for it, and no other alert does.
+
+    Args:
+        name: of its thread.
+        decide: asks it, and has whoever must know told.
+        failed: is told of an error.
+    """
+
+    def __init__(self, name: str, decide: Callable[[Look], object], failed: Callable[[BaseException], object]) -> None:
+        self._decide, self._failed = decide, failed
+        self._waiting: deque[Look] = deque(maxlen=1)
+        self._since: float | None = None
+        """When it was asked, by the clock of this machine; None: it has answered."""
+        self._told_since: float | None = None
+        """Which of these was said to hang."""
+        self._wake, self._ending = threading.Event(), threading.Event()
+        self._thread = GuardedThread(name, self._main, failed, self._ending)
+
+    def give(self, look: Look) -> None:
+        """Have it asked. One that hangs is told, once."""
+        since = self._since
+        if since is not None and since != self._told_since and monotonic() - since >= HANGS_S:
+            self._told_since = since
+            self._failed(TimeoutError(f"its predicate has not answered for {HANGS_S:g} s; nothing else waits for it"))
+        self._waiting.append(look)
+        self._wake.set()
+
+    def end(self) -> None:
+        """Have it asked about the look that waits, and end."""
+        self._ending.set()
+        self._wake.set()
+
+    def join(self, within_s: float) -> None:
+        """Wait for that."""
+        self._thread.join(within_s)
+
+    def _main(self) -> None:
+        while True:
+            while self._waiting:
+                look = self._waiting.popleft()
+                self._since = monotonic()
+                try:
+                    self._decide(look)
+                finally:
+                    self._since = None
+            if self._ending.is_set() and not self._waiting:
+                return
+            self._wake.wait()
+            self._wake.clear()
+
+
+class Courier:
+    """Tells one target of its alerts, one after the other. A crash loses the notice that is being told."""
+
+    def __init__(
+        self, name: str, target: Callable[[AlertNotice], Any], failed: Callable[[str, BaseException], None]
+    ) -> None:
+        self._target, self._failed = target, failed
+        self._waiting: deque[AlertNotice] = deque(maxlen=_MOST_WAITING)
+        self._wake, self._ending = threading.Event(), threading.Event()
+        self._thread = GuardedThread(name, self._main, lambda error: failed("", error), self._ending)
+
+    def give(self, notice: AlertNotice) -> None:
+        """Have it told."""
+        self._waiting.append(notice)
+        self._wake.set()
+
+    def end(self) -> None:
+        """Tell what waits, each with one try, and end."""
+        self._ending.set()
+        self._wake.set()
+
+    def join(self, within_s: float) -> None:
+        """Wait for that."""
+        self._thread.join(within_s)
+
+    def _main(self) -> None:
+        while True:
+            while self._waiting:  # first: a crash may have left some
+                self._tell(self._waiting.popleft())
+            if self._ending.is_set() and not self._waiting:
+                return
+            self._wake.wait()
+            self._wake.clear()
+
+    def _tell(self, notice: AlertNotice) -> None:
+        pause_s = FIRST_WAIT_S
+        for number in range(1, TRIES + 1):
+            try:
+                self._target(notice)
+            except BaseException as error:  # noqa: BLE001 - a target of a user has no part in the tree
+                is_last = number == TRIES or not _may_pass(self._target, error)
+                if is_last or self._ending.wait(pause_s):
+                    self._failed(notice.name, error)
+                    return
+                pause_s *= 2
+            else:
+                return
+
+
+def _may_pass(target: object, error: BaseException) -> bool:
+    """Say whether it is worth another try: a webhook that may answer later."""
+    if not isinstance(target, Webhook) or not isinstance(error, OSError):
+        return False
+    return not isinstance(error, HTTPError) or error.code not in _FINAL_STATUS or error.code in _PASSING_STATUS
