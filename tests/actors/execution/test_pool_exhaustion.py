@@ -46,7 +46,7 @@ def test_a_storm_of_crashes_is_weathered_on_few_threads() -> None:
 
         assert tree.child("t/w").restarts == 5000
         assert tree.count_children("t").active == 5000
-        assert most - before < 200
+        assert most - before < 500  # about twenty, where the machine does nothing else
 
 
 def test_workers_that_block_unseen_are_compensated_until_all_run() -> None:

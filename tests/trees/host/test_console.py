@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import shutil
@@ -12,8 +13,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pykka
 import pytest
@@ -22,8 +25,8 @@ from actors import RestartLimitError, StartError
 from actors.testing import Hang
 from tests.support.crew import LONG_S, doomed, faulty, meanwhile, running, shop
 from trees import start, start_async
-from trees.host.console import Console, ConsoleError, ConsoleRequest, ask, find, session
-from trees.host.console.place import sweep
+from trees.host.console import Console, ConsoleError, ConsoleRequest, ask, find, server, session
+from trees.host.console.place import folder, sweep
 
 
 @pytest.fixture(autouse=True)
@@ -346,4 +349,57 @@ def test_a_process_that_sweeps_while_another_one_opens_its_console_takes_nothing
         assert stat.S_IMODE(opened.path.stat().st_mode) == 0o600
     finally:
         opened.close()
+    assert sockets(runtime) == []
+
+
+# -- no descriptors ----------------------------------------------------------------------------------------
+
+
+class Full:
+    """A listener of a process that has as many files open as it may, until it is told otherwise."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener, self.tries = listener, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._listener, name)
+
+    def accept(self) -> Any:
+        self.tries += 1
+        if self.tries < 3:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return self._listener.accept()
+
+
+def test_a_process_without_a_free_descriptor_does_not_spin_and_answers_once_it_has_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Full] = []
+    listen = Console.serve
+
+    def serve(self: Console, *given: Any) -> None:
+        made.append(Full(self._listener))
+        self._listener = made[0]  # type: ignore[assignment]
+        listen(self, *given)
+
+    monkeypatch.setattr(Console, "serve", serve)
+    with running(shop(faulty("ledger")), console=True) as tree:
+        began = time.monotonic()
+        shown = ask(only(), ConsoleRequest())
+
+        assert shown == tree.dump()
+        assert time.monotonic() - began >= 2 * server.FULL_S
+    assert made[0].tries == 4  # whoever looks for consoles knocks once
+
+
+def test_a_console_that_cannot_be_opened_for_want_of_descriptors_says_so(
+    monkeypatch: pytest.MonkeyPatch, runtime: Path
+) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    sweep(folder())  # before: it looks at the sockets of others
+    monkeypatch.setattr("trees.host.console.server.socket.socketpair", full)
+    with pytest.raises(ConsoleError, match="Too many open files"):
+        Console("shop")
     assert sockets(runtime) == []

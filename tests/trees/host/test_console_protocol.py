@@ -18,6 +18,7 @@ import pytest
 
 from actors.model.errors import ActorsError, UnknownPathError
 from tests.support.crew import LONG_S
+from tests.support.hardening import eventually
 from tests.support.scripted_source import ScriptedSource
 from trees.host.console import Console, ConsoleError, ConsoleRequest, ConsoleSource, ask, server, session, stream
 from trees.host.console.client import exchange
@@ -68,6 +69,11 @@ def said(console: Console, line: bytes) -> dict[str, Any]:
 
 def callers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if "console-caller" in thread.name]
+
+
+def all_have_gone() -> None:
+    """One that is just being started is listed a moment before it may be joined."""
+    eventually(lambda: not callers(), "the end of all callers")
 
 
 # -- calls -------------------------------------------------------------------------------------------------
@@ -282,10 +288,7 @@ def test_a_call_that_never_ends_does_not_keep_its_tree_from_ending(monkeypatch: 
         assert "no answer" in failed.get(timeout=LONG_S)
         waiting.join(LONG_S)
         go.set()
-        for thread in callers():
-            thread.join(LONG_S)
-
-    assert callers() == []
+        all_have_gone()
 
 
 def test_one_caller_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,8 +300,7 @@ def test_one_caller_too_many_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None
             far.questions()
         end()
         assert source.left.acquire(timeout=LONG_S)
-        for thread in callers():
-            thread.join(LONG_S)
+        all_have_gone()
         far.questions()
 
     assert caught.value.status == 503
@@ -316,18 +318,14 @@ def test_a_caller_that_goes_before_its_answer_leaves_nothing_behind() -> None:
         with calling(console, request(do="tasks")):
             assert entered.wait(LONG_S)
         go.set()
-        for thread in callers():
-            thread.join(LONG_S)
-        assert callers() == []
+        all_have_gone()
         assert far.questions() == {"version": 1}
 
 
 def test_a_caller_that_does_not_take_its_answer_is_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "PATIENCE_S", 0.05)
     with served(ScriptedSource(tasks={"much": "x" * 3_000_000})) as (console, _), calling(console, request(do="tasks")):
-        for thread in callers():
-            thread.join(LONG_S)
-        assert callers() == []
+        all_have_gone()
 
 
 # -- subscriptions -----------------------------------------------------------------------------------------
@@ -356,10 +354,7 @@ def test_a_subscriber_that_vanishes_leaves_nothing_behind() -> None:
         with calling(console, request(do="subscribe")):
             assert source.subscribed.acquire(timeout=LONG_S)
         assert source.left.acquire(timeout=LONG_S)
-        for thread in callers():
-            thread.join(LONG_S)
-
-        assert callers() == []
+        all_have_gone()
         assert source.subscribers == []
 
 

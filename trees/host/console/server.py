@@ -33,6 +33,8 @@ CLOSE_S: Final = 5.0
 """How long a close may take; callers are let go of after less."""
 LEAVE_S: Final = 2.0
 """How long those have who are here when it is closed."""
+FULL_S: Final = 0.2
+"""How long nobody is let in once the process had no descriptor for a caller."""
 
 _numbers = itertools.count()
 
@@ -51,10 +53,12 @@ class Console:
         self._closed = False
         self._thread: threading.Thread | None = None
         self._sessions: set[Session] = set()
-        self._bell, self._button = socket.socketpair()
-        self._listener = socket.socket(socket.AF_UNIX)
+        self._ends: list[socket.socket] = []
         unheard = self.path.with_suffix(".new")  # another process sweeps away a *.sock that does not listen yet
         try:
+            self._ends += socket.socketpair()
+            self._ends.append(socket.socket(socket.AF_UNIX))
+            self._bell, self._button, self._listener = self._ends
             self._listener.bind(str(unheard))
             unheard.chmod(0o600)
             self._listener.listen()
@@ -108,16 +112,19 @@ class Console:
             while not self._closed:
                 selector.select()
                 if not self._closed:
-                    self._let_in(desk)
+                    try:
+                        caller, _ = self._listener.accept()
+                    except OSError:  # as long as there is no descriptor for a caller it stays ready: do not spin
+                        selector.unregister(self._listener)
+                        selector.select(FULL_S)
+                        selector.register(self._listener, selectors.EVENT_READ)
+                    else:
+                        self._let_in(caller, desk)
         self._let_out()
         desk.close()
         self._let_go()
 
-    def _let_in(self, desk: Desk) -> None:
-        try:
-            caller, _ = self._listener.accept()
-        except OSError:
-            return
+    def _let_in(self, caller: socket.socket, desk: Desk) -> None:
         session = Session(caller, desk)
         with self._lock:
             is_room = len(self._sessions) < CALLERS
@@ -163,7 +170,7 @@ class Console:
             self.path.unlink(missing_ok=True)
 
     def _let_go(self) -> None:
-        for end in (self._listener, self._bell, self._button):
+        for end in self._ends:
             end.close()
 
     def forked(self) -> None:
