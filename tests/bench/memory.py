@@ -26,7 +26,9 @@ def memory(size: Size) -> Iterator[Row]:
         "specs": "declared by a spec of its own",
     }
     for kind, what in kinds.items():
-        figures = [(_fresh(kind, size.resident), _fresh("raw", size.resident // 10)) for _ in range(RUNS)]
+        figures = [
+            (_fresh(kind, size.resident), _fresh("raw", size.resident // 10)) for _ in range(min(RUNS, size.pairs))
+        ]
         ratios = sorted(raw / max(own, 1.0) for own, raw in figures)
         cost = statistics.median(own for own, _ in figures)
         judged = (WISH if cost <= WISHED else OK if cost <= FLOOR else BELOW) if size.resident > 1000 else UNJUDGED

@@ -60,7 +60,7 @@ class Kept:
 def queued(size: Size) -> Iterator[Row]:
     """Tasks of two subtasks, of which the second waits for the first; none can end before all are queued."""
     number = size.queued
-    runs = [Costs(**_fresh("costs", number)) for _ in range(RUNS)]
+    runs = [Costs(**_fresh("costs", number)) for _ in range(min(RUNS, size.pairs))]
     kept = Kept(**_fresh("kept", number))
     name = f"{number:,} tasks of two, queued at once"
 

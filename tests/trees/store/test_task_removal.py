@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -134,7 +135,8 @@ def test_nobody_is_told_of_an_end_before_the_task_can_be_removed(
 def test_whoever_removes_a_task_as_its_end_is_shown_and_begins_another_waits_for_that_one(
     durable: bool, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    number, steps = 0, 0
+    number, steps = 0, 1
+    taken: queue.SimpleQueue[int] = queue.SimpleQueue()
     anew: list[Any] = []
 
     def begin_anew(id_: str) -> None:
@@ -146,12 +148,11 @@ def test_whoever_removes_a_task_as_its_end_is_shown_and_begins_another_waits_for
             anew.append(tree.submit(Task("anew", id=id_)))
 
     def keep(self: OrchestratorPort, report: Any, *rest: Any) -> None:
-        nonlocal steps
         if report.goal == "anew":
             return real(self, report, *rest)
         with at_step(number, lambda: apart(begin_anew, report.task_id), {orchestrator_port.__file__}) as seen:
             real(self, report, *rest)
-        steps = seen[0]
+        taken.put(seen[0])
         return None
 
     real = OrchestratorPort.keep
@@ -161,6 +162,7 @@ def test_whoever_removes_a_task_as_its_end_is_shown_and_begins_another_waits_for
         while number <= steps:
             number += 1
             assert tree.run(Task("go", id=f"t{number}"), PATIENCE_S).results == {"s": "go"}
+            steps = taken.get(timeout=PATIENCE_S)
         assert anew
         for handle in anew:
             assert handle.result(PATIENCE_S).results == {"s": "anew"}
