@@ -2,17 +2,21 @@
 
 Comes in: an event. Goes out: plain values, with the name of its kind and the version of this form. Fields that have no
 place in a repr (goals, inputs, results, questions, answers) are content: they are left out unless they are asked for.
-Pure; the code of a user that may run here is the ``__str__`` of an exception, which may raise.
+What a kind of record tells, and how, is found once: this runs for each event that a page is told of. Pure; the code
+of a user that may run here is the ``__str__`` of an exception, which may raise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import Field, fields, is_dataclass
 from enum import Enum
+from functools import cache, lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from actors.model.event_metadata import KEPT, SHOWN, TOLD
 
 if TYPE_CHECKING:
     from actors.model.events import Event
@@ -20,11 +24,9 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 """Version of the form. A field may be added to it; one that is renamed, or means something else, makes a new one."""
 ErrorTexts: TypeAlias = Literal["text", "type"]
-TOLD: Final = "in dicts"
-"""Key of the metadata of a field that is told though no repr shows it, because it is no content."""
-KEPT: Final = "in journals"
-"""Key of the metadata of a field that says whether a journal keeps it; by default it does."""
 _MOST_DEPTH: Final = 100
+_AS_THEY_ARE: Final = frozenset({type(None), bool, int})
+_Tells: TypeAlias = Literal["always", "as content", "as error", "as frames"]
 
 
 def kept_fields(kind: type[Any]) -> list[Field[Any]]:
@@ -32,46 +34,68 @@ def kept_fields(kind: type[Any]) -> list[Field[Any]]:
     return [each for each in fields(kind) if each.metadata.get(KEPT, True)]
 
 
-def to_dict(event: Event, is_error: Iterable[str], *, content: bool, errors: ErrorTexts) -> dict[str, Any]:
+def to_dict(event: Event, *, content: bool, errors: ErrorTexts) -> dict[str, Any]:
     """Make the dict of an event.
 
     Args:
         event: any.
-        is_error: names of its fields that hold the text of an error.
         content: with goals, inputs, results, questions and answers.
         errors: ``"type"``: without the texts of errors.
     """
-    texts, found = {*is_error}, dict[str, Any]()
-    for each in fields(event):
-        value = getattr(event, each.name)
+    told: dict[str, Any] = {"version": VERSION, "name": event.name, "at": event.at}
+    texts = errors == "text"
+    kind: Any = type(event)
+    for name, tells in _plan(kind):
+        value = getattr(event, name)
         if isinstance(value, BaseException):
-            found[each.name] = _error(value, texts=errors == "text" and (content or not _is_private(value)))
-            found[f"{each.name}_type"] = _name(type(value))
-        elif each.name == "frames":
-            found[each.name] = _frames(value)
-        elif each.name in texts:
-            if errors == "text" and (content or not event.has_question):
-                found[each.name] = to_plain(value)
-        elif content or each.repr or each.metadata.get(TOLD):
-            found[each.name] = to_plain(value)
-    return {"version": VERSION, "name": event.name, "at": event.at, **found}
+            told[name] = _error(value, texts=texts and (content or not _is_private(value)))
+            told[f"{name}_type"] = _name(type(value))
+        elif tells == "always" or (tells == "as content" and content):
+            told[name] = to_plain(value)
+        elif tells == "as frames":
+            told[name] = _frames(value)
+        elif tells == "as error" and texts and (content or not event.has_question):
+            told[name] = to_plain(value)
+    return told
+
+
+@cache
+def _plan(kind: type[Any]) -> tuple[tuple[str, _Tells], ...]:
+    """Return the fields of a kind of record, and when each is told where it is no exception."""
+    return tuple((each.name, _tells(each)) for each in fields(kind))
+
+
+def _tells(field: Field[Any]) -> _Tells:
+    if field.name == "frames":
+        return "as frames"
+    if field.metadata.get(SHOWN) == "error":
+        return "as error"
+    return "always" if field.repr or field.metadata.get(TOLD) else "as content"
 
 
 def to_plain(value: object, depth: int = 0) -> Any:
     """Convert any value to one that JSON has a form for; of what has none, the name of its type."""
-    if value is None or isinstance(value, (bool, str, int, float, Enum)):
+    kind: Any = type(value)
+    if kind in _AS_THEY_ARE or (kind is str and value.isascii()):  # type: ignore[attr-defined]
+        return value  # most are
+    if isinstance(value, (bool, str, int, float, Enum)):
         return _scalar(value)
     if depth < _MOST_DEPTH:
-        dump = getattr(type(value), "model_dump", None)
+        dump = getattr(kind, "model_dump", None)
         if dump is not None:
             value = dump(value)
         elif is_dataclass(value) and not isinstance(value, type):
-            value = {each.name: getattr(value, each.name) for each in fields(value)}
+            value = {name: getattr(value, name) for name in _field_names(kind)}
         if isinstance(value, Mapping):
             return {_key(key): to_plain(each, depth + 1) for key, each in value.items()}
         if isinstance(value, (list, tuple, set, frozenset)):
             return [to_plain(each, depth + 1) for each in value]
     return f"<{_name(type(value))}>"
+
+
+@lru_cache(1024)
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
 
 
 def _scalar(value: object) -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.model.event_dict import TOLD
-
+TOLD: Final = "in dicts"
+"""Key of the metadata of a field that is told though no repr shows it, because it is no content."""
+KEPT: Final = "in journals"
+"""Key of the metadata of a field that says whether a journal keeps it; by default it does."""
 SHOWN: Final = "in log lines"
 """How a field is shown there, in its metadata: see ``actors.runtime.event_log``."""
 UNLOGGED: Final = {SHOWN: "never"}

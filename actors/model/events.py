@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
 from actors.model.event_dict import ErrorTexts, to_dict
-from actors.model.event_metadata import IN_BRIEF, LOGGED_ERROR, MEASURED, NO_CONTENT, SECONDS, SHOWN, UNLOGGED, out_of
+from actors.model.event_metadata import IN_BRIEF, LOGGED_ERROR, MEASURED, NO_CONTENT, SECONDS, UNLOGGED, out_of
 from actors.model.event_time import Published
 from actors.model.record import record
 from actors.model.spec import Reason
@@ -112,8 +112,7 @@ class Event(Published):
             content: with goals, inputs, plans, results, questions and answers, which are left out otherwise.
             errors: ``"type"``: without the texts of errors, which may hold private data.
         """
-        texts = (each.name for each in fields(self) if each.metadata.get(SHOWN) == "error")
-        return to_dict(self, texts, content=content, errors=errors)
+        return to_dict(self, content=content, errors=errors)
 
 
 @record(frozen=True, slots=True)

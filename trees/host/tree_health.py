@@ -72,7 +72,11 @@ def health(system: System, leadership: Leadership) -> Health:
         down=None if not down else "is down" if system.cause is None else f"is down: {system.cause}",
         silent=_silent(system, monotonic() + WITHIN_S),
         within_s=WITHIN_S,
-        unsettled={path: state for path, child in system.children.copy().items() if (state := _unsettled(child))},
+        unsettled={
+            path: state
+            for path, child in system.children.copy().items()
+            if child.standing is not ChildState.UP and (state := _unsettled(child))  # nearly all are up
+        },
         role=role,
         holder=leadership.facts().get("holder"),
         store_paused_s=None if durable is None else durable.paused_s,

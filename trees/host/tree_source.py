@@ -7,7 +7,6 @@ asking a supervisor or a worker. Acts are the calls of a ``Tree``; each that was
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal
@@ -221,8 +220,8 @@ class TreeSource:
         return {"ok": found.ok, "ready": found.ready, "problems": problems}
 
     def _busy(self) -> int:
-        lives = (child.incarnation for child in list(self._system.children.values()))
-        return Counter(life is not None and life.running_on is not None for life in lives)[True]
+        lives = [child.incarnation for child in list(self._system.children.values())]
+        return len([life for life in lives if life is not None and life.running_on is not None])
 
 
 def _frames(stack: str | None) -> list[str]:

@@ -189,7 +189,7 @@ class _Capture:
         """Return those children of a supervisor that there is room for, and the number of the others."""
         if self.room is None:
             return tuple(self.nodes(child)), 0
-        number = len({(each.spec.id, each.spec.pool is None) for each in self.children_of(child)})
+        number = len({each.spec.id for each in self.children_of(child)})  # members of a pool share the id of its spec
         shown = tuple(islice(self.nodes(child), max(0, self.room(child.path, number))))
         return shown, max(0, number - len(shown))
 
@@ -197,9 +197,8 @@ class _Capture:
         """The children of a supervisor, the members of a pool as one."""
         pools: dict[str, list[Child]] = {}
         children = self.children_of(child)
-        for below in children:
-            if below.spec.pool is not None:
-                pools.setdefault(below.spec.id, []).append(below)
+        for below in [each for each in children if each.spec.pool is not None]:
+            pools.setdefault(below.spec.id, []).append(below)
         for below in children:
             if below.spec.pool is None:
                 yield self.one(below)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, ClassVar, Concatenate, Final, NamedTuple, ParamSpec
 
-from actors.model.event_dict import KEPT
-from actors.model.event_metadata import NO_CONTENT, SECONDS, UNLOGGED
+from actors.model.event_metadata import KEPT, NO_CONTENT, SECONDS, UNLOGGED
 from actors.model.events import Event
 from actors.model.record import record
 

@@ -13,7 +13,7 @@ import pytest
 from tests.browser.shop import Shop
 from tests.support.asking import LONG_S
 from trees.observe.source import SourceError
-from trees.observe.web.event_feed import EventFeed
+from trees.observe.web.event_feed import MOST_AT_ONCE, EventFeed
 
 
 class SlowShop(Shop):
@@ -121,3 +121,21 @@ def test_a_feed_that_is_closed_while_it_is_subscribed_hears_nothing_after_that()
         assert shop.listeners == 0
 
     asyncio.run(main())
+
+
+def test_between_two_pieces_of_many_events_others_have_their_turn() -> None:
+    async def look() -> None:
+        shop = Shop()
+        feed = EventFeed(shop)
+        pieces = feed.follow(None)
+        await anext(pieces)
+        for _ in range(2 * MOST_AT_ONCE):
+            shop.tell("child_started", "shop/poller")
+        assert (await anext(pieces)).count(b"event: change") == MOST_AT_ONCE
+        others = list[str]()
+        asyncio.get_running_loop().call_soon(others.append, "the end of a connection, say")
+        assert (await anext(pieces)).count(b"event: change") == MOST_AT_ONCE
+        assert others
+        feed.close()
+
+    asyncio.run(look())
