@@ -4,7 +4,21 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from tests.bench import agents, barest, crowd, durable, isolation, lives, memory, messages, opening, queued, tasks
+from tests.bench import (
+    agents,
+    barest,
+    crowd,
+    durable,
+    isolation,
+    lives,
+    memory,
+    messages,
+    observing,
+    opening,
+    page_sizes,
+    queued,
+    tasks,
+)
 from tests.bench.table import BELOW, FULL, QUICK, Row, Size, lines
 
 SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
@@ -42,8 +56,13 @@ SUITES: dict[str, dict[str, Callable[[Size], Iterator[Row]]]] = {
         "start_processes": isolation.starting,
         "work": isolation.work,
     },
+    "observe": {
+        "flat_out": observing.flat_out,
+        "paced": observing.paced_events,
+        "sizes": page_sizes.sizes,
+    },
 }
-OTHERS = {"core": "raw Pykka", "tasks": "theirs", "durable": "theirs", "isolation": "theirs"}
+OTHERS = {"core": "raw Pykka", "tasks": "theirs", "durable": "theirs", "isolation": "theirs", "observe": "unobserved"}
 """The other side of each suite, as its column is called."""
 
 
@@ -61,7 +80,8 @@ def main() -> int:
         print(line, flush=True)
         below = below or line.endswith(BELOW)
     other = OTHERS[chosen.suite]
-    print(f"\nMedians of {size.pairs} pairs, ours and {other} in turn. ratio: how many times less ours costs.")
+    how = "how much more ours costs" if chosen.suite == "observe" else "how many times less ours costs"
+    print(f"\nMedians of {size.pairs} pairs, ours and {other} in turn. ratio: {how}.")
     if chosen.suite == "core" and chosen.only in {None, "ask", "ask_async", "between", "barest"}:
         print("", *barest.notes(), sep="\n")
     return int(below and not chosen.quick)

@@ -1,8 +1,9 @@
 """Measuring in pairs, and the rows of the table."""
 
 import gc
+import random
 import statistics
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 Measure = Callable[[], float]
@@ -146,6 +147,36 @@ def limit(
     )
 
 
+def overheads(
+    name: str,
+    bare: Measure,
+    sides: Mapping[str, Measure],
+    *,
+    pairs: int,
+    show: Show,
+    floors: Mapping[str, float],
+) -> Iterator[Row]:
+    """How much more each side costs than bare: medians over rounds in which all ran, in an order that changes."""
+    measures = [bare, *sides.values()]
+    order, shuffled = [*range(len(measures))], random.Random(1)  # noqa: S311 - whoever runs first may have it easier
+    rounds: list[list[float]] = []
+    for _ in range(pairs):
+        shuffled.shuffle(order)
+        found = {at: _measured(measures[at]) for at in order}
+        rounds.append([found[at] for at in range(len(measures))])
+    for at, side in enumerate(sides, start=1):
+        more = sorted(costs[at] / costs[0] - 1 for costs in rounds)
+        median, most = statistics.median(more), floors.get(side)
+        yield Row(
+            f"{name} : {side}",
+            show(statistics.median(costs[at] for costs in rounds)),
+            show(statistics.median(costs[0] for costs in rounds)),
+            f"{median:+.1%} ({more[0]:+.0%}..{more[-1]:+.0%})",
+            "" if most is None else f"<= {most:+.0%}",
+            verdict=UNJUDGED if most is None else _verdict(median <= most, met=False),
+        )
+
+
 def _measured(measure: Measure) -> float:
     gc.collect()
     return measure()
@@ -179,6 +210,11 @@ def kibi(size_bytes: float) -> str:
 def times(factor: float) -> str:
     """A plain factor."""
     return f"{factor:.1f}x"
+
+
+def percent(share: float) -> str:
+    """A share of something whole."""
+    return f"{share:.2%}"
 
 
 def count(number: float) -> str:

@@ -23,6 +23,7 @@ from tests.bench.table import (
     count,
     limit,
     lines,
+    overheads,
     seconds,
 )
 from tests.support.sizes import only_in_the_whole
@@ -111,6 +112,39 @@ def test_the_quick_bench_of_isolation_prints_one_table_with_every_row() -> None:
         "of 5 ms : pool=2 on threads": ">= 1.7x",
     }.items():
         assert sum(words in line and floor in line for line in table) == 1, words
+
+
+@only_in_the_whole
+@pytest.mark.serial
+@pytest.mark.slow
+@pytest.mark.timeout(2 * BENCH_S)
+def test_the_quick_bench_of_observing_prints_one_table_with_every_row() -> None:
+    done = _bench("observe", "--quick")
+    table = done.stdout.splitlines()
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for words, floor in {
+        "crash to reply : metrics and alerts": "<= +5%",
+        "tell : metrics and alerts": "<= +5%",
+        "subtask : traces": "",
+        "crash to reply, 1,000 events/s : ten pages": "<= +15%",
+        "subtask, 1,000 events/s : ten pages": "<= +15%",
+        "a page: of a core, its serving thread": "<= 2.00%",
+        "events that a page has lost": "<= 0",
+    }.items():
+        assert sum(words in line and floor in line for line in table) == 1, words
+    assert any("a task of 40 subtasks: first paint" in line or "no Chromium" in line for line in table)
+
+
+def test_a_cost_beside_another_is_the_median_over_rounds_whose_order_changes() -> None:
+    order: list[str] = []
+    bare, one = _costs(order, "bare", 1.0, 2.0, 4.0), _costs(order, "one", 1.1, 3.0, 4.1)
+
+    [row] = overheads("row", bare, {"one": one}, pairs=3, show=seconds, floors={"one": 0.05})
+
+    assert len({tuple(order[at : at + 2]) for at in range(0, 6, 2)}) == 2
+    assert row.cells() == ("row : one", "3.00 s", "2.00 s", "+10.0% (+2%..+50%)", "<= +5%", "", BELOW)
 
 
 @only_in_the_whole
