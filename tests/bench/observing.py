@@ -8,15 +8,15 @@ its end, not the pause before the next. The pages are in another process.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 from actors.testing import settle
 from tests.bench.onlookers import Onlookers, onlookers
@@ -35,7 +35,7 @@ RATE = 1_000
 EVENTS_OF_A_CRASH, EVENTS_OF_A_TASK = 3, 19
 """Events of one crash, and of a task of ``LINKS`` subtasks."""
 LINKS = 5
-MANY = 5
+MANY = 3
 """Times as many rounds as there are pairs elsewhere, of a shorter time each: it is about a few parts in a hundred."""
 
 
@@ -66,16 +66,6 @@ class Side:
     def __post_init__(self) -> None:
         self._numbers = itertools.count()
         self._fragile, self._echo = self.tree.ref("bench/fragile"), self.tree.ref("bench/echo")
-
-    def measured(self, run: Callable[[], float]) -> Measure:
-        """Measure this; what is still to be told of it belongs to no other measure."""
-
-        def measure() -> float:
-            cost = run()
-            settle(self.tree, WAIT_S)
-            return cost
-
-        return measure
 
     def crash(self) -> float:
         """Seconds from a tell that crashes a worker to the reply of the next one."""
@@ -197,14 +187,24 @@ def watched(spec: SupervisorSpec) -> Iterator[Side]:
 # -- rows ----------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _beside(size: Size, sides: dict[str, Callable[[SupervisorSpec], AbstractContextManager[Side]]]) -> Iterator[Any]:
+Open = Callable[[SupervisorSpec], AbstractContextManager[Side]]
+
+
+def fresh(size: Size, open_: Open, run: Callable[[Side], float]) -> Measure:
+    """Measure this of a tree that is started for it: two trees that are alike differ by a tenth for all their lives."""
     spec = tree_of_bench(size.independent)
-    with logs_to_nowhere(), ExitStack() as stack:
-        yield (
-            stack.enter_context(unobserved(spec)),
-            {name: stack.enter_context(open_(spec)) for name, open_ in sides.items()},
-        )
+
+    def measure() -> float:
+        with open_(spec) as side:
+            side.crash()
+            side.subtasks("chain", LINKS)
+            settle(side.tree, WAIT_S)
+            gc.collect()
+            cost = run(side)
+            settle(side.tree, WAIT_S)  # what is still to be told of it belongs to no other measure
+            return cost
+
+    return measure
 
 
 def flat_out(size: Size) -> Iterator[Row]:
@@ -214,12 +214,13 @@ def flat_out(size: Size) -> Iterator[Row]:
         "tell": lambda side: side.tells(size.tells // 4),
         "subtask": lambda side: side.subtasks("wide", size.independent),
     }
-    with _beside(size, {METERED: metered, TRACED: traced, PAGES: watched}) as (bare, sides):
+    sides: dict[str, Open] = {METERED: metered, TRACED: traced, PAGES: watched}
+    with logs_to_nowhere():
         for name, run in measures.items():
             yield from overheads(
                 name,
-                bare.measured(lambda run=run: run(bare)),
-                {each: side.measured(lambda run=run, side=side: run(side)) for each, side in sides.items()},
+                fresh(size, unobserved, run),
+                {each: fresh(size, open_, run) for each, open_ in sides.items()},
                 pairs=MANY * size.pairs,
                 show=micros,
                 floors={METERED: MOST_METERED},
@@ -241,18 +242,19 @@ def paced_events(size: Size) -> Iterator[Row]:
         "tell": tells,
         "subtask": lambda side: paced(lambda: side.subtasks("chain", LINKS), chains, task_s),
     }
-    with _beside(size, {PAGES: watched}) as (bare, sides):
-        [side] = sides.values()
+    with logs_to_nowhere():
         for name, run in measures.items():
             yield from overheads(
                 f"{name}, {RATE:,} events/s",
-                bare.measured(lambda run=run: run(bare)),
-                {PAGES: side.measured(lambda run=run: run(side))},
+                fresh(size, unobserved, run),
+                {PAGES: fresh(size, watched, run)},
                 pairs=MANY * size.pairs,
                 show=micros,
                 floors={PAGES: MOST_PAGES},
             )
-        yield from _shares(size, bare, side)
+        spec = tree_of_bench(1)
+        with unobserved(spec) as bare, watched(spec) as side:
+            yield from _shares(size, bare, side)
 
 
 def _shares(size: Size, bare: Side, side: Side) -> Iterator[Row]:
@@ -267,6 +269,9 @@ def _shares(size: Size, bare: Side, side: Side) -> Iterator[Row]:
         both = _process_share(side, size)
         serving.append((time.clock_gettime(clock) - used) / (perf_counter() - began) / OPEN)
         more.append((both - alone) / OPEN)
+    end = perf_counter() + WAIT_S
+    while side.onlookers.seen()[0] < size.pairs * size.crashes * EVENTS_OF_A_CRASH and perf_counter() < end:
+        time.sleep(0.05)
     fewest, losses = side.onlookers.seen()
     yield Row("events that each page has had", count(fewest))
     yield limit("events that a page has lost", losses, show=count, floor=0)

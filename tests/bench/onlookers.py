@@ -1,7 +1,6 @@
 """Pages that are open, in a process of their own: each reads the events of a tree as fast as they come.
 
-A process imports this, and nothing else of the bench. What a page costs its browser is no cost of the tree, so nothing
-is read of an event but where it ends.
+What a page costs its browser is no cost of the tree, so nothing is read of an event but where it ends.
 """
 
 from __future__ import annotations
