@@ -47,6 +47,10 @@ class Look:
 class Watch(Protocol):
     """Part of a condition that remembers, for one tree."""
 
+    @property
+    def hears(self) -> tuple[type[Event], ...]:
+        """Kinds of events that it hears; none: it only looks."""
+
     def hear(self, event: Event) -> None:
         """Take an event."""
 
@@ -64,6 +68,8 @@ class Condition:
 class Seen:
     """Condition that is seen in each look."""
 
+    hears: Final = ()
+
     def __init__(self, holds: Callable[[Look], object]) -> None:
         self._holds = holds
 
@@ -76,14 +82,21 @@ class Seen:
 
 
 class _Happened:
-    """Something has happened more than ``most`` times within ``within_s`` seconds."""
+    """Something of these kinds has happened more than ``most`` times within ``within_s`` seconds."""
 
-    def __init__(self, is_it: Callable[[Event], object], most: int = 0, within_s: float = HOLD_S) -> None:
+    def __init__(
+        self,
+        *kinds: type[Event],
+        is_it: Callable[[Event], object] | None = None,
+        most: int = 0,
+        within_s: float = HOLD_S,
+    ) -> None:
+        self.hears = kinds
         self._is_it, self._most, self._within_s = is_it, most, within_s
         self._times: deque[float] = deque(maxlen=_MOST)
 
     def hear(self, event: Event) -> None:
-        if self._is_it(event):
+        if self._is_it is None or self._is_it(event):
             self._times.append(event.at)
 
     def holds(self, look: Look) -> bool:
@@ -94,6 +107,8 @@ class _Happened:
 
 class _Lasts:
     """Something was seen in each look for so long."""
+
+    hears: Final = ()
 
     def __init__(self, holds: Callable[[Look], object], for_s: float) -> None:
         self._holds, self._for_s = holds, for_s
@@ -113,7 +128,7 @@ class _Lasts:
 
 def gave_up() -> Condition:
     """Hold for a minute after a supervisor has used up its restart limit."""
-    return Condition(lambda: _Happened(lambda event: isinstance(event, SupervisorGaveUp)))
+    return Condition(lambda: _Happened(SupervisorGaveUp))
 
 
 def parked() -> Condition:
@@ -123,7 +138,7 @@ def parked() -> Condition:
 
 def restarts_over(n: int, period_s: float) -> Condition:
     """Hold while there were more than ``n`` restarts within ``period_s`` seconds, in the whole tree."""
-    return Condition(lambda: _Happened(lambda event: isinstance(event, ChildRestarting), n, period_s))
+    return Condition(lambda: _Happened(ChildRestarting, most=n, within_s=period_s))
 
 
 def breaker_open() -> Condition:
@@ -138,7 +153,7 @@ def question_waiting(age_s: float) -> Condition:
 
 def task_failed() -> Condition:
     """Hold for a minute after a task has failed."""
-    return Condition(lambda: _Happened(_is_failed_task))
+    return Condition(lambda: _Happened(TaskFinished, is_it=_is_failed_task))
 
 
 def queue_over(n: int, for_s: float) -> Condition:
@@ -158,12 +173,12 @@ def store_paused() -> Condition:
 
 def lease_lost() -> Condition:
     """Hold for a minute after this process has lost its lease."""
-    return Condition(lambda: _Happened(_is_lost_lease))
+    return Condition(lambda: _Happened(RoleLost, TreeFailed, is_it=_is_lost_lease))
 
 
 def stalled() -> Condition:
     """Hold for a minute after a worker, or the event loop, gave no sign of life."""
-    return Condition(lambda: _Happened(lambda event: isinstance(event, ChildStalled | LoopBlocked)))
+    return Condition(lambda: _Happened(ChildStalled, LoopBlocked))
 
 
 def _is_failed_task(event: Event) -> bool:

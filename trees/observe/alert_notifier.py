@@ -79,6 +79,8 @@ class AlertNotifier:
         for alert in alerts:
             self._couriers.setdefault(id(alert.to), Courier(f"{system.root_path}-alert", alert.to, self._failed))
             self._watched.append(self._watch(alert))
+        self._hearing: dict[type[Event], list[_Watched]] = {}
+        """By kind of event, who hears it: found once for each, because most kinds concern nobody."""
         self._pause_s = 0.0
         self._wake, self._ending = threading.Event(), threading.Event()
         self._unsubscribe = system.bus.subscribe(self._hear, lasting=True)
@@ -136,7 +138,12 @@ class AlertNotifier:
         """On the thread of the bus."""
         if isinstance(event, AlertFailed | AlertChanged):
             return
-        for watched in self._watched:
+        kind = type(event)
+        try:
+            hearing = self._hearing[kind]
+        except KeyError:
+            hearing = self._hearing[kind] = [each for each in self._watched if issubclass(kind, each.watch.hears)]
+        for watched in hearing:
             try:
                 watched.watch.hear(event)
             except BaseException as error:  # noqa: BLE001 - a condition of a user has no part in the tree

@@ -16,7 +16,7 @@ import pytest
 from loguru import logger
 
 from actors import ConfigError, RestartLimitError
-from actors.model.events import Event
+from actors.model.events import ChildRestarting, Event
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.command import runtime
@@ -317,6 +317,8 @@ def test_a_condition_that_raises_as_it_hears_keeps_what_it_has_counted_and_hears
     counted = alerts.restarts_over(1, 3600.0)
 
     class Raises:
+        hears = (Event,)
+
         def __init__(self) -> None:
             self.inner, self.heard = counted.begin(), 0
 
@@ -336,6 +338,26 @@ def test_a_condition_that_raises_as_it_hears_keeps_what_it_has_counted_and_hears
             settle(tree)
             assert failed.get(timeout=LONG_S).alert == "it"
         assert told.get(timeout=LONG_S).state == "firing"
+
+
+def test_a_condition_hears_the_kinds_of_events_that_it_is_about_and_no_others() -> None:
+    heard, told = list[str](), queue.SimpleQueue[AlertNotice]()
+
+    class Hears:
+        hears = (ChildRestarting,)
+
+        def hear(self, event: Event) -> None:
+            heard.append(event.name)
+
+        def holds(self, _: Any) -> bool:
+            return bool(heard)
+
+    with start(one()) as tree:
+        tree.watch_alerts([Alert("it", Condition(Hears), told.put)])
+        tree.ref("p/w").tell("die")
+        assert told.get(timeout=LONG_S).state == "firing"
+        settle(tree)
+    assert heard == ["child_restarting"]
 
 
 def test_what_fires_is_known_from_its_beginning_to_its_end_also_where_it_is_not_told_again(
