@@ -53,7 +53,10 @@ def _remove(runtime: TaskRuntime, id_: str) -> None:
         raise NotRemovableError(id_, f"it is a part of task {whole}. Remove that one")
     ports = runtime.all_ports()
     aside = any(id_ in port.guard.aside for port in ports)
-    if not aside and (standing.is_ == "unfinished" or any(id_ in port.states for port in ports)):
+    is_held = any(id_ in port.states for port in ports)
+    if not aside and is_held and any(port.at_hand(id_) is not None for port in ports):
+        raise NotRemovableError(id_, "its orchestrator has crashed and takes it up once more. Try again in a moment")
+    if not aside and (standing.is_ == "unfinished" or is_held):
         raise NotRemovableError(id_, "it has not ended. Cancel it first")
     store.remove(id_)
     runtime.streams.forget(id_)

@@ -73,6 +73,8 @@ class OrchestratorPort:
         """Tokens that what an attempt sees may be worth in a prompt."""
         self.reports = ReportCache(settings.context_tokens)
         """Reports of finished tasks, the newest ones; others are made again from their journals."""
+        self._unshown: set[str] = set()
+        """Tasks that have ended and are being finished: nobody is shown their end yet. Only ``keep`` changes it."""
         self.done: dict[str, Reply] = {}
         """Replies to the waiters of a task, by its id, as long as it has not ended."""
         self.workers = WorkerRegistry()
@@ -211,23 +213,25 @@ class OrchestratorPort:
         return done
 
     def at_hand(self, task: str) -> Report | None:
-        """Report of a task that has ended, where it is at hand; None as long as ``keep`` is not done with it."""
-        return None if task in self.states else self.reports.get(task)
+        """Report of a task that has ended, where it is at hand; None as long as its end is not to be shown."""
+        return None if task in self._unshown else self.reports.get(task)
 
     def report(self, task: str) -> Report | None:
         """Report of a task that has ended: at hand, or made again from its journal."""
         report = self.at_hand(task)
-        if report is None and task not in self.states and not self._goes_on(task):
+        if report is None and task not in self._unshown and not self._goes_on(task):
             records = self.runtime.store.read(task)
             state = fold(task, records) if records and isinstance(records[-1], TaskFinished) else None
             report = report_of(state, lambda: records) if state is not None else None
         return report
 
     def _goes_on(self, task: str) -> bool:
-        """True if there is no end of it in its journal, which is known without reading that."""
+        """True if no end of it is kept: as the store and the orchestrator know it, without reading its journal."""
         store = self.runtime.store
-        is_unfinished = (standing := store.standing(task)) is not None and standing.is_ == "unfinished"
-        return is_unfinished and not isinstance(store.last(task), TaskFinished)
+        standing = store.standing(task)
+        if standing is not None and standing.is_ == "finished":
+            return False
+        return task in self.states or (standing is not None and not isinstance(store.last(task), TaskFinished))
 
     def fetched(self, task: str) -> Reply:
         """The report of a task that has ended, for somebody on a loop: where it has to be read, that is done apart."""
@@ -247,9 +251,14 @@ class OrchestratorPort:
 
         Whoever knows that it has ended may remove it at once, and begin another one of its id. So nobody is shown the
         end before all is done that is done by the id; and it is shown under ``removing``, together with taking the
-        Reply: else that one could be of the next task. A second time it changes nothing.
+        Reply: else that one could be of the next task. Where the orchestrator has died meanwhile and the next one has
+        taken the task up, that one will do all this, and nothing is done here. A second time it changes nothing.
         """
         id_ = report.task_id
+        if self.states.get(id_) is not state:
+            return
+        if id_ not in self.reports:  # else it was shown before the orchestrator died
+            self._unshown.add(id_)
         self.guard.forget(id_)
         self.runtime.has_ended(report)
         try:
@@ -260,6 +269,7 @@ class OrchestratorPort:
             with self.runtime.removing:
                 if self.states.get(id_) is state:
                     self.states.pop(id_, None)
+                self._unshown.discard(id_)
                 done = self.done.pop(id_, None)
             if done is not None:
                 done.complete(report)

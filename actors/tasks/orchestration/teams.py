@@ -104,6 +104,7 @@ class Teams:
         elif event is None:
             self._finished_before(state)
         elif core.store.create(id_, core.path, event):
+            core.port.reports.forget(id_)  # of a former part of this id, which was removed with its whole
             state = core.states[id_] = fold(id_, [event])
             core.system.publish(event)
             if core.begun:

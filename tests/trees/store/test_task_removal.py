@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import queue
 import threading
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, func, select
 
+from actors.messaging.reply import Reply
+from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task_errors import UnknownTaskError
 from actors.tasks.orchestration import orchestrator_port
 from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
@@ -169,6 +172,38 @@ def test_whoever_removes_a_task_as_its_end_is_shown_and_begins_another_waits_for
             assert handle.status == "succeeded"
 
 
+def test_the_end_of_a_task_that_the_next_orchestrator_has_taken_up_is_told_by_that_one() -> None:
+    with start(tree_of()) as tree:
+        report = dataclasses.replace(tree.run(Task("go"), PATIENCE_S), task_id="t")
+        port = tree._system.services["tasks"].port_at(OWNER)
+        late, its = TaskState("t"), TaskState("t")
+        port.states["t"] = its
+        waits = port.done["t"] = Reply()
+
+        port.keep(report, late, lambda: pytest.fail("it is not this one's to finish"))
+
+        assert not waits.done
+        assert port.at_hand("t") is None
+        port.keep(report, its)
+        assert waits.get() is report
+
+
+def test_an_end_that_was_shown_stays_so_while_the_next_orchestrator_finishes_the_task() -> None:
+    with start(tree_of()) as tree:
+        report = tree.run(Task("go", id="t"), PATIENCE_S)
+        port = tree._system.services["tasks"].port_at(OWNER)
+        port.states["t"] = its = TaskState("t")  # taken up between the end of the task and that of its stream
+        seen: list[Any] = []
+
+        assert (tree.task("t").report, str(tree.task("t").status)) == (report, "succeeded")
+        with pytest.raises(NotRemovableError, match="has crashed and takes it up once more"):
+            tree.remove_task("t")
+        port.keep(report, its, lambda: seen.append(tree.task("t").report))
+
+        assert seen == [report]
+        tree.remove_task("t")
+
+
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
 def test_two_removals_of_one_id_leave_the_task_alone_that_is_begun_under_it_in_between(
     durable: bool, store_url: str, monkeypatch: pytest.MonkeyPatch
@@ -215,14 +250,46 @@ def test_two_removals_of_one_id_leave_the_task_alone_that_is_begun_under_it_in_b
         assert tree.task("t").result(PATIENCE_S).results == {"s": "done"}
 
 
-def test_a_part_goes_with_the_whole_and_not_alone(store_url: str) -> None:
+def team_of(work: Callable[[Any, Any], Any]) -> SupervisorSpec:
     team = SupervisorSpec(
         id="team",
         tasks=Tasks(planner=StaticPlan([Subtask("x", worker="w")])),
-        children=[WorkerSpec(id="w", execute=lambda *_: 1)],
+        children=[WorkerSpec(id="w", execute=work)],
     )
-    spec = SupervisorSpec(id=OWNER, tasks=Tasks(planner=StaticPlan([Subtask("t", worker="team")])), children=[team])
-    with start(spec, store=store_url) as tree:
+    return SupervisorSpec(id=OWNER, tasks=Tasks(planner=StaticPlan([Subtask("t", worker="team")])), children=[team])
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
+def test_a_part_of_the_next_task_does_not_show_the_end_of_the_one_that_was_removed(
+    durable: bool, store_url: str
+) -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    def work(task: Any, context: Any) -> str:
+        if number:
+            begun.set()
+            gate.wait(PATIENCE_S)
+        return f"run {number}"
+
+    number = 0
+    with start(team_of(work), store=store_url if durable else None) as tree:
+        tree.run(Task("go", id="whole"), PATIENCE_S)
+        (part,) = (each.id for each in tree.tasks() if each.id != "whole")
+        tree.remove_task("whole")
+        number = 1
+        again = tree.submit(Task("go", id="whole"))
+        assert begun.wait(PATIENCE_S)
+
+        assert tree.task(part).status == "running"
+        assert tree.task(part).report is None
+        gate.set()
+        again.result(PATIENCE_S)
+        assert tree.task(part).result(PATIENCE_S).results == {"x": "run 1"}
+        assert tree._system.services["tasks"].port_at(f"{OWNER}/team").finished == 2
+
+
+def test_a_part_goes_with_the_whole_and_not_alone(store_url: str) -> None:
+    with start(team_of(lambda *_: 1), store=store_url) as tree:
         tree.run(Task("go", id="whole"), PATIENCE_S)
         (part,) = (each.id for each in tree.tasks() if each.id != "whole")
         with pytest.raises(NotRemovableError, match="it is a part of task whole"):

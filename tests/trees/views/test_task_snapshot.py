@@ -171,7 +171,8 @@ def test_thousands_of_finished_tasks_do_not_slow_a_dump() -> None:
         before = work_s(tree.dump, times=7)
         desk = tree._system.services["tasks"].ports["shop"]
         for number in range(MANY):
-            desk.keep(dataclasses.replace(report, task_id=f"old{number}"), TaskState("old"))
+            old = desk.states[f"old{number}"] = TaskState(f"old{number}")
+            desk.keep(dataclasses.replace(report, task_id=old.id), old)
         after = work_s(tree.dump, times=7)
         text = tree.dump()
 
