@@ -152,7 +152,8 @@ class AlertNotifier:
                 watched.is_deaf = True
             else:
                 watched.is_deaf = False
-        self._wake.set()
+        if not self._wake.is_set():  # a look that is due clears it first, and then sees this
+            self._wake.set()
 
     def look(self) -> None:
         """Look at the tree, and have whoever must know told; of the predicates of users by their judges."""
