@@ -5,7 +5,9 @@ tree. A cancelled timer lets go of its callback at once, so that it keeps nothin
 
 With a manual clock there is no waiting: moving the clock fires what is due, in order, in the thread that moves it.
 
-Locking: ``_lock`` (inside ``_wake``) guards the heap. Callbacks run after it was released.
+Locking: ``_lock`` guards the heap. Callbacks run after it was released. It is re-entrant, because a finalizer or a
+signal handler may run at any step under it and set a timer: the heap is changed in steps of C only, and what was looked
+at is looked at again once it was taken. The thread sleeps without the lock, and a ``Wakeup`` that comes before is kept.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import threading
 from collections.abc import Callable
 
 from actors.concurrency.thread_state import join_thread, start_thread
+from actors.concurrency.wakeup import Wakeup
 from actors.model.clock import Clock
 
 LONGEST_S = 86_400.0
@@ -43,7 +46,8 @@ class Timers:
         self.name = name
         self._clock = clock
         self._failed = failed
-        self._wake = threading.Condition(threading.Lock())
+        self._lock = threading.RLock()
+        self._wake = Wakeup()
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
         self._purge_at = _PURGE
@@ -54,16 +58,15 @@ class Timers:
     def call_at(self, due: float, callback: Callable[[], object]) -> Timer:
         """Call ``callback()`` at ``due``, in seconds of the clock."""
         timer = Timer(callback)
-        with self._wake:
+        with self._lock:
             if self._closed:
                 return timer
             if len(self._heap) >= self._purge_at:
                 self._purge()
             heapq.heappush(self._heap, (due, next(self._numbers), timer))
-            if self._clock.manual:
-                return timer
-            if self._heap[0][2] is timer:
-                self._wake.notify()
+            first = self._heap[:1]
+        if first and first[0][2] is timer and not self._clock.manual:
+            self._wake.give()
         return timer
 
     def open(self) -> None:
@@ -88,38 +91,47 @@ class Timers:
                     self._failed(error)
 
     def _pop_due(self) -> Timer | None:
-        with self._wake:
-            while self._heap:
-                due, _, timer = self._heap[0]
+        with self._lock:
+            while first := self._heap[:1]:
+                due, _, timer = first[0]
                 if timer.callback is not None and due > self._clock.now():
                     return None
-                heapq.heappop(self._heap)
-                if timer.callback is not None:
-                    return timer
+                try:
+                    entry = heapq.heappop(self._heap)  # perhaps one that was set in between
+                except IndexError:
+                    return None
+                if entry[2].callback is None:
+                    continue
+                if entry[0] <= self._clock.now():
+                    return entry[2]
+                heapq.heappush(self._heap, entry)
             return None
 
     def _purge(self) -> None:
         """With the lock held: drop what was cancelled. Costs as much as has been added since the last time."""
-        self._heap = [entry for entry in self._heap if entry[2].callback is not None]
-        heapq.heapify(self._heap)
+        self._purge_at = 2 * len(self._heap)  # whoever comes in between does not purge as well
+        entries, self._heap = self._heap, []
+        for entry in entries:
+            if entry[2].callback is not None:
+                heapq.heappush(self._heap, entry)
         self._purge_at = max(_PURGE, 2 * len(self._heap))
 
     def _main(self) -> None:
-        while True:
+        while not self._closed:
             self.fire_due()
-            with self._wake:
-                if self._closed:
-                    return
-                left = self._heap[0][0] - self._clock.now() if self._heap else None
-                if left is None or left > 0:
-                    self._wake.wait(None if left is None else min(left, LONGEST_S))
+            first = self._heap[:1]
+            left = first[0][0] - self._clock.now() if first else LONGEST_S
+            del first  # it holds a callback
+            if left > 0 and not self._closed:
+                self._wake.sleep(min(left, LONGEST_S))
 
     def close(self, timeout_s: float) -> None:
         """Nothing happens any more; waits at most ``timeout_s`` for the thread."""
         self._unwatch()
-        with self._wake:
+        with self._lock:
             self._closed = True
-            self._heap.clear()
-            self._wake.notify_all()
+            left, self._heap = self._heap, []
+        self._wake.give()
+        del left  # what the callbacks hold goes after the lock
         if self._thread is not None:
             join_thread(self._thread, timeout_s)

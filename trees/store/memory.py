@@ -2,8 +2,16 @@
 
 Records are kept as they are; nothing is written down. It is bounded: of finished tasks it keeps the newest ``keep``.
 
-Locking: ``_lock`` guards the three dicts; nothing is called while it is held. Appending to a stream that exists takes
-no lock: a list's own append is one step of C, and only one orchestrator appends to a stream.
+Locking: ``_lock`` keeps other threads out of changes of more than one of the three dicts. It is re-entrant, because a
+finalizer or a signal handler may run at any step under it and call the store again. So:
+
+* a stream that is there goes on to be in ``_owners`` or in ``_finished`` when it changes from one to the other; for a
+  moment it is in both, and then it is not finished. It leaves ``_streams`` last;
+* nobody walks through a dict that such a call may change, but through a copy, which is made in one step of C;
+* records are carried out of the lock, and let go of after it.
+
+Appending to a stream that exists takes no lock: a list's own append is one step of C, and only one orchestrator appends
+to a stream.
 """
 
 from __future__ import annotations
@@ -25,7 +33,7 @@ class MemoryStore(Store):
 
     def __init__(self, keep: int = KEEP) -> None:
         self._keep = keep
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._streams: dict[str, list[Event]] = {}
         self._owners: dict[str, str] = {}
         """Records of the streams that are not finished."""
@@ -39,9 +47,9 @@ class MemoryStore(Store):
         """Begin a stream; False where it exists already."""
         require_journalled(record)
         with self._lock:
-            if stream in self._streams:
+            records = [record]
+            if self._streams.setdefault(stream, records) is not records:
                 return False
-            self._streams[stream] = [record]
             self._owners[stream] = owner
         return True
 
@@ -59,7 +67,12 @@ class MemoryStore(Store):
         self._streams[stream].append(record)
         if stream in self._finished:
             with self._lock:
-                self._owners[stream] = self._finished.pop(stream)
+                owner = self._finished.get(stream)
+                if owner is not None:
+                    self._owners[stream] = owner
+                    self._finished.pop(stream, None)
+                    if stream not in self._streams:  # a call in between has removed it
+                        self._owners.pop(stream, None)
 
     def flush(self) -> None:
         """Everything is kept already."""
@@ -76,23 +89,26 @@ class MemoryStore(Store):
     def replace(self, stream: str, owner: str, record: Event) -> None:  # noqa: ARG002 - it has no use for the owner
         """Have a stream hold this record only."""
         require_journalled(record)
+        records = [record]
         with self._lock:
-            self._streams[stream] = [record]
+            before = self._streams.get(stream)
+            self._streams[stream] = records
+        del before  # after the lock
 
     def streams(self, owner: str, prefix: str = "") -> list[str]:
         """The streams of an owner that are not finished, oldest first."""
         with self._lock:
-            return [name for name, of in self._owners.items() if of == owner and name.startswith(prefix)]
+            return [name for name, of in self._owners.copy().items() if of == owner and name.startswith(prefix)]
 
     def finished(self, owner: str) -> list[str]:
         """The finished streams of an owner that are still there, the first that finished first."""
         with self._lock:
-            return [name for name, of in self._finished.items() if of == owner]
+            return [name for name, of in self._finished.copy().items() if of == owner]
 
     def owners(self) -> dict[str, str]:
         """The streams that are not finished, each with its owner."""
         with self._lock:
-            return dict(self._owners)
+            return self._owners.copy()
 
     def standing(self, stream: str) -> StreamState | None:
         """How a task's stream stands; None: there is none."""
@@ -107,21 +123,31 @@ class MemoryStore(Store):
         """Forget a stream, and its parts."""
         with self._lock:
             # The whole may have ended, and be removed, before the orchestrator of a part has come to finish that.
-            parts = [part for part in self._streams if whole_of(part) == stream and self._is_over(part)]
-            for each in [stream, *parts]:
-                for known in (self._streams, self._owners, self._finished):
-                    known.pop(each, None)
+            parts = [part for part in self._streams.copy() if whole_of(part) == stream and self._is_over(part)]
+            names = [stream, *parts]
+            for each in names:
+                self._owners.pop(each, None)
+                self._finished.pop(each, None)
+            gone = [self._streams.pop(each, None) for each in names]
+        del gone  # after the lock
 
     def _is_over(self, stream: str) -> bool:
         return stream in self._finished or isinstance(self.last(stream), TaskFinished)
 
     def finish(self, stream: str) -> None:
         """Nothing more comes; the oldest finished ones go where there are too many."""
+        gone = []
         with self._lock:
-            owner = self._owners.pop(stream, None)
+            owner = self._owners.get(stream)
             if owner is None:
                 return
             self._finished[stream] = owner
-            if len(self._finished) > self._keep:
-                oldest = next(iter(self._finished))
-                del self._finished[oldest], self._streams[oldest]
+            self._owners.pop(stream, None)
+            while len(self._finished) > self._keep:
+                try:
+                    oldest = next(iter(self._finished))
+                except RuntimeError:  # it was changed by a call in between
+                    continue
+                if self._finished.pop(oldest, None) is not None:  # else a call in between goes on with it
+                    gone.append(self._streams.pop(oldest, None))
+        del gone  # after the lock

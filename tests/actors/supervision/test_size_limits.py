@@ -225,7 +225,7 @@ def footprint(tree: Tree, actor: type[Any]) -> Footprint:
     settle(tree)
     join_threads("shop/a")
     timers = tree._system.timers
-    with timers._wake:
+    with timers._lock:
         timers._purge()  # those that were cancelled go only when there are a thousand of them
     gc.collect()
     things = gc.get_objects()

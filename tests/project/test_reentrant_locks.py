@@ -1,0 +1,245 @@
+"""Locks are free for the thread that holds them: a finalizer or a signal handler calls the library at any step.
+
+A collection of garbage may run a finalizer at every allocation, also under a lock of this library. One that needs the
+same lock would wait for its own thread for ever. So a lock is re-entrant, and each step under it leaves a state that
+such a call can meet; what is not, stands below with its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.execution import timers
+from actors.execution.timers import Timers
+from actors.testing import ManualClock
+from tests.support.steps import at_step
+from tests.support.stores import OWNER, submitted
+from trees.store import memory
+from trees.store.memory import MemoryStore
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("actors", "trees")
+LONG_S = 20.0
+
+NO_GUARD = "a gate that a thread sleeps at, and no guard: no code runs between its take and its release"
+OPEN = "not re-entrant yet: a finalizer that runs under it and calls the same object waits for ever"
+PLAIN = {
+    "actors/concurrency/wakeup.py": (1, NO_GUARD),
+    "actors/messaging/reply.py": (2, NO_GUARD),
+    "actors/dispatch/fork_server.py": (3, OPEN),
+    "actors/dispatch/guarded_process.py": (1, OPEN),
+    "actors/dispatch/process_group.py": (1, OPEN),
+    "actors/dispatch/reader.py": (1, OPEN),
+    "actors/dispatch/worker_process.py": (2, OPEN),
+    "actors/execution/stall_watch.py": (1, OPEN),
+    "actors/tasks/execution/attempt.py": (1, OPEN),
+    "actors/tasks/execution/attempt_steps.py": (1, OPEN),
+    "actors/tasks/execution/attempt_stream.py": (1, OPEN),
+    "actors/tasks/journal/local_lease.py": (1, OPEN),
+    "actors/tasks/orchestration/stream_relay.py": (1, OPEN),
+    "actors/testing/faulty_workers.py": (1, "a double for tests"),
+    "actors/testing/scripted_executable.py": (1, "a condition makes a re-entrant lock of its own; a double for tests"),
+    "trees/agents/langchain_events.py": (1, OPEN),
+    "trees/ha/lease_keeper.py": (2, OPEN),
+    "trees/host/console/client.py": (1, OPEN),
+    "trees/host/console/server.py": (2, OPEN),
+    "trees/host/console/session.py": (2, OPEN),
+    "trees/host/console/stream.py": (1, OPEN),
+    "trees/host/event_follower.py": (1, OPEN),
+    "trees/observe/child_history.py": (1, OPEN),
+    "trees/observe/metrics.py": (2, OPEN),
+    "trees/observe/web/event_feed.py": (1, OPEN),
+    "trees/observe/web/web_server.py": (2, OPEN),
+    "trees/store/sql.py": (2, OPEN),
+    "trees/store/sql_lease.py": (1, OPEN),
+    "trees/store/value_reader.py": (2, OPEN),
+    "trees/store/writer.py": (2, OPEN),
+}
+"""Calls that make a lock that is not re-entrant, by file, and why that may be. Nothing is to be added as open."""
+MAKERS = {"Lock", "allocate_lock", "Condition", "Semaphore", "BoundedSemaphore", "Barrier"}
+
+
+def plain_locks(text: str) -> int:
+    """How many locks that are not re-entrant this code makes, under whatever name the module stands there."""
+    tree = ast.parse(text)
+    names, modules = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in {"threading", "_thread"}:
+            names |= {each.asname or each.name for each in node.names if each.name in MAKERS}
+        elif isinstance(node, ast.Import):
+            modules |= {each.asname or each.name for each in node.names if each.name in {"threading", "_thread"}}
+    return sum(
+        (isinstance(made, ast.Name) and made.id in names)
+        or (isinstance(made, ast.Attribute) and made.attr in MAKERS and ast.unparse(made.value) in modules)
+        for made in (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    )
+
+
+def test_every_lock_that_is_not_reentrant_is_listed_with_its_reason() -> None:
+    found = Counter[str]()
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            found[path.relative_to(ROOT).as_posix()] += plain_locks(path.read_text())
+
+    assert {name: count for name, count in found.items() if count} == {name: n for name, (n, _) in PLAIN.items()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import threading\nthreading.Lock()",
+        "import threading as t\nt.Condition(t.RLock())",
+        "from threading import Lock as L\nL()",
+        "import _thread\n_thread.allocate_lock()",
+    ],
+)
+def test_a_lock_is_found_under_any_name(text: str) -> None:
+    assert plain_locks(text) == 1
+
+
+class Case:
+    """Something that is done, and what the code that comes in between does with the same object."""
+
+    files: set[str]
+
+    def do(self) -> None:
+        """Call each method that takes the lock."""
+        raise NotImplementedError
+
+    def between(self) -> None:
+        """Call them in between."""
+        raise NotImplementedError
+
+    def check(self, *, reached: bool) -> None:
+        """What was done by both is there."""
+        raise NotImplementedError
+
+
+class InMemory(Case):
+    """The store of a tree that has no other, with room for few."""
+
+    files = {memory.__file__}
+
+    def __init__(self) -> None:
+        self.store = MemoryStore(keep=2)
+        for name in ("old", "older", "gone"):
+            self.store.create(name, OWNER, submitted(name))
+        self.store.finish("older")
+        self.store.finish("old")
+        self.seen: list[Any] = []
+
+    def do(self) -> None:
+        store = self.store
+        store.create("own", OWNER, submitted("own"))
+        store.replace("own", OWNER, submitted("own"))
+        with suppress(KeyError):  # there is room for two that are finished
+            store.append("old", submitted("old"))
+        store.finish("own")
+        store.finish("old")
+        store.remove("gone")
+        self.look()
+
+    def between(self) -> None:
+        store = self.store
+        store.create("other", OWNER, submitted("other"))
+        store.create("own", OWNER, submitted("own"))
+        for name in ("ended", "ended too"):
+            store.create(name, OWNER, submitted(name))
+            store.finish(name)
+        store.remove("ended")
+        store.remove("gone")
+        self.look()
+
+    def look(self) -> None:
+        store = self.store
+        self.seen = [store.streams(OWNER), store.finished(OWNER), store.owners(), store.standing("own"), repr(store)]
+
+    def check(self, *, reached: bool) -> None:
+        store = self.store
+        assert len(store._finished) <= 2
+        assert not set(store._finished) & set(store._owners)
+        assert set(store._streams) == {*store._finished, *store._owners}
+        assert store.standing("gone") is None
+        assert store.streams(OWNER) == (["other"] if reached else [])
+
+
+class Timed(Case):
+    """Timers of which many were cancelled."""
+
+    files = {timers.__file__}
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.timers = Timers("timers", self.clock, failed=self.failed)
+        self.timers._purge_at = 4
+        self.fired: list[str] = []
+        self.errors: list[BaseException] = []
+        for _ in range(3):
+            self.timers.call_at(5.0, self.clock.now).cancel()
+        self.timers.call_at(1.0, lambda: self.fired.append("first"))
+
+    def failed(self, error: BaseException) -> None:
+        self.errors.append(error)
+
+    def do(self) -> None:
+        self.timers.call_at(2.0, lambda: self.fired.append("own"))
+        self.clock.advance(1.5)
+        self.timers.fire_due()
+
+    def between(self) -> None:
+        self.timers.call_at(0.5, lambda: self.fired.append("other"))
+        self.timers.call_at(9.0, lambda: self.fired.append("last"))
+
+    def check(self, *, reached: bool) -> None:
+        self.clock.advance(10.0)
+        self.timers.close(0.0)
+        assert sorted(self.fired) == sorted(["first", "own", *(["other", "last"] if reached else [])])
+        assert not self.errors
+
+
+def within_limit(run: Callable[[], None]) -> None:
+    """Run it on a thread that may wait for itself for ever; whatever it raises is raised here."""
+    ended: list[BaseException | None] = []
+
+    def go() -> None:
+        try:
+            run()
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            ended.append(error)
+        else:
+            ended.append(None)
+
+    thread = threading.Thread(target=go, daemon=True)
+    thread.start()
+    thread.join(LONG_S)
+    assert ended, "it waits for itself"
+    if ended[0] is not None:
+        raise ended[0]
+
+
+def each_step(kind: type[Case]) -> Iterator[int]:
+    number, steps = 0, [1]
+    while steps[0] > number:
+        number += 1
+        case = kind()
+        with at_step(number, case.between, case.files) as steps:
+            case.do()
+        case.check(reached=steps[0] >= number)
+        yield number
+
+
+@pytest.mark.parametrize("kind", [InMemory, Timed])
+def test_whoever_calls_the_same_object_at_any_step_waits_for_nobody(kind: type[Case]) -> None:
+    steps: list[int] = []
+
+    within_limit(lambda: steps.extend(each_step(kind)))
+
+    assert len(steps) > 100
