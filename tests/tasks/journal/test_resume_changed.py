@@ -148,7 +148,9 @@ def test_a_retry_of_a_worker_that_is_gone_is_made_by_who_can_do_it_now() -> None
     soon = Retry(max_attempts=3, initial_s=0.05, factor=1.0, max_s=0.05, jitter=0.0)
     subtask = Subtask("s", capability="it")
     former = root(subtask, WorkerSpec(id="old", execute=fails, capabilities={"it"}), on_failure=[soon])
-    books.store = NotingStore(crashed(former, old, TASK, "work", "t/s/1", 1))
+    with start(former, store=old.store) as tree:
+        tree.submit(TASK)
+        books.store = NotingStore(old.store.changes_when(task_events.SubtaskRetrying, "t", "s"))
 
     spec = root(subtask, worker(books, "new", capabilities={"it"}), on_failure=[soon])
     with start(spec, store=books.store) as tree:
