@@ -3,7 +3,9 @@
 Whoever starts something asks ``holds`` first: one reading of a clock and one comparison. Once it was found to be over,
 it is over for good, whatever comes later: nobody is left waiting for something that was refused only for a moment.
 
-Locking: ``_lock`` guards the end against a renewal that comes at the same moment; ``lapsed`` is called without it.
+Locking: ``_lock`` guards the end against a renewal that comes at the same moment; ``lapsed`` is called without it. It
+is re-entrant, because a finalizer or a signal handler may run at any step under it and ask again: an end is looked at
+after each store, and stays.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ class LocalLease:
         self._store = store
         self._root = root
         self._lapsed = lapsed
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._until = -math.inf
         self._over = False
         self.token = 0
@@ -42,7 +44,9 @@ class LocalLease:
             if self._now() < self._until:
                 return True
             new = self._until > -math.inf
-            self._over, self._until = self._over or new, -math.inf
+            if new:
+                self._over = True
+            self._until = -math.inf
         if new:
             self._lapsed()
         return False
@@ -52,12 +56,15 @@ class LocalLease:
         with self._lock:
             if not self._over:
                 self.token, self._until = token, max(until, self._until)
+            if self._over:  # perhaps by a call in between
+                self._until = -math.inf
             return not self._over
 
     def end(self) -> None:
         """Nothing is started any more."""
         with self._lock:
-            self._over, self._until = True, -math.inf
+            self._over = True
+            self._until = -math.inf
 
     def read(self) -> int:
         """The token, for an effect that is about to be had.
