@@ -18,9 +18,12 @@ from typing import Any, ClassVar
 
 import pytest
 
+from actors.concurrency import in_turn
+from actors.concurrency.in_turn import InTurn
 from actors.execution import timers
 from actors.execution.timers import Timers
-from actors.tasks.execution.attempt_stream import Piece
+from actors.tasks.execution import attempt_stream
+from actors.tasks.execution.attempt_stream import AttemptStream, Piece
 from actors.tasks.journal import local_lease
 from actors.tasks.journal.local_lease import LocalLease
 from actors.tasks.orchestration import stream_relay, unkept_events
@@ -48,7 +51,6 @@ PLAIN = {
     "actors/execution/stall_watch.py": (1, OPEN),
     "actors/tasks/execution/attempt.py": (1, OPEN),
     "actors/tasks/execution/attempt_steps.py": (1, OPEN),
-    "actors/tasks/execution/attempt_stream.py": (1, OPEN),
     "actors/testing/faulty_workers.py": (1, "a double for tests"),
     "actors/testing/scripted_executable.py": (1, "a condition makes a re-entrant lock of its own; a double for tests"),
     "trees/agents/langchain_events.py": (1, OPEN),
@@ -212,7 +214,7 @@ class Timed(Case):
 class Streamed(Case):
     """Pieces of tasks, recalled in between: each is recalled or told after that, and none is both."""
 
-    files: ClassVar = {stream_relay.__file__, unkept_events.__file__}
+    files: ClassVar = {in_turn.__file__, stream_relay.__file__, unkept_events.__file__}
 
     def __init__(self) -> None:
         self.relay = StreamRelay()
@@ -249,6 +251,71 @@ class Streamed(Case):
         for held, number, told in self.looks:
             assert held == [event.text for event in self.told if event.number <= number]
             assert number >= told  # what was told before is recalled
+
+
+class Gathered(Case):
+    """Texts of an attempt that are gathered, looked at and told; nothing is lost, and no word is there twice."""
+
+    files: ClassVar = {in_turn.__file__, attempt_stream.__file__}
+
+    def __init__(self) -> None:
+        self.told: list[Piece] = []
+        self.lines: list[str] = []
+        timers = Made(call_at=lambda *_: Made(cancel=lambda: None))
+        streams = Made(tell=lambda _, pieces: self.told.extend(pieces))
+        attempt: Any = Made(owner=Made(system=Made(timers=timers, now=lambda: 1.0), streams=streams))
+        self.stream = AttemptStream(attempt)
+
+    def do(self) -> None:
+        for part in ("a", "b"):
+            self.stream.add("text", part)
+        self.stream.flush()
+        self.stream.add("text", "c")
+        self.lines.append(self.stream.last_line)
+
+    def between(self) -> None:
+        self.lines.append(self.stream.last_line)
+        self.stream.add("text", "x")
+        self.stream.flush()
+        self.lines.append(self.stream.last_line)
+
+    def check(self, *, reached: bool) -> None:
+        self.stream.close()
+        text = "".join(piece.text for piece in self.told)
+        assert text.replace("x", "") == "abc"
+        assert text.count("x") == reached
+        assert all(line.count(each) <= 1 for line in self.lines for each in "abcx")
+
+
+class Turns(Case):
+    """Things that are done in turn, each to its end, in the order in which they came."""
+
+    files: ClassVar = {in_turn.__file__}
+
+    def __init__(self) -> None:
+        self.turns = InTurn()
+        self.done: list[str] = []
+
+    def one(self, name: str) -> Callable[[], None]:
+        def act() -> None:
+            self.done.append(f"{name} begins")
+            self.turns.do(lambda: self.done.append(f"after {name}"))
+            self.done.append(f"{name} ends")
+
+        return act
+
+    def do(self) -> None:
+        for name in ("first", "second"):
+            self.turns.do(self.one(name))
+
+    def between(self) -> None:
+        self.turns.do(self.one("other"))
+
+    def check(self, *, reached: bool) -> None:
+        names = ["first", "second", *(["other"] if reached else [])]
+        assert sorted(self.done) == sorted(text for n in names for text in (f"{n} begins", f"{n} ends", f"after {n}"))
+        for name in names:
+            assert self.done.index(f"{name} ends") == self.done.index(f"{name} begins") + 1
 
 
 class Leased(Case):
@@ -309,7 +376,7 @@ def each_step(kind: type[Case]) -> Iterator[int]:
         yield number
 
 
-@pytest.mark.parametrize("kind", [InMemory, Timed, Streamed, Leased])
+@pytest.mark.parametrize("kind", [InMemory, Timed, Streamed, Gathered, Turns, Leased])
 def test_whoever_calls_the_same_object_at_any_step_waits_for_nobody(kind: type[Case]) -> None:
     steps: list[int] = []
 

@@ -9,16 +9,17 @@ Bounds. Texts that follow each other are joined to one event. Within ``GATHER_S`
 many characters were (``SubtaskStreamed.lost``). After the end of the attempt nothing is taken any more: a thread that
 was given up may go on streaming, and nobody hears it.
 
-Locking: ``_lock`` guards all fields, and is held while events go out, so that they come in order whichever thread sends
-them. Under it the locks of the timers and of ``StreamRelay`` are taken, which take no other.
+Locking: that of ``_turns`` guards all fields, and is held while events go out, so that they come in order whichever
+thread sends them. Under it the locks of the timers and of ``StreamRelay`` are taken, which take no other. A finalizer
+or a signal handler may run at any step under it: what it streams is taken next, and what it looks at may lack a piece.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from actors.concurrency.in_turn import InTurn
 from actors.tasks.model.live_events import StreamKind
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class AttemptStream:
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._lock = threading.Lock()
+        self._turns = InTurn()
         self._kinds: list[StreamKind] = []
         self._texts: list[list[str]] = []
         """Parts of each piece."""
@@ -63,61 +64,68 @@ class AttemptStream:
 
     def add(self, kind: StreamKind, text: str) -> None:
         """Take a piece, as far as there is room for it."""
-        with self._lock:
-            if self._closed:
-                return
-            joins = kind == "text" and bool(self._kinds) and self._kinds[-1] == "text"
-            room = MOST_CHARS - self._size if joins or len(self._kinds) < MOST_PIECES else 0
-            if self._lost:
-                room = 0  # what follows a gap would look like a continuation of what stands before it
-            kept = text if len(text) <= room else text[:room]
-            self._lost += len(text) - len(kept)
-            if joins and kept:
-                self._texts[-1].append(kept)
-            elif kept:
-                self._kinds.append(kind)
-                self._texts.append([kept])
-            self._size += len(kept)
-            if self._timer is None:
-                system = self._attempt.owner.system
-                self._timer = system.timers.call_at(system.now() + GATHER_S, self.flush)
+        self._turns.do(lambda: self._add(kind, text))
+
+    def _add(self, kind: StreamKind, text: str) -> None:
+        if self._closed:
+            return
+        joins = kind == "text" and bool(self._kinds) and self._kinds[-1] == "text"
+        room = MOST_CHARS - self._size if joins or len(self._kinds) < MOST_PIECES else 0
+        if self._lost:
+            room = 0  # what follows a gap would look like a continuation of what stands before it
+        kept = text if len(text) <= room else text[:room]
+        self._lost += len(text) - len(kept)
+        if joins and kept:
+            self._texts[-1].append(kept)
+        elif kept:
+            self._kinds.append(kind)
+            self._texts.append([kept])
+        self._size += len(kept)
+        if self._timer is None:
+            system = self._attempt.owner.system
+            self._timer = system.timers.call_at(system.now() + GATHER_S, self.flush)
 
     def flush(self) -> None:
         """Tell what was gathered."""
-        with self._lock:
-            self._timer = None
-            self._flush()
+        self._turns.do(self._flush)
 
     def close(self) -> None:
         """Tell what is left, and take nothing more."""
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                self._flush()
-                if self._timer is not None:
-                    self._timer.cancel()
-                    self._timer = None
+        self._turns.do(self._close)
+
+    def _close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        timer = self._timer
+        self._flush()
+        if timer is not None:
+            timer.cancel()
 
     def _flush(self) -> None:
+        self._timer = None
         pieces = self._pieces()
-        self._tail = self._end_of(pieces)
+        tail = _end_of(self._tail, pieces)
         lost, self._lost, self._size = self._lost, 0, 0
         self._kinds.clear()
         self._texts.clear()
+        self._tail = tail  # last: whoever looks in between must not see these words twice
         if lost:
             pieces.append(Piece("text", "", lost))
         if pieces:
             self._attempt.owner.streams.tell(self._attempt, pieces)
 
     def _pieces(self) -> list[Piece]:
-        return [Piece(kind, "".join(parts)) for kind, parts in zip(self._kinds, self._texts, strict=True)]
-
-    def _end_of(self, pieces: Sequence[Piece]) -> str:
-        return "".join([self._tail, *(piece.text for piece in pieces if piece.kind == "text")])[-_TAIL_CHARS:]
+        return [Piece(kind, "".join(parts)) for kind, parts in zip(self._kinds, self._texts, strict=False)]
 
     @property
     def last_line(self) -> str:
         """Last line of the text that has any words, or the end of it; empty: there is none yet."""
-        with self._lock:
-            said = self._end_of(self._pieces())
+        with self._turns.lock:
+            tail = self._tail  # before the pieces: they may become part of it in between
+            said = _end_of(tail, self._pieces())
         return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+
+
+def _end_of(tail: str, pieces: Sequence[Piece]) -> str:
+    return "".join([tail, *(piece.text for piece in pieces if piece.kind == "text")])[-_TAIL_CHARS:]

@@ -5,21 +5,21 @@ What is streamed is in no journal. It is told on the bus, as all events are, and
 or just after its end, has the beginning as well; a piece that it has been recalled and then hears of is known by its
 number.
 
-Locking: ``_lock`` guards all fields, and is held while a piece is published, so that the numbers of the pieces grow in
-the order in which they are told. The bus, which takes no lock, is called under it, and nothing else. The lock is
-re-entrant: a finalizer or a signal handler may run at any step under it and call the relay again. What such a call
-tells is told by the one below it, next. What it recalls ends with a piece that is held and is counted; the one below
-is counted once it is held, and published after that. Events are let go of after the lock.
+Locking: that of ``_turns`` guards all fields, and is held while a piece is published, so that the numbers of the pieces
+grow in the order in which they are told. The bus, which takes no lock, is called under it, and nothing else. A
+finalizer or a signal handler may run at any step under it and call the relay again. What such a call tells is told by
+the one below it, next. What it recalls ends with a piece that is held and is counted; the one below is counted once it
+is held, and published after that. Events are let go of after the lock.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from actors.concurrency.in_turn import InTurn
 from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.task_events import SubtaskStreamed
 from actors.tasks.model.task_ids import whole_of
@@ -36,30 +36,16 @@ class StreamRelay:
     """Streams of the tasks of a tree."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._turns = InTurn()
         self._number = 0
         """Number of the last piece."""
         self._recent: OrderedDict[str, UnkeptEvents] = OrderedDict()
         """By the task of a user that they belong to; the one that has streamed last stands last."""
-        self._waiting: deque[tuple[Attempt, Sequence[Piece]]] = deque()
-        """What is to be told."""
-        self._tells = False
-        """True while the thread with the lock tells."""
 
     def tell(self, attempt: Attempt, pieces: Sequence[Piece]) -> None:
         """Tell what an attempt has streamed, in this order."""
         gone: list[UnkeptEvents] = []
-        self._waiting.append((attempt, pieces))
-        while self._waiting:
-            with self._lock:
-                if self._tells:
-                    return  # the call below this one does it
-                try:
-                    self._tells = True
-                    while self._waiting:
-                        self._tell(*self._waiting.popleft(), gone)
-                finally:
-                    self._tells = False
+        self._turns.do(lambda: self._tell(attempt, pieces, gone))
 
     def _tell(self, attempt: Attempt, pieces: Sequence[Piece], gone: list[UnkeptEvents]) -> None:
         spec, owner = attempt.spec, attempt.owner
@@ -90,13 +76,13 @@ class StreamRelay:
 
     def recall(self, task: str) -> tuple[list[TaskEvent], int]:
         """Return what is known of a task and its teams' parts, and the number of the last piece of all."""
-        with self._lock:
+        with self._turns.lock:
             number, recent = self._number, self._recent.get(whole_of(task) or task)
             held = recent.held() if recent is not None else []
         return [event for event in held if isinstance(event, SubtaskStreamed) and event.number <= number], number
 
     def forget(self, task: str) -> None:
         """Let go of what a task has streamed."""
-        with self._lock:
+        with self._turns.lock:
             gone = self._recent.pop(task, None)
         del gone  # after the lock

@@ -1,0 +1,42 @@
+"""Things that are done one after the other, also where code comes in between on the same thread.
+
+A finalizer may run at every allocation, and a signal handler between any two instructions of the main thread. If it
+wants to change what is just being changed, a plain lock would make it wait for its own thread for ever, and a
+re-entrant one alone would let it change what is half done.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+
+class InTurn:
+    """Does one thing at a time: other threads wait; what comes in between on the same thread is done next.
+
+    ``lock`` keeps other threads out. It is re-entrant, so whoever only looks may take it anywhere, and may find a thing
+    half done. An act that raises is over; what waits behind it is done with the next one.
+    """
+
+    __slots__ = ("_acts", "_is_busy", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._acts: deque[Callable[[], object]] = deque()
+        self._is_busy = False
+        """True while the thread with the lock does something."""
+
+    def do(self, act: Callable[[], object]) -> None:
+        """Have it done by the time this returns, or, in between, by the time the call below this one does."""
+        self._acts.append(act)
+        while self._acts:  # looked at once more after the last one: something may have come when it had ended
+            with self.lock:
+                if self._is_busy:
+                    return
+                try:
+                    self._is_busy = True
+                    while self._acts:
+                        self._acts.popleft()()
+                finally:
+                    self._is_busy = False
