@@ -8,6 +8,7 @@ travel in declarations. This module must never import the specs themselves.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from actors.model.errors import ActorsError, Problem
 
+_QUOTED = re.compile("'([^']*)'")
 _LONGEST_WORD = 40
 _LONGEST_INT_BITS = 64
 
@@ -89,13 +91,31 @@ def from_pydantic(error: ValidationError, owner: str, spec: str, known: Mapping[
     holds the field names of every class that a user writes, for the hints.
     """
     problems = []
-    for detail in error.errors(include_url=False):
+    for detail in _united(error.errors(include_url=False)):
         at = f"{owner}.{detail['loc'][0]}"
         if detail["type"] == "refused":
             problems += [Problem(at + place, what, hint) for place, what, hint in detail["ctx"]["found"]]
         else:
             problems.append(Problem(at, *_worded(detail, spec, known)))
     return problems
+
+
+def _united(details: Iterable[ErrorDetails]) -> list[ErrorDetails]:
+    """Make one mistake of those that pydantic finds for one value: one for each thing that it could have been.
+
+    A value that is neither one of some words nor of a class is refused once, by a text that names them all.
+    """
+    found, words = list[ErrorDetails](), dict[Any, ErrorDetails]()
+    for detail in details:
+        place = detail["loc"][:-1] or detail["loc"]
+        if detail["type"] == "literal_error":
+            words[place] = detail
+        elif detail["type"] == "is_instance_of" and place in words:
+            context = words[place].setdefault("ctx", {})
+            context["expected"] = f"{context['expected'].replace(' or ', ', ')} or {detail['ctx']['class']}(...)"
+            continue
+        found.append(detail)
+    return found
 
 
 def _worded(detail: ErrorDetails, spec: str, known: Mapping[str, Collection[str]]) -> tuple[str, str]:
@@ -108,7 +128,9 @@ def _worded(detail: ErrorDetails, spec: str, known: Mapping[str, Collection[str]
         case "missing":
             worded = "is missing", f"Every {spec} needs one."
         case "literal_error":
-            worded = f"{value} is not accepted", f"Use {context['expected']}."
+            given = detail["input"]
+            close = nearest(given, _QUOTED.findall(context["expected"])) if isinstance(given, str) else ""
+            worded = f"{value} is not accepted", f"{close}Use {context['expected']}."
         case "string_pattern_mismatch":
             worded = f"expected an id, got {value}", "Use letters, digits, '_', '.' and '-', at least one of them."
         case "greater_than_equal":

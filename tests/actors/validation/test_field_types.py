@@ -26,18 +26,21 @@ def problem_of(make: Callable[[], object]) -> Problem:
     return problem
 
 
-def test_a_dispatch_that_there_is_not_is_refused_with_both_forms_of_what_there_is() -> None:
+@pytest.mark.parametrize(
+    ("given", "said", "close"),
+    [
+        ("fibre", "'fibre'", ""),
+        ("proces", "'proces'", "Did you mean 'process'? "),
+        (None, "None", ""),
+        (["pool"], "a list", ""),
+    ],
+)
+def test_a_dispatch_that_there_is_not_is_one_problem_that_says_all_there_is(given: Any, said: str, close: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        worker("ledger", dispatch="fibre")
+        worker("ledger", dispatch=given)
 
-    assert caught.value.problems == (
-        Problem(
-            "ledger.dispatch",
-            "'fibre' is not accepted",
-            "Use 'auto', 'pool', 'loop', 'thread' or 'process'.",
-        ),
-        Problem("ledger.dispatch", "expected Process(...), got 'fibre'", "Write Process(...)."),
-    )
+    hint = f"{close}Use 'auto', 'pool', 'loop', 'thread', 'process' or Process(...)."
+    assert caught.value.problems == (Problem("ledger.dispatch", f"{said} is not accepted", hint),)
 
 
 @pytest.mark.parametrize(
