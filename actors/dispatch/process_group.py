@@ -201,6 +201,8 @@ def _has_ended(pid: int) -> bool:
         return True
 
 
+_EXIT_CODE: Final = 49
+"""Place of the exit code in ``/proc/PID/stat``, counted from the state of the process."""
 GROUPS: Final = ProcessGroups()
 """The groups of this host."""
 
@@ -250,6 +252,18 @@ def _group_of(pid: int) -> int | None:
         return None
     state, _, group = stat.rpartition(b")")[2].split()[:3]
     return None if state in {b"Z", b"X"} else int(group)
+
+
+def exit_code_of_dead(pid: int) -> int | None:
+    """Return the exit code of a dead process that its parent has not reaped, as multiprocessing has it.
+
+    None where the system does not show it. A code of 0 counts as not shown: Linux writes it also where it tells none.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return (os.waitstatus_to_exitcode(int(fields[_EXIT_CODE])) or None) if fields[0] == b"Z" else None
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def widen(pipe: int, size: int) -> None:

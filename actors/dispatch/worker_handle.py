@@ -4,7 +4,8 @@ All of this runs on the thread of one event loop, which reads for all processes 
 asked on another thread, because starting it takes long. Nothing here blocks: what cannot be written at once is kept,
 and written when there is room.
 
-The end is seen from three sides. The fork server tells the exit code through a pipe. That a process is gone is told
+The end is seen from three sides. The fork server tells the exit code through a pipe; the system shows it as well, but
+for 0, until the server reaps the process, so a server that is stopped delays nothing. That a process is gone is told
 by a pidfd; where there is none (before ``HELLO``, and not on Linux) by the end of its wire. It is then over as soon
 as its code has come, or the pipe has ended without one: the server was killed, so nobody knows the code. The end of
 that pipe alone says nothing of the process, which goes on without the server. All that the process has written before
@@ -31,7 +32,7 @@ from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from actors.dispatch.process_group import end_group, guard, signal_group
+from actors.dispatch.process_group import end_group, exit_code_of_dead, guard, signal_group
 from actors.dispatch.reader import READER
 from actors.dispatch.remote import CHUNK, Frame, FrameReader, Kind, Parts, frame
 
@@ -207,12 +208,13 @@ class WorkerHandle:
                 self._has_ended(_NUMBER.unpack_from(self._told, _NUMBER.size)[0])
 
     def _has_died(self) -> None:
-        """The process is gone; its exit code comes in a moment, if it comes."""
+        """The process is gone. Its code is shown until the fork server reaps it, which tells it in a moment."""
         if self._pidfd >= 0:
             self._loop.remove_reader(self._pidfd)
         self._is_dead = True
-        if self._is_untold:
-            self._has_ended(None)
+        code = None if self.pid is None else exit_code_of_dead(self.pid)
+        if self._is_untold or code is not None:
+            self._has_ended(code)
         else:
             self._code_due = self._loop.call_later(CODE_S, self._has_ended, None)
 

@@ -21,6 +21,7 @@ from actors import (
     StartError,
     WorkerCrashedError,
 )
+from actors.dispatch.worker_handle import CODE_S
 from actors.model.clock import monotonic
 from tests.actors.dispatch.test_process_group import runs
 from tests.support import process_workers as there
@@ -184,6 +185,24 @@ def test_if_the_fork_server_is_killed_it_is_started_again_and_the_workers_go_on(
         assert tree.ref("p/x").ask("pid", timeout=30) != other
         assert ask("pid") == pid
         assert tree.child("p/w").incarnation == 1
+
+
+def test_a_death_is_told_with_its_signal_also_while_the_fork_server_is_stopped() -> None:
+    with running(worker()) as (tree, ask):
+        exits = Exits(tree)
+        pid = ask("pid")
+        server = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(server, signal.SIGSTOP)
+        try:
+            began = monotonic()
+            os.kill(pid, signal.SIGKILL)
+            error = exits.one().error
+            assert isinstance(error, ProcessDiedError)
+            assert (error.exit_code, error.signal) == (None, signal.SIGKILL)
+            assert monotonic() - began < CODE_S
+        finally:
+            os.kill(server, signal.SIGCONT)
+        assert ask(21) == 42
 
 
 # -- 1.8: limits, environment, folder -------------------------------------------------------------------------
