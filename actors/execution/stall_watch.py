@@ -35,8 +35,10 @@ Time is time that the host has run. A look that comes much later than it was due
 machine) shows that it has not: from then on everybody has a whole ``stall_s`` again. A clock that is moved by hand is
 never late.
 
-Locking: ``_lock`` guards ``_timer`` and when that is due; the lock of the timers is taken inside of it. The table of
-the watched is changed, and copied, in one step of C.
+Locking: ``_lock`` guards ``_timer`` and when that is due; the lock of the timers is taken inside of it. It is
+re-entrant, because a finalizer or a signal handler may run at any step under it and start a child: that costs a look
+too many, as each timer that was set is cancelled, or looks. The table of the watched is changed, and copied, in one
+step of C.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ class StallWatch:
     def __init__(self, clock: Clock, timers: Timers) -> None:
         self._clock = clock
         self._timers = timers
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._timer: Timer | None = None
         """Timer of the next look, which is due at ``_due``."""
         self._due = self._every_s = 0.0

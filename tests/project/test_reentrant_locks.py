@@ -20,7 +20,8 @@ import pytest
 
 from actors.concurrency import in_turn
 from actors.concurrency.in_turn import InTurn
-from actors.execution import timers
+from actors.execution import stall_watch, timers
+from actors.execution.stall_watch import StallWatch
 from actors.execution.timers import Timers
 from actors.tasks.execution import attempt_stream
 from actors.tasks.execution.attempt_stream import AttemptStream, Piece
@@ -48,7 +49,6 @@ PLAIN = {
     "actors/dispatch/process_group.py": (1, OPEN),
     "actors/dispatch/reader.py": (1, OPEN),
     "actors/dispatch/worker_process.py": (2, OPEN),
-    "actors/execution/stall_watch.py": (1, OPEN),
     "actors/tasks/execution/attempt.py": (1, OPEN),
     "actors/tasks/execution/attempt_steps.py": (1, OPEN),
     "actors/testing/faulty_workers.py": (1, "a double for tests"),
@@ -318,6 +318,48 @@ class Turns(Case):
             assert self.done.index(f"{name} ends") == self.done.index(f"{name} begins") + 1
 
 
+class Life:
+    """An incarnation that gives no sign of life."""
+
+    def __init__(self, stall_s: float, post: Callable[[Any], object]) -> None:
+        self.pulse = self.owner = Made(post=post)
+        self.recipe = Made(stall_s=stall_s)
+        self.is_over, self.silent_since = False, 0.0
+
+
+class Watched(Case):
+    """Workers that hang: each is told of, once and in time."""
+
+    files: ClassVar = {stall_watch.__file__}
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.watch = StallWatch(self.clock, Timers("timers", self.clock, failed=self.failed))
+        self.told: list[tuple[float, float]] = []
+        self.errors: list[BaseException] = []
+
+    def failed(self, error: BaseException) -> None:
+        self.errors.append(error)
+
+    def add(self, stall_s: float) -> None:
+        life: Any = Life(stall_s, lambda told: self.told.append((stall_s, told.silent_s)))
+        self.watch.watch(life)
+
+    def do(self) -> None:
+        self.add(4.0)
+        self.clock.advance(0.5)
+
+    def between(self) -> None:
+        self.add(2.0)
+
+    def check(self, *, reached: bool) -> None:
+        for _ in range(60):
+            self.clock.advance(0.1)
+        assert sorted(stall_s for stall_s, _ in self.told) == [*([2.0] if reached else []), 4.0]
+        assert all(silent_s < stall_s + 1.0 for stall_s, silent_s in self.told)
+        assert not self.errors
+
+
 class Leased(Case):
     """A lease that is renewed, and is found to be over at any step."""
 
@@ -376,7 +418,7 @@ def each_step(kind: type[Case]) -> Iterator[int]:
         yield number
 
 
-@pytest.mark.parametrize("kind", [InMemory, Timed, Streamed, Gathered, Turns, Leased])
+@pytest.mark.parametrize("kind", [InMemory, Timed, Streamed, Gathered, Turns, Watched, Leased])
 def test_whoever_calls_the_same_object_at_any_step_waits_for_nobody(kind: type[Case]) -> None:
     steps: list[int] = []
 
