@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 from itertools import repeat
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -65,16 +66,21 @@ class Bus:
                 note_time(event, self._time())
             weight = weight_of(event) if event.may_weigh else 0
             for subscription in subscriptions:
-                subscription.put(event, weight)
+                if subscription.wants is None or subscription.wants(type(event)):
+                    subscription.put(event, weight)
 
-    def subscribe(self, callback: Callback, *, lasting: bool = False) -> Callable[[], None]:
+    def subscribe(
+        self, callback: Callback, *, lasting: bool = False, wants: Callable[[type[Event]], bool] | None = None
+    ) -> Callable[[], None]:
         """Have ``callback(event)`` called for everything from now on; returns how to end that.
 
         Args:
             callback: is called with one event after the other, on a thread of the pool.
             lasting: it is not dropped when it raises. For the log.
+            wants: says of a kind whether it is called for it; asked once for each. None: for all.
         """
         subscription = Subscription(self._pool, self._lost, callback, None if lasting else self._dropped)
+        subscription.wants = None if wants is None else cache(wants)
         self._subscriptions[subscription] = None
         return lambda: self._remove(subscription)
 
@@ -129,6 +135,8 @@ class Subscription(SingleJob):
         self._hurry = Reply()
         self._marks: set[Reply] = set()
         """True while a caller waits until these are delivered: then nothing is gathered."""
+        self.wants: Callable[..., bool] | None = None
+        """Kinds that it is called for; None: all."""
         self.name = getattr(callback, "__qualname__", type(callback).__name__)
         self._queue: deque[tuple[Event | Reply, int]] = deque()
         """Events that wait, each with its weight."""

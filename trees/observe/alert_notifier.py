@@ -44,6 +44,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from actors.model.clock import monotonic
+from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.orchestration.task_runtime import task_runtime_of
 from trees.observe.alert_conditions import Condition, Look, Seen, Watch
@@ -83,7 +84,7 @@ class AlertNotifier:
         """By kind of event, who hears it: found once for each, because most kinds concern nobody."""
         self._pause_s = 0.0
         self._wake, self._ending = threading.Event(), threading.Event()
-        self._unsubscribe = system.bus.subscribe(self._hear, lasting=True)
+        self._unsubscribe = system.bus.subscribe(self._hear, lasting=True, wants=self._concerns)
         self._thread = GuardedThread(f"{system.root_path}-alerts", self._main, partial(self._failed, ""), self._ending)
 
     def _watch(self, alert: Alert) -> _Watched:
@@ -134,10 +135,14 @@ class AlertNotifier:
             for part in parts:
                 part.join(max(0.0, end - monotonic()))
 
+    def _concerns(self, kind: type[Event]) -> bool:
+        """Of tasks, which have thousands of events a second, only what a condition hears; of the tree all is news."""
+        if issubclass(kind, AlertFailed | AlertChanged):
+            return False
+        return not issubclass(kind, TaskEvent) or any(issubclass(kind, each.watch.hears) for each in self._watched)
+
     def _hear(self, event: Event) -> None:
         """On the thread of the bus."""
-        if isinstance(event, AlertFailed | AlertChanged):
-            return
         kind = type(event)
         try:
             hearing = self._hearing[kind]

@@ -63,6 +63,24 @@ def test_who_has_unsubscribed_gets_nothing_of_what_waits() -> None:
     assert got == []
 
 
+def test_who_wants_some_kinds_only_is_asked_once_for_each_and_gets_no_others() -> None:
+    pool, got, asked = Later(), list[Event](), list[type[Event]]()
+
+    def wants(kind: type[Event]) -> bool:
+        asked.append(kind)
+        return kind is DeadLetter
+
+    bus = Bus(pool, "r", float)  # type: ignore[arg-type]
+    bus.subscribe(got.append, wants=wants)
+    told = [letter(1), InternalError("r", ValueError()), letter(2), InternalError("r", ValueError())]
+    for event in told:
+        bus.publish(event)
+    pool.run()
+
+    assert got == [told[0], told[2]]
+    assert asked == [DeadLetter, InternalError]
+
+
 def test_who_unsubscribes_while_an_event_is_delivered_gets_no_other() -> None:
     pool, got = Later(), []
     bus = Bus(pool, "r", float)  # type: ignore[arg-type]

@@ -360,6 +360,29 @@ def test_a_condition_hears_the_kinds_of_events_that_it_is_about_and_no_others() 
     assert heard == ["child_restarting"]
 
 
+def test_of_events_of_tasks_only_those_come_that_a_condition_hears(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+    hear = AlertNotifier._hear
+
+    def listen(self: AlertNotifier, event: Event) -> None:
+        heard.append(event.name)
+        hear(self, event)
+
+    monkeypatch.setattr(AlertNotifier, "_hear", listen)
+    plan = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
+    spec = SupervisorSpec(id="p", tasks=plan, children=[WorkerSpec(id="w", execute=lambda *_: 1)])
+    silent = Alert(name="failed", when=alerts.task_failed(), to=lambda _: None)
+    with start(spec, alerts=[silent]) as tree:
+        tree.run("go", LONG_S)
+        tree.ref("p/w").stop(block=True)
+        settle(tree)
+        tree._system.bus.flush(LONG_S)
+
+        assert "task_finished" in heard
+        assert "child_exited" in heard
+        assert not {"task_submitted", "planned", "subtask_started", "subtask_succeeded"} & set(heard)
+
+
 def test_what_fires_is_known_from_its_beginning_to_its_end_also_where_it_is_not_told_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
