@@ -136,7 +136,7 @@ class AlertNotifier:
                 part.join(max(0.0, end - monotonic()))
 
     def _concerns(self, kind: type[Event]) -> bool:
-        """Of tasks, which have thousands of events a second, only what a condition hears; of the tree all is news."""
+        """Say of a kind whether it is heard: of tasks, with thousands a second, only where a condition is about it."""
         if issubclass(kind, AlertFailed | AlertChanged):
             return False
         return not issubclass(kind, TaskEvent) or any(issubclass(kind, each.watch.hears) for each in self._watched)
