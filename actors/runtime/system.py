@@ -72,6 +72,8 @@ class System:
     """Why it ended where nobody had asked for that: what its root gave up for, or what ``fail`` was told."""
     before_stop: Callable[[], object] | None
     """Tells whoever would start it, or keeps the right to have it run, that it is to end."""
+    role: Callable[[], str] | None
+    """Part that this process plays: leader or standby. None: there is no other process."""
 
     def __init__(
         self,
@@ -86,7 +88,7 @@ class System:
         loop_stall_s: float | None = 10.0,
     ) -> None:
         name = self.root_path = spec.id
-        self.is_down, self.exit, self.cause, self.before_stop = False, None, None, None
+        self.is_down, self.exit, self.cause, self.before_stop, self.role = False, None, None, None, None
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.now = self.clock.now
         self.epoch = self.clock.wall() - self.now()

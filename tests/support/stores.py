@@ -127,6 +127,9 @@ class Heard:
     def lost(self, error: StoreError) -> None:
         self._note(self.losses, error)
 
+    def committed(self, seconds: float) -> None:
+        assert seconds >= 0
+
     def order(self, order: RemoteCommand) -> None:
         self._note(self.orders, order)
 

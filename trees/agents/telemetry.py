@@ -38,7 +38,7 @@ class Instrumentation:
         self._system = system_of(tree)
         self._spans = spans
         self._metrics = metrics
-        self._unsubscribe = [tree.subscribe(self._hear)]
+        self._unsubscribe = [tree.subscribe(self._hear), metrics.end]
         self._system.tracer = spans
         self._system.before_end(self.stop)
 

@@ -34,7 +34,8 @@ class TreeMetrics:
         }
         for name, (tells, look) in GAUGES.items():
             meter.create_observable_gauge(name, [self._observed(look)], description=tells)
-        self.hear = TreeMeter(system, self).hear
+        meter_of_tree = TreeMeter(system, self)
+        self.hear, self.end = meter_of_tree.hear, meter_of_tree.end
 
     def count(self, name: str, amount: float, labels: Labels) -> None:
         """Add to a counter."""

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from actors.messaging.pool_address import PoolAddress
 from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
 from actors.tasks.model import task_events
 from actors.tasks.model.breaker_events import BreakerOpened
 from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.store_events import StorePaused
-from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.model.task_ids import MARK
 from actors.tasks.orchestration.task_runtime import task_runtime_of
 
@@ -43,6 +44,7 @@ HISTOGRAMS: Final = {
     "attempt": "Seconds that attempts ran, by worker and status",
     "queue_wait": "Seconds that subtasks stood in line, by worker",
     "task": "Seconds from submitting a task to its end, by status",
+    "commit": "Seconds that a commit of the store took",
 }
 """Each is a metric ``regrow_..._seconds``, and what it tells."""
 Labels: TypeAlias = "dict[str, str]"
@@ -82,6 +84,17 @@ class Sink(Protocol):
         """Add to a histogram of ``HISTOGRAMS``."""
 
 
+def _measure_commits(system: System, sink: Sink) -> Callable[[], None]:
+    """Have the sink told of each commit; returns how to end that."""
+    watching, key = task_runtime_of(system).commits, object()
+    watching[key] = lambda seconds: sink.measure("commit", seconds, {})
+
+    def end() -> None:
+        watching.pop(key, None)
+
+    return end
+
+
 class TreeMeter:
     """Counts the events of one tree. ``hear`` runs on one thread."""
 
@@ -90,6 +103,8 @@ class TreeMeter:
         self._sink = sink
         self._open: dict[str, _OpenTask] = {}
         """Tasks that go on, by id."""
+        self.end = _measure_commits(system, sink)
+        """Measures no more commits: they are no events."""
         self._counting: dict[type[Event], Callable[[Any], None] | None] = {}
         """By kind, what counts an event of it; found once for each."""
 
@@ -209,13 +224,19 @@ def _mailboxes(system: System) -> Iterable[Value]:
     depths = Counter[str]()
     for path, box in system.boxes.copy().items():
         depth = getattr(box, "depth", 0)
-        if depth and path in system.children:
+        if depth and (path in system.children or isinstance(box, PoolAddress)):
             depths[folded(system, path)] += depth
     return [({"path": path}, depth) for path, depth in depths.items()]
 
 
 def _unfinished(system: System) -> Iterable[Value]:
     return [({"path": port.path}, len(port.states)) for port in list(task_runtime_of(system).ports.values())]
+
+
+def _task_statuses(system: System) -> Iterable[Value]:
+    ports = list(task_runtime_of(system).ports.values())
+    counts = Counter(str(state.status) for port in ports for state in list(port.states.values()))
+    return [({"status": str(status)}, counts[str(status)]) for status in TaskStatus if not status.is_final]
 
 
 def _subtasks(system: System) -> Iterable[Value]:
@@ -249,6 +270,11 @@ def _abandoned(system: System) -> Iterable[Value]:
     return [({}, sum(dict(system.lives_abandoned).values()))]
 
 
+def _role(system: System) -> Iterable[Value]:
+    role = "leader" if system.role is None else system.role()
+    return [({"role": each}, float(each == role)) for each in ("leader", "standby")]
+
+
 def _restarts_left(system: System) -> Iterable[Value]:
     now = system.now()
     for path, supervisor in system.supervisors.copy().items():
@@ -262,9 +288,11 @@ GAUGES: Final[Mapping[str, tuple[str, Callable[[System], Iterable[Value]]]]] = {
     "regrow_busy_threads": ("Workers that are running code now", _busy),
     "regrow_abandoned": ("Incarnations that were left to themselves and still run", _abandoned),
     "regrow_tasks_unfinished": ("Tasks that go on, by the path of their supervisor", _unfinished),
+    "regrow_tasks_by_status": ("Tasks that go on, by status", _task_statuses),
     "regrow_subtasks_unfinished": ("Subtasks of tasks that go on, by status", _subtasks),
     "regrow_oldest_queued_seconds": ("Age of the subtask that is queued for longest", _oldest_subtask),
     "regrow_breaker_state": ("Breaker of a worker: 0 closed, 1 half open, 2 open", _breakers),
+    "regrow_role": ("1 for the part that this process plays: leader, or standby", _role),
     "regrow_restarts_left": ("Restarts that a supervisor has left in its period", _restarts_left),
 }
 """By the name of a gauge: what it tells, and a look at a tree for it."""

@@ -79,5 +79,5 @@ def candidate(ha: HA, spec: SupervisorSpec, system: System, store: Any, url: str
         system.before_end(lambda: store.close(ha.lease_s))
 
     keeper = LeaseKeeper(ha, system, leases, take_over)
-    system.before_stop = keeper.leave
+    system.before_stop, system.role = keeper.leave, lambda: keeper.role
     return keeper

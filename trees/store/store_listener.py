@@ -104,6 +104,11 @@ class ListenerSide:
         self.publish(InternalError(self._root, error))
         self.publish(JournalDamaged(owner, change.stream, why))
 
+    def committed(self, seconds: float) -> None:
+        """Tell the listener of a commit."""
+        if self.listener is not None:
+            self.listener.committed(seconds)
+
     def publish(self, event: Event) -> None:
         """Something has happened."""
         if self.listener is not None:

@@ -58,6 +58,9 @@ class WriterOwner(Protocol):
     def kept(self, batch: Batch) -> None:
         """Note that this is written."""
 
+    def committed(self, seconds: float) -> None:
+        """Note that a transaction was committed, and how long that took."""
+
     def spare_time(self, *, idle: bool) -> None:
         """After each transaction, and every ``POLL_S``: what else is to be done with the session. May raise."""
 
@@ -217,7 +220,9 @@ class Writer:
         batch.fill(changes)
         try:
             if not batch.is_empty:
+                began = monotonic()
                 self._session.write(batch)
+                self._owner.committed(monotonic() - began)
         except UnwritableError as error:
             together = changes[: batch.size]
             middle = boundary(together)

@@ -158,6 +158,9 @@ class StoreListener(Protocol):
     def lost(self, error: StoreError) -> None:
         """Nothing more is ever written: another process has taken over (``LeaseLostError``), or the writer has died."""
 
+    def committed(self, seconds: float) -> None:
+        """A transaction was committed: how long that took."""
+
     def order(self, order: RemoteCommand) -> None:
         """Another process wants this; call ``DurableStore.order_done`` when it is done."""
 

@@ -11,7 +11,7 @@ written by its orchestrator only, and read by everybody, each attribute by itsel
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -91,6 +91,8 @@ class TaskRuntime:
         """Submission that has an id, one at a time. The task may be known long since: see ``unkept``."""
         self.unkept: set[str] = set()
         """Tasks that are on their way into the store: nobody was told that they are kept, and they may be withdrawn."""
+        self.commits: dict[object, Callable[[float], object]] = {}
+        """Callbacks of those that measure commits of the store: told the seconds of each, on the thread that writes."""
         self.removing = threading.RLock()
         """Held by whoever removes a task, and where the end of one is shown; see ``trees.host.task_removal``.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from actors.model.errors import ConfigError
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
-from trees import Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
+from tests.support.hardening import eventually
+from trees import HA, Escalate, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
 from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS
 from trees.observe import metrics as door
 from trees.observe.metrics import metrics
@@ -92,6 +95,54 @@ def test_every_metric_of_the_table_is_told_by_its_name() -> None:
     assert told == {f"regrow_{name}" for name in COUNTERS} | {f"regrow_{name}_seconds" for name in HISTOGRAMS} | {
         *GAUGES
     }
+
+
+def test_each_commit_of_a_store_is_measured(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    worker = WorkerSpec(id="w", execute=lambda *_: "done")
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker])
+    with start(spec, store=f"sqlite:///{tmp_path / 'tasks.db'}") as tree:
+        metrics(tree, registry)
+        tree.run("go", LONG_S)
+        found = read(registry)
+    assert found["regrow_commit_seconds_count"][()] >= 1
+    assert 0 < found["regrow_commit_seconds_sum"][()] < LONG_S
+
+
+def test_what_waits_for_a_free_member_of_a_pool_counts() -> None:
+    registry, gate, begun = CollectorRegistry(), threading.Event(), threading.Semaphore(0)
+
+    def waits(_: Any) -> None:
+        begun.release()
+        gate.wait(LONG_S)
+
+    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", handle=waits, pool=2)])) as tree:
+        metrics(tree, registry)
+        for number in range(5):
+            tree.ref("p/w").tell(number)
+        for _ in range(2):
+            assert begun.acquire(timeout=LONG_S)
+        assert read(registry)["regrow_mailbox_depth"] == {("p/w",): 3.0}
+        gate.set()
+
+
+def test_tasks_are_told_by_status_and_the_part_that_this_process_plays(tmp_path: Path) -> None:
+    of_leader, of_standby = CollectorRegistry(), CollectorRegistry()
+
+    def fails(*_: Any) -> Any:
+        raise ValueError("no")
+
+    worker = WorkerSpec(id="w", execute=fails, on_failure=[Escalate()])
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker])
+    url = f"sqlite:///{tmp_path / 'tasks.db'}"
+    with start(spec, store=url, ha=HA(name="one")) as leader, start(spec, store=url, ha=HA(name="two")) as standby:
+        metrics(leader, of_leader)
+        metrics(standby, of_standby)
+        leader.submit("go")
+        eventually(lambda: read(of_leader)["regrow_tasks_by_status"]["waiting",] == 1)
+        assert read(of_leader)["regrow_tasks_by_status"]["running",] == 0
+        assert read(of_leader)["regrow_role"] == {("leader",): 1, ("standby",): 0}
+        assert read(of_standby)["regrow_role"] == {("leader",): 0, ("standby",): 1}
 
 
 def small(name: str) -> Tree:
