@@ -168,7 +168,7 @@ class JournalIndex:
         """One is deleted, however it stands, with its parts that do not go on by themselves; returns all of them."""
         # The whole may have ended, and be removed, before the orchestrator of a part has come to finish that.
         parts = [p for p in self._parts.get(stream, ()) if p in self.ends or isinstance(self.last(p), TaskFinished)]
-        names = [stream, *parts, *(part for part in self.unreadable if whole_of(part) == stream)]
+        names = [stream, *parts, *(part for part in self.unreadable.copy() if whole_of(part) == stream)]
         for each in names:
             self.unreadable.pop(each, None)
             self.owners.pop(each, None)
@@ -191,7 +191,7 @@ class JournalIndex:
 
     def parts_at_hand(self) -> list[str]:
         """Streams that are finished and a part of something that is not."""
-        return [part for part, whole in self._wholes.items() if part in self.ends and whole in self.owners]
+        return [part for part, whole in self._wholes.copy().items() if part in self.ends and whole in self.owners]
 
     # -- what is too old -------------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class JournalIndex:
     # -- parts -----------------------------------------------------------------------------------------------
 
     def _forgettable(self) -> Iterator[str]:
-        return (stream for stream in self._tops if self._is_forgettable(stream))
+        return (stream for stream in self._tops.copy() if self._is_forgettable(stream))
 
     def _is_forgettable(self, stream: str) -> bool:
         end = self.ends.get(stream)

@@ -22,7 +22,7 @@ from trees.store.journal_index import JournalIndex
 from trees.store.value_reader import ValueReader
 
 if TYPE_CHECKING:
-    from threading import Lock
+    from threading import RLock
 
 
 class ReadingSide:
@@ -31,7 +31,7 @@ class ReadingSide:
     _root: str
     _database: Database
     _mirror: JournalIndex
-    _lock: Lock
+    _lock: RLock
     _values: ValueReader
 
     def _require_ours(self) -> None:

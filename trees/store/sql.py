@@ -9,6 +9,8 @@ Events for its tree, and commands of other processes, are the business of ``stor
 
 Locking: ``_lock`` guards the mirror, and that changes are queued in the order in which they are made there. Under it
 only the writer's own lock is taken, in ``Writer.put`` and ``withdraw``; nothing under it waits for a disk or a network.
+It is re-entrant, because a finalizer or a signal handler may run at any step under it and look at the tree. So nobody
+walks through a dict of the mirror under it, but through a copy, which is made in one step of C.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         self._database = Database(url, durability)
         self._keep = keep or Keep()
         self._clock = clock or SystemClock()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._mirror = JournalIndex()
         self._numbers = 0
         self._session = FencedConnection(self._database, root)
@@ -286,19 +288,19 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         """The streams of an owner that are not finished, oldest first."""
         self._require_ours()
         with self._lock:
-            return [name for name, of in self._mirror.owners.items() if of == owner and name.startswith(prefix)]
+            return [name for name, of in self._mirror.owners.copy().items() if of == owner and name.startswith(prefix)]
 
     def owners(self) -> dict[str, str]:
         """The streams that are not finished, oldest first, and whose each is."""
         self._require_ours()
         with self._lock:
-            return dict(self._mirror.owners)
+            return self._mirror.owners.copy()
 
     def finished(self, owner: str) -> list[str]:
         """Return the finished streams, the first that finished first."""
         self._require_ours()
         with self._lock:
-            return [name for name, end in self._mirror.ends.items() if end.owner == owner]
+            return [name for name, end in self._mirror.ends.copy().items() if end.owner == owner]
 
     def finish(self, stream: str) -> None:
         """Nothing more comes."""
@@ -355,6 +357,6 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
     def forked(self) -> None:
         """Adapt to the child of a fork: there is no writer here, and the guard is the parent's."""
         self._forked = True
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._session.forked()
         self._database.forked()
