@@ -119,7 +119,8 @@ class Timers:
     def _main(self) -> None:
         while not self._closed:
             self.fire_due()
-            first = self._heap[:1]
+            with self._lock:  # whoever purges has an empty heap for a moment: a look then would sleep past what is due
+                first = self._heap[:1]
             left = first[0][0] - self._clock.now() if first else LONGEST_S
             del first  # it holds a callback
             if left > 0 and not self._closed:

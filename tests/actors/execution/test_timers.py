@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.execution import timers as timers_module
 from actors.execution.timers import Timers
 from actors.model.clock import SystemClock
 from actors.testing import ManualClock
 from tests.support.hardening import LONG_S
+from tests.support.steps import at_step
 
 
 @pytest.fixture
@@ -110,3 +112,49 @@ def test_on_the_machines_clock_a_nearer_timer_overtakes_one_that_is_waited_for(f
     assert both.wait(LONG_S)
     timers.close(LONG_S)
     assert order == ["near", "far"]
+
+
+def test_a_look_in_the_middle_of_a_purge_does_not_sleep_past_what_is_due(failures: list[BaseException]) -> None:
+    clock, timers = SystemClock(), Timers("timers", SystemClock(), failed=failures.append)
+    slept, steps, number = list[float](), 1, 0
+    arrived, go, asleep = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
+    wake, fire_due = timers._wake, timers.fire_due
+
+    class Watched:
+        give = staticmethod(wake.give)
+
+        def sleep(self, seconds: float) -> bool:
+            slept.append(seconds)
+            asleep.set()
+            return wake.sleep(seconds)
+
+    def fire_and_stand() -> None:
+        fire_due()
+        arrived.release()
+        go.acquire(timeout=LONG_S)
+
+    def look() -> None:
+        go.release()
+        asleep.wait(0.02)  # in vain, where the look has to wait for the purge
+
+    timers._wake, timers.fire_due = Watched(), fire_and_stand  # type: ignore[assignment, method-assign]
+    timers.call_at(clock.now() + 1000.0, lambda: None)
+    timers.open()
+    while number < steps:
+        number += 1
+        assert arrived.acquire(timeout=LONG_S)  # between firing what is due and looking how long to sleep
+        asleep.clear()
+        timers._purge_at = 0  # whoever sets one purges
+        with at_step(number, look, {timers_module.__file__}) as seen:
+            timer = timers.call_at(clock.now() + 2000.0, lambda: None)
+        timer.cancel()  # the next purge drops it
+        steps = seen[0]
+        if number <= steps:
+            assert asleep.wait(LONG_S)
+            wake.give()
+    timers.fire_due = fire_due  # type: ignore[method-assign]
+    go.release()
+    timers.close(LONG_S)
+
+    assert number > 20
+    assert max(slept) <= 1000.0
