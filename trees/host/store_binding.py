@@ -55,9 +55,14 @@ class TreeStoreListener:
         """Called when the store belongs to another process, or its writer has died; by default the tree ends then."""
 
     def committed(self, seconds: float) -> None:
-        """Tell whoever measures commits."""
-        for told in tuple(task_runtime_of(self._system).commits.values()):
-            told(seconds)
+        """Tell whoever measures commits. One that raises may be a user's: it is told no more."""
+        commits = task_runtime_of(self._system).commits
+        for key, told in tuple(commits.items()):
+            try:
+                told(seconds)
+            except BaseException as error:  # noqa: BLE001 - a meter of a user has no part in the store
+                commits.pop(key, None)
+                self._system.reports.callback_raised(self._system.root_path, error)
 
     def publish(self, event: Event) -> None:
         """Something happened to the store."""

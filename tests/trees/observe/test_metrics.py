@@ -109,6 +109,25 @@ def test_each_commit_of_a_store_is_measured(tmp_path: Path) -> None:
     assert 0 < found["regrow_commit_seconds_sum"][()] < LONG_S
 
 
+def test_a_meter_that_raises_at_a_commit_is_told_no_more_and_the_store_goes_on(tmp_path: Path) -> None:
+    told, events = [], list[Any]()
+
+    def raises(seconds: float) -> None:
+        told.append(seconds)
+        raise SystemExit
+
+    worker = WorkerSpec(id="w", execute=lambda *_: "done")
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker])
+    with start(spec, store=f"sqlite:///{tmp_path / 'tasks.db'}") as tree:
+        tree.subscribe(events.append)
+        tree._system.services["tasks"].commits["it"] = raises
+        for _ in range(2):
+            assert tree.run("go", LONG_S).results == {"a": "done"}
+        settle(tree)
+    assert len(told) == 1
+    assert [each.name for each in events].count("callback_raised") == 1
+
+
 def test_what_waits_for_a_free_member_of_a_pool_counts() -> None:
     registry, gate, begun = CollectorRegistry(), threading.Event(), threading.Semaphore(0)
 
