@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.error import HTTPError
 
 from actors.concurrency.thread_state import join_thread, start_thread
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trees.observe.alert_conditions import Look
     from trees.observe.alerts import AlertNotice
 
+Item = TypeVar("Item")
 FIRST_PAUSE_S: Final = 0.1
 """Pause after the first crash in a row; each next one is twice as long."""
 LONGEST_PAUSE_S: Final = 5.0
@@ -85,76 +86,25 @@ class GuardedThread:
             self._ending.wait(pause_s)
 
 
-class Judge:
-    """Asks one predicate of a user. While it has not answered, the newest look waits for it, and no other alert does.
+class TakingThread(Generic[Item]):
+    """Does something with whatever it is given, one after the other, on a guarded thread.
 
-    Args:
-        name: of its thread.
-        decide: asks it, and has whoever must know told.
-        failed: is told of an error.
+    A crash loses what it has in hand. What a subclass needs is there before it calls this ``__init__``.
     """
 
-    def __init__(self, name: str, decide: Callable[[Look], object], failed: Callable[[BaseException], object]) -> None:
-        self._decide, self._failed = decide, failed
-        self._waiting: deque[Look] = deque(maxlen=1)
-        self._since: float | None = None
-        """When it was asked, by the clock of this machine; None: it has answered."""
-        self._told_since: float | None = None
-        """Which of these was said to hang."""
+    def __init__(self, name: str, failed: Callable[[BaseException], object], most: int) -> None:
+        self._waiting: deque[Item] = deque(maxlen=most)
+        """Things that wait, the newest ones."""
         self._wake, self._ending = threading.Event(), threading.Event()
         self._thread = GuardedThread(name, self._main, failed, self._ending)
 
-    def give(self, look: Look) -> None:
-        """Have it asked. One that hangs is told, once."""
-        since = self._since
-        if since is not None and since != self._told_since and monotonic() - since >= HANGS_S:
-            self._told_since = since
-            self._failed(TimeoutError(f"its predicate has not answered for {HANGS_S:g} s; nothing else waits for it"))
-        self._waiting.append(look)
+    def give(self, item: Item) -> None:
+        """Have it taken."""
+        self._waiting.append(item)
         self._wake.set()
 
     def end(self) -> None:
-        """Have it asked about the look that waits, and end."""
-        self._ending.set()
-        self._wake.set()
-
-    def join(self, within_s: float) -> None:
-        """Wait for that."""
-        self._thread.join(within_s)
-
-    def _main(self) -> None:
-        while True:
-            while self._waiting:
-                look = self._waiting.popleft()
-                self._since = monotonic()
-                try:
-                    self._decide(look)
-                finally:
-                    self._since = None
-            if self._ending.is_set() and not self._waiting:
-                return
-            self._wake.wait()
-            self._wake.clear()
-
-
-class Courier:
-    """Tells one target of its alerts, one after the other. A crash loses the notice that is being told."""
-
-    def __init__(
-        self, name: str, target: Callable[[AlertNotice], Any], failed: Callable[[str, BaseException], None]
-    ) -> None:
-        self._target, self._failed = target, failed
-        self._waiting: deque[AlertNotice] = deque(maxlen=_MOST_WAITING)
-        self._wake, self._ending = threading.Event(), threading.Event()
-        self._thread = GuardedThread(name, self._main, lambda error: failed("", error), self._ending)
-
-    def give(self, notice: AlertNotice) -> None:
-        """Have it told."""
-        self._waiting.append(notice)
-        self._wake.set()
-
-    def end(self) -> None:
-        """Tell what waits, each with one try, and end."""
+        """Take what waits, and end."""
         self._ending.set()
         self._wake.set()
 
@@ -165,11 +115,61 @@ class Courier:
     def _main(self) -> None:
         while True:
             while self._waiting:  # first: a crash may have left some
-                self._tell(self._waiting.popleft())
+                self._take(self._waiting.popleft())
             if self._ending.is_set() and not self._waiting:
                 return
             self._wake.wait()
             self._wake.clear()
+
+    def _take(self, item: Item) -> None:
+        """Do it."""
+        raise NotImplementedError
+
+
+class Judge(TakingThread["Look"]):
+    """Asks one predicate of a user. While it has not answered, the newest look waits for it, and no other alert does.
+
+    Args:
+        name: of its thread.
+        decide: asks it, and has whoever must know told.
+        failed: is told of an error.
+    """
+
+    def __init__(self, name: str, decide: Callable[[Look], object], failed: Callable[[BaseException], object]) -> None:
+        self._decide, self._failed = decide, failed
+        self._since: float | None = None
+        """When it was asked, by the clock of this machine; None: it has answered."""
+        self._told_since: float | None = None
+        """Which of these was said to hang."""
+        super().__init__(name, failed, 1)
+
+    def give(self, item: Look) -> None:
+        """Have it asked. One that hangs is told, once."""
+        since = self._since
+        if since is not None and since != self._told_since and monotonic() - since >= HANGS_S:
+            self._told_since = since
+            self._failed(TimeoutError(f"its predicate has not answered for {HANGS_S:g} s; nothing else waits for it"))
+        super().give(item)
+
+    def _take(self, item: Look) -> None:
+        self._since = monotonic()
+        try:
+            self._decide(item)
+        finally:
+            self._since = None
+
+
+class Courier(TakingThread["AlertNotice"]):
+    """Tells one target of its alerts, one after the other; what waits at the end has one try each."""
+
+    def __init__(
+        self, name: str, target: Callable[[AlertNotice], Any], failed: Callable[[str, BaseException], None]
+    ) -> None:
+        self._target, self._failed = target, failed
+        super().__init__(name, lambda error: failed("", error), _MOST_WAITING)
+
+    def _take(self, item: AlertNotice) -> None:
+        self._tell(item)
 
     def _tell(self, notice: AlertNotice) -> None:
         pause_s = FIRST_WAIT_S
