@@ -57,7 +57,7 @@ class TreeStoreListener:
     def committed(self, seconds: float) -> None:
         """Tell whoever measures commits. One that raises may be a user's: it is told no more."""
         commits = task_runtime_of(self._system).commits
-        for key, told in tuple(commits.items()):
+        for key, told in commits.copy().items():
             try:
                 told(seconds)
             except BaseException as error:  # noqa: BLE001 - a meter of a user has no part in the store
