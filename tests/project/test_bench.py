@@ -98,20 +98,15 @@ def test_the_quick_bench_of_tasks_prints_one_table_with_every_row() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(2 * BENCH_S)
 def test_the_quick_bench_of_isolation_prints_one_table_with_every_row() -> None:
-    done = _bench("isolation", "--quick")
-    table = done.stdout.splitlines()
-
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    for words, floor in {
+    rows = {
         "ask a process : multiprocessing.Pipe": ">= 0.333x",
         "reply of 2 MB : multiprocessing.Pipe": ">= 0.5x",
         "kill -9 to the next reply": "<= 50.0 ms",
         "start 2 workers in processes": "<= 1.50 s",
         "of 5 ms : ProcessPoolExecutor(2)": ">= 0.95x",
         "of 5 ms : pool=2 on threads": ">= 1.7x",
-    }.items():
-        assert sum(words in line and floor in line for line in table) == 1, words
+    }
+    _quick_table("isolation", rows)
 
 
 @only_in_the_whole
@@ -119,12 +114,7 @@ def test_the_quick_bench_of_isolation_prints_one_table_with_every_row() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(2 * BENCH_S)
 def test_the_quick_bench_of_observing_prints_one_table_with_every_row() -> None:
-    done = _bench("observe", "--quick")
-    table = done.stdout.splitlines()
-
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    for words, floor in {
+    rows = {
         "crash to reply : metrics and alerts": "<= +5%",
         "tell : metrics and alerts": "<= +5%",
         "subtask : traces": "",
@@ -132,8 +122,8 @@ def test_the_quick_bench_of_observing_prints_one_table_with_every_row() -> None:
         "subtask, 1,000 events/s : ten pages": "<= +15%",
         "a page: of a core, its serving thread": "<= 2.00%",
         "events that a page has lost": "<= 0",
-    }.items():
-        assert sum(words in line and floor in line for line in table) == 1, words
+    }
+    table = _quick_table("observe", rows)
     assert any("a task of 40 subtasks: first paint" in line or "no Chromium" in line for line in table)
 
 
@@ -235,6 +225,17 @@ def _costs(order: list[str], name: str, *costs: float) -> Measure:
         return next(left)
 
     return measure
+
+
+def _quick_table(suite: str, rows: dict[str, str]) -> list[str]:
+    """Run a suite in short; each of these rows is there once, with its floor. Returns the table."""
+    done = _bench(suite, "--quick")
+    table = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for words, floor in rows.items():
+        assert sum(words in line and floor in line for line in table) == 1, words
+    return table
 
 
 def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:
