@@ -5,7 +5,9 @@ Of this package only this file imports loguru. Whoever wants silence says ``logg
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import fields
+from functools import cache
 from typing import Any, Literal, TypeAlias, cast
 
 from loguru import logger
@@ -25,28 +27,36 @@ def describe(event: Event, errors: ErrorsInLog = "text") -> str:
     error: Any = None
     frames: Any = None
     told = {"worker"} if event.subject != event.path else set()
-    for each in fields(event)[1:]:
-        value, shown = getattr(event, each.name), each.metadata.get(SHOWN, "as it is" if each.repr else "never")
-        if each.name == "frames":
+    for name, shown in _shown_fields(cast("Hashable", type(event))):
+        value = getattr(event, name)
+        if name == "frames":
             frames = value
         elif isinstance(value, BaseException):
-            why.append(f"{each.name}={in_brief(value, texts=errors == 'text')}")
+            why.append(f"{name}={in_brief(value, texts=errors == 'text')}")
             error = value if shown != "in brief" else error
         elif shown.startswith(OUT_OF):
             total = getattr(event, shown.removeprefix(OUT_OF))
-            facts += [f"{each.name} {value} of {total}" if total else f"{each.name}={value}"] if value else []
-        elif each.name in told:
+            facts += [f"{name} {value} of {total}" if total else f"{name}={value}"] if value else []
+        elif name in told:
             continue
-        elif each.name == "stack":
+        elif name == "stack":
             facts.append(f"\n{value}")
         elif shown != "never" and not (shown == "error" and (errors == "type" or event.has_question)):
             text = _fact(value, shown)
-            facts += [f"{each.name}={text}"] if text else []
-    advice = event.advice.format_map({each.name: getattr(event, each.name) for each in fields(event)})
+            facts += [f"{name}={text}"] if text else []
+    advice = event.advice and event.advice.format_map({each.name: getattr(event, each.name) for each in fields(event)})
     line = " ".join([f"{event.subject}: {type(event).__name__}", *facts, *why, *([advice] if advice else [])])
     if isinstance(error, StartError) and error.hint and error.__cause__ is None:
         return line  # it says what to do, and its frames are ours
     return line if error is None else f"{line}\n{described(error, frames, texts=errors == 'text')}"
+
+
+@cache
+def _shown_fields(kind: Any) -> tuple[tuple[str, str], ...]:
+    """Fields of a kind of event after its path, each with how it is shown."""
+    return tuple(
+        (each.name, each.metadata.get(SHOWN, "as it is" if each.repr else "never")) for each in fields(kind)[1:]
+    )
 
 
 def _fact(value: object, shown: str) -> str:

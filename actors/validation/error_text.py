@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from types import TracebackType
 
 from actors.validation.introspection import type_name
+from actors.validation.stack_text import exception_text, stack_of
 
 MOST = 50
 """Errors of one chain that are shown."""
@@ -25,7 +26,7 @@ def described(error: BaseException, frames: TracebackType | None, *, texts: bool
     try:
         if not texts or any(_is_private(each) for each in _related(error)):
             return "".join(_with_types(error, frames, texts=texts)).rstrip()
-        return "".join(traceback.format_exception(kind, error, frames or error.__traceback__)).rstrip()
+        return exception_text(error, frames).rstrip()
     except BaseException as second:  # noqa: BLE001 - it is user code, and a line is all that is wanted
         name, why = type_name(kind), type_name(type(second))
         where = "".join(traceback.format_tb(frames))
@@ -75,7 +76,7 @@ def _with_types(error: BaseException, frames: TracebackType | None, *, texts: bo
         where = frames if each is error and frames is not None else each.__traceback__
         if where is not None:
             yield "Traceback (most recent call last):\n"
-            yield from traceback.format_tb(where)
+            yield from stack_of(where).format()
         yield _line(each, texts=texts)
         if each is not error:
             yield "\nwhich led to:\n\n"

@@ -1,0 +1,84 @@
+"""The lines of a traceback, with each place in code looked up once.
+
+Most crashes of a program come from few places. To look a place up (its file, its line, the marks below the line) takes
+longer than all else that a crash costs together, so its lines are kept. A place is an instruction of a code object.
+The look-up and the text are those of ``traceback``, so a log shows what Python itself would show.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from traceback import FrameSummary, StackSummary, TracebackException, extract_tb
+from types import CodeType, TracebackType
+from typing import Any, Final, TypeAlias
+
+MOST_PLACES = 1024
+"""Places that are kept; when there are more, all are forgotten."""
+_Place: TypeAlias = tuple[CodeType, FrameSummary, str]
+
+_places: Final[dict[tuple[int, int, int], _Place]] = {}
+"""By the id of a code object, which its entry keeps alive, the instruction, and the line that the traceback gives it.
+No lock: each use is one step of C."""
+
+
+def exception_text(error: BaseException, frames: TracebackType | None) -> str:
+    """What ``traceback.format_exception`` says of an error and all that led to it.
+
+    Args:
+        error: its own code may run here, and raise.
+        frames: of the error, where they are not in it any more.
+    """
+    own = frames or error.__traceback__
+    told = TracebackException(type(error), error, own, limit=0, compact=True)
+    left: list[tuple[TracebackException, BaseException, TracebackType | None]] = [(told, error, own)]
+    while left:
+        text, each, where = left.pop()
+        if where is not None:
+            text.stack = stack_of(where)
+        related = [(text.__cause__, each.__cause__), (text.__context__, each.__context__)]
+        if isinstance(each, BaseExceptionGroup):
+            related += zip(text.exceptions or (), each.exceptions, strict=False)
+        left += [(a, b, b.__traceback__) for a, b in related if a is not None and b is not None]
+    return "".join(told.format())
+
+
+def stack_of(frames: TracebackType) -> StackSummary:
+    """The places that a traceback names, as many as ``sys.tracebacklimit`` allows."""
+    limit: int | None = getattr(sys, "tracebacklimit", None)
+    stack = _Stack()
+    for each in islice(_entries(frames), None if limit is None else max(0, limit)):
+        _, place, text = _place_of(each)
+        stack.append(place)
+        stack.texts[id(place)] = text
+    return stack
+
+
+class _Stack(StackSummary):
+    """Places with the lines that they were given when they were looked up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[int, str] = {}
+
+    def format_frame_summary(self, frame_summary: FrameSummary, **_: Any) -> str:
+        return self.texts[id(frame_summary)]
+
+
+def _entries(frames: TracebackType | None) -> Iterator[TracebackType]:
+    while frames is not None:
+        yield frames
+        frames = frames.tb_next
+
+
+def _place_of(entry: TracebackType) -> _Place:
+    code = entry.tb_frame.f_code
+    key = id(code), entry.tb_lasti, entry.tb_lineno
+    place = _places.get(key)
+    if place is None:
+        found = extract_tb(entry, limit=1)
+        if len(_places) >= MOST_PLACES:
+            _places.clear()
+        place = _places[key] = (code, found[0], "".join(found.format()))
+    return place
