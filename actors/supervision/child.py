@@ -34,7 +34,7 @@ class ChildState(Enum):
     """No longer listed. It is never started again, even where a namesake is."""
 
 
-_DOWN = frozenset({ChildState.DOWN, ChildState.PARKED, ChildState.GONE})
+_DOWN = (ChildState.DOWN, ChildState.PARKED, ChildState.GONE)  # a tuple: in a set each would be hashed by code of enum
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ _COPIED: Final = tuple(
     if each.name in WorkerSpec.model_fields and each.name in SupervisorSpec.model_fields and each.name not in _CONVERTED
 )
 """Fields of a child that stand in the specs of workers and supervisors as they are: a new one needs no line here."""
+_copied: Final = attrgetter(*_COPIED)
 _COPIED_RULES: Final = tuple(each.name for each in fields(WorkerRecipe) if each.name in WorkerSpec.model_fields)
 """Fields of a recipe that stand in a ``WorkerSpec`` as they are: likewise."""
 _copied_rules: Final = attrgetter(*_COPIED_RULES)
@@ -70,9 +71,8 @@ class _Builder:
             "brutal_kill": spec.shutdown == "brutal_kill",
             "backoff": _backoff(spec.backoff),
             "park": parks(spec, under_tasks=under_tasks),
+            **dict(zip(_COPIED, _copied(spec), strict=True)),
         }
-        for name in _COPIED:
-            common[name] = getattr(spec, name)
         if isinstance(spec, SupervisorSpec):
             recipe = self._supervisor(spec)
             team = None if spec.tasks is None else executables.of_team(spec, recipe.children)

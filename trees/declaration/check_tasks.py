@@ -10,7 +10,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
@@ -97,18 +99,31 @@ def placed(spec: Spec, at: str, *, can_execute: bool) -> Iterator[Problem]:
     if can_execute:
         return
     team = isinstance(spec, SupervisorSpec)
-    fields = type(spec).model_fields
+    values = (_team_values if team else _task_values)(spec)
     vain = [
         name
-        for name in (TEAM_FIELDS if team else TASK_FIELDS)
+        for (name, default), value in zip(_task_defaults(type(spec)), values, strict=True)
         # Identity, since an output may be anything; only an empty set is never the same one.
-        if getattr(spec, name) is not fields[name].default and (name not in SET_FIELDS or getattr(spec, name))
+        if value is not default and (name not in SET_FIELDS or value)
     ]
     if vain:
         are = "is" if len(vain) == 1 else "are"
         whom = "a supervisor with tasks=" if team else "a worker that can be given work"
         hint = "Add tasks=Tasks()" if team else "Use execute=, or an actor class with a method execute"
         yield Problem(f"{at}.{vain[0]}", f"{listed(vain, last='and')} {are} for {whom}", f"{hint}, or leave it out.")
+
+
+_team_values: Final = attrgetter(*TEAM_FIELDS)
+_task_values: Final = attrgetter(*TASK_FIELDS)
+
+
+@cache
+def _task_defaults(kind: type[Spec]) -> tuple[tuple[str, object], ...]:
+    """Names and defaults of the fields above: looked up once for a class, since there may be many specs of it."""
+    fields = kind.model_fields
+    return tuple(
+        (name, fields[name].default) for name in (TEAM_FIELDS if issubclass(kind, SupervisorSpec) else TASK_FIELDS)
+    )
 
 
 def without_orchestrator(at: str, above: str) -> Problem:

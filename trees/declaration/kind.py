@@ -10,8 +10,8 @@ to look at what import strings name; nothing of theirs is called.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, TypeAlias
 
 from actors.dispatch.process import ProcessCode
@@ -53,6 +53,8 @@ class Target:
     """Async names: the methods of an actor, or the function's own."""
     can_execute: bool = False
     """True if it can be given work; unknown counts as yes, so that one mistake makes one problem."""
+    misfit: str | None = None
+    """Why it cannot be called without args and kwargs, as most specs call it; None: it can, or that cannot be told."""
 
 
 class WorkKind:
@@ -84,7 +86,8 @@ class WorkKind:
         flaw = self.flaw(found)
         if flaw is not None:
             return Target(found, (flaw,), can_execute=self.may_execute)
-        return self.described(found)
+        target = self.described(found)
+        return replace(target, misfit=self.misfit(target, (), {}))
 
     def flaw(self, found: Any) -> Flaw | None:
         """Judge the code by itself; None: it will do."""
@@ -126,13 +129,21 @@ class WorkKind:
 
     def arguments(self, spec: WorkerSpec, at: str, target: Target) -> Iterator[Problem]:
         """Check if the call that will be made can be made. Names of parameters get into the text, values never."""
-        if target.signature is None:
-            return
-        try:
-            target.signature.bind(*self.first(), *spec.args, **spec.kwargs)
-        except TypeError as error:
-            what = f"args and kwargs do not fit {target.name}: {error}"
+        given = spec.args or spec.kwargs
+        misfit = self.misfit(target, spec.args, spec.kwargs) if given else target.misfit
+        if misfit is not None and target.signature is not None:
+            what = f"args and kwargs do not fit {target.name}: {misfit}"
             yield Problem(f"{at}.{self.field}", what, f"{self.called()} takes {names_of(target.signature)}.")
+
+    def misfit(self, target: Target, args: Iterable[Any], kwargs: Mapping[str, Any]) -> str | None:
+        """Return why the call that will be made cannot be made with these."""
+        if target.signature is None:
+            return None
+        try:
+            target.signature.bind(*self.first(), *args, **kwargs)
+        except TypeError as error:
+            return str(error)
+        return None
 
     def called(self) -> str:
         """Begin a sentence that goes on with the parameters."""

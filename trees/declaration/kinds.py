@@ -7,6 +7,7 @@ A new kind is a file of its own (``trees.declaration.kind`` says what it must sa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -24,12 +25,13 @@ KINDS: Final[Mapping[str, WorkKind]] = MappingProxyType(
     {kind.field: kind for kind in (ActorKind(), RunKind(), HandleKind(), ExecuteKind(), CommandKind())}
 )
 """All kinds by their fields, in the order in which these are named."""
+_kinds: Final = tuple(KINDS.values())
+_work_of: Final = attrgetter(*KINDS)
 
 
 def kind_of(spec: WorkerSpec) -> tuple[WorkKind, Any]:
     """Return the kind of a worker's work, and the value of its field."""
-    for field, kind in KINDS.items():
-        value = getattr(spec, field)
+    for kind, value in zip(_kinds, _work_of(spec), strict=True):
         if value is not None:
             return kind, value
     raise LookupError(f"{spec.id} declares no work of any kind")
