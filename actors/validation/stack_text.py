@@ -24,7 +24,7 @@ No lock: each use is one step of C."""
 
 
 def exception_text(error: BaseException, frames: TracebackType | None) -> str:
-    """What ``traceback.format_exception`` says of an error and all that led to it.
+    """Return what ``traceback.format_exception`` says of an error and all that led to it.
 
     Args:
         error: its own code may run here, and raise.
@@ -45,7 +45,7 @@ def exception_text(error: BaseException, frames: TracebackType | None) -> str:
 
 
 def stack_of(frames: TracebackType) -> StackSummary:
-    """The places that a traceback names, as many as ``sys.tracebacklimit`` allows."""
+    """Return the places that a traceback names, as many as ``sys.tracebacklimit`` allows."""
     limit: int | None = getattr(sys, "tracebacklimit", None)
     stack = _Stack()
     for each in islice(_entries(frames), None if limit is None else max(0, limit)):
