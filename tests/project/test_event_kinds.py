@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -22,6 +25,7 @@ from actors.model.events import (
     require_journalled,
 )
 from actors.tasks.journal.codec import decode, encode
+from actors.tasks.model.breaker_events import BreakerChanged
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import SubtaskEvent, SubtaskProgressed, SubtaskStarted, TaskEvent, TaskJoined
 from actors.tasks.model.write_checks import checked
@@ -67,6 +71,17 @@ def test_kinds_are_those_that_happen_and_no_two_are_counted_by_one_name() -> Non
     assert metric_of(ChildRestarting) == "child_restarting"
     assert measured_by(LoopBlocked) == {"blocked_s": "s"}
     assert measured_by(InternalError) == {}
+
+
+def test_the_table_of_events_names_each_kind_once_and_nothing_else() -> None:
+    page = (Path(trees.__path__[0]) / "README.md").read_text(encoding="utf-8")
+    table = re.search(r"^## Events\n.*?(^\| of \| events.*?)\n\n", page, re.MULTILINE | re.DOTALL)
+    assert table is not None
+    only_kept = {BreakerChanged}  # a count between the turns of a breaker: no subscriber is told
+
+    assert Counter(re.findall(r"`([A-Z]\w+)`", table[1])) == Counter(
+        kind.__name__ for kind in OUR_KINDS if kind not in only_kept
+    )
 
 
 def test_a_span_that_begins_ends() -> None:

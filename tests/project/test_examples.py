@@ -77,6 +77,15 @@ def test_research_reads_what_is_there_and_ends_with_the_same_report_whatever_par
         assert "kill=mcp|agent|model" in refused.stderr
 
 
+@pytest.mark.slow
+def test_research_shows_itself_in_a_browser_until_enter(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, PAPERS)
+    done = _again("research.py", "--input", f"path={folder}", "--web", "0", tmp=tmp_path)
+
+    _shows_itself(done)
+    assert "* otter.md: sleep on their backs" in _researched(done)
+
+
 def _researched(done: "subprocess.CompletedProcess[str]") -> str:
     assert done.returncode == 0, done.stderr
     return re.search(r"^succeeded: .*?(?=^used, by role)", done.stdout, re.MULTILINE | re.DOTALL)[0]  # type: ignore[index]
@@ -291,11 +300,7 @@ def test_audit_shows_its_run_its_graph_and_its_tree(tmp_path: Path) -> None:
 
 def test_audit_shows_itself_in_a_browser_until_enter(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"good.py": b"x = 1\n"})
-    done = _again("audit.py", str(folder), "--web", "0", tmp=tmp_path)
-
-    assert done.returncode == 0, done.stderr
-    assert re.match(r"open http://127\.0\.0\.1:\d+/\?token=[\w-]{43}\n", done.stdout)
-    assert done.stdout.endswith("The page stays until Enter.\n")
+    _shows_itself(_again("audit.py", str(folder), "--web", "0", tmp=tmp_path))
 
 
 @only_in_the_whole
@@ -554,6 +559,12 @@ def _folder(tmp_path: Path, files: dict[str, bytes]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     return folder
+
+
+def _shows_itself(done: "subprocess.CompletedProcess[str]") -> None:
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"open http://127\.0\.0\.1:\d+/\?token=[\w-]{43}\n", done.stdout)
+    assert done.stdout.endswith("The page stays until Enter.\n")
 
 
 def _command(*args: str, tmp: Path) -> "subprocess.CompletedProcess[str]":
