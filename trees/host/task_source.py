@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from actors.model.errors import ActorsError
+from actors.model.events import Event
 from actors.runtime.system import System
 from actors.tasks.model.policy import ANSWERS
 from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownTaskError
+from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from trees.host.task_api import TaskApi
@@ -21,8 +23,10 @@ from trees.views.task_views import TaskView
 
 MOST_LOOKS: Final = 5000
 """Tasks that a search looks at, the newest first."""
-_MOST_ROWS: Final = 5000
-"""Rows of finished tasks that are remembered: they do not change any more."""
+_AT_ONCE: Final = 500
+"""First records of finished tasks that a search reads with one query."""
+_MOST_ROWS: Final = 2 * MOST_LOOKS
+"""Rows of finished tasks, and goals, that are remembered: they do not change any more."""
 
 Told = Callable[[str, str, str, str], object]
 """Is told of an act: the path, the act, who did it, and the id of what it was about."""
@@ -38,6 +42,8 @@ class TaskSource:
         self._content = content
         self._ended: dict[str, Shape] = {}
         """Rows of finished tasks. Each change is one step of C; whoever asks at the same time makes one twice."""
+        self._goals: dict[str, str] = {}
+        """Goals of finished tasks that a search has read and not found, likewise."""
 
     # -- looking -------------------------------------------------------------------------------------------
 
@@ -45,17 +51,15 @@ class TaskSource:
         """List the tasks, the newest first."""
         if status is not None and status not in {str(each) for each in TaskStatus}:
             raise SourceError(400, f"There is no status {status[:40]!r}; there are {', '.join(map(str, TaskStatus))}.")
-        wanted, found, looks = text.casefold(), list[Shape](), 0
-        cut = False
-        for port, id_ in self._newest():
+        wanted, found, cut = text.casefold(), list[Shape](), False
+        for looks, (port, id_) in enumerate(self._sifted(status, wanted)):
             if looks >= MOST_LOOKS or len(found) > limit:
                 cut = True
                 break
-            looks += 1
-            row = self._row(port, id_)
+            row = self._row(port, id_) if id_ else None
             if row is None or (status is not None and row["status"] != status):
                 continue
-            if wanted and wanted not in id_.casefold() and wanted not in (row["goal"] or "").casefold():
+            if wanted and not _has(wanted, id_, row["goal"]):
                 continue
             found.append(row)
         cut = cut or len(found) > limit
@@ -74,6 +78,34 @@ class TaskSource:
 
         for turn in itertools.zip_longest(*(of(port) for port in runtime.all_ports())):
             yield from (each for each in turn if each is not None)
+
+    def _sifted(self, status: str | None, wanted: str) -> Iterator[tuple[OrchestratorPort, str]]:
+        """Ids as ``_newest`` has them; an empty one stands for a finished task that cannot be what is looked for.
+
+        How a finished task ended is at hand. Its goal stands in its first record, and one query reads those of hundreds
+        of tasks: a query for the whole journal of each would take a second for some thousands.
+        """
+        store, newest = task_runtime_of(self._system).store, self._newest()
+        while some := list(itertools.islice(newest, _AT_ONCE)):
+            ended = {id_ for port, id_ in some if id_ not in port.states and id_ not in self._ended}
+            other = {id_ for id_ in ended if status is not None and _ended_otherwise(store.last(id_), status)}
+            unsure = [id_ for id_ in ended - other if wanted and wanted not in id_.casefold()]
+            goals = self._goals_of(unsure) if unsure and self._content else {}
+            other |= {id_ for id_ in unsure if not _has(wanted, "", goals.get(id_))}
+            yield from ((port, "" if id_ in other else id_) for port, id_ in some)
+
+    def _goals_of(self, ids: list[str]) -> dict[str, str]:
+        """Return the goals of finished tasks; of one that is gone or damaged there is none."""
+        found = {id_: goal for id_ in ids if (goal := self._goals.get(id_)) is not None}
+        unread = [id_ for id_ in ids if id_ not in found]
+        if unread:
+            firsts = task_runtime_of(self._system).store.firsts(unread)
+            read = {id_: first.spec.goal for id_, first in firsts.items() if isinstance(first, TaskSubmitted)}
+            if len(self._goals) + len(read) > _MOST_ROWS:
+                self._goals.clear()
+            self._goals.update(read)
+            found |= read
+        return found
 
     def _row(self, port: OrchestratorPort, id_: str) -> Shape | None:
         """Return a task as a line; None: a team's part, or one that cannot be read."""
@@ -197,3 +229,11 @@ class TaskSource:
             raise SourceError(400, str(error)) from error
         self._operated(port.path, answer, by, id)
         return {"version": VERSION, "ok": True}
+
+
+def _has(wanted: str, id_: str, goal: str | None) -> bool:
+    return wanted in id_.casefold() or wanted in (goal or "").casefold()
+
+
+def _ended_otherwise(last: Event | None, status: str) -> bool:
+    return isinstance(last, TaskFinished) and str(last.status) != status

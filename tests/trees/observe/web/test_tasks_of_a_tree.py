@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from actors.tasks.orchestration.task_runtime import TaskRuntime
+from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
 from trees import (
     Escalate,
     Operated,
+    Plan,
     Retry,
     StaticPlan,
     Subtask,
@@ -23,6 +27,8 @@ from trees import (
     WorkerSpec,
     start,
 )
+from trees.host import task_source
+from trees.store import MemoryStore
 
 GOAL = "a goal <img src=x>"
 
@@ -146,3 +152,42 @@ def test_a_task_or_question_that_is_not_there_is_a_sentence(seen: tuple[Tree, ht
         ):
             assert response.status_code in {404, 422}
             assert response.json()["error"]
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["in memory", "in SQLite"])
+@pytest.mark.parametrize("query", ["q=needle", "q=NEEDLE&status=succeeded", "status=failed", "q=f-7"])
+def test_a_search_of_finished_tasks_reads_whole_only_the_journals_of_those_that_it_finds(
+    durable: bool, query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(task: Any) -> str:
+        if "breaks" in task:
+            raise ValueError("no")
+        return "done"
+
+    monkeypatch.setattr(task_source, "_AT_ONCE", 7)
+    tasks = Tasks(on_failure=[], planner=lambda task, *_: Plan([Subtask("a", task.goal, worker="w")]))
+    spec = SupervisorSpec(id="shop", tasks=tasks, children=[WorkerSpec(id="w", execute=work, pool=4)])
+    store = f"sqlite:///{tmp_path / 'tasks.db'}" if durable else MemoryStore()
+    wanted = {"q=needle": ["n-1", "n-2"], "status=failed": ["f-1", "f-7"], "q=f-7": ["f-7"]}
+    with start(spec, store=store) as tree:
+        goals = {f"t-{number}": "hay" for number in range(30)} | {"n-1": "a Needle", "n-2": "needles"}
+        goals |= {"f-1": "breaks", "f-7": "breaks"}
+        for handle in tree.submit_many([Task(goal, id=id_) for id_, goal in goals.items()]):
+            eventually(lambda handle=handle: handle.report is not None, handle.task.id)
+    with start(spec, store=store) as tree:  # none of them is at hand
+        page = tree.serve(port=0, content=True)
+        read: list[str] = []
+        outline = TaskRuntime.outline
+        monkeypatch.setattr(
+            TaskRuntime, "outline", lambda self, id_, *at: (read.append(id_), outline(self, id_, *at))[1]
+        )
+        with httpx.Client(
+            base_url=page.address, headers={"Authorization": f"Bearer {page.token}"}, timeout=LONG_S
+        ) as client:
+            for reads in (wanted.get(query, ["n-1", "n-2"]), []):
+                found = client.get(f"/api/tasks?{query}").json()
+                assert sorted(row["id"] for row in found["tasks"]) == wanted.get(query, ["n-1", "n-2"])
+                assert not found["cut"]
+                assert sorted(read) == reads
+                read.clear()
+            assert len(client.get("/api/tasks").json()["tasks"]) == len(goals)
