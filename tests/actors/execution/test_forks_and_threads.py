@@ -17,6 +17,7 @@ from actors import (
     TreeStopped,
 )
 from actors.testing import settle
+from tests.support.forks import LETS_FORKS_BE
 from tests.support.hardening import (
     BOTH,
     LONG_S,
@@ -270,12 +271,11 @@ def test_idle_actors_have_no_threads() -> None:
 
 
 def test_in_the_child_of_a_fork_a_tree_is_down_instead_of_half_alive() -> None:
-    """Row 35. From Python 3.12 on ``os.fork`` warns who forks beside threads; nothing else may be on stderr."""
+    """Row 35."""
     done = python(
-        TREE
+        LETS_FORKS_BE
+        + TREE
         + """
-import warnings
-warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
 with start(spec) as tree:
     ref = tree.ref("t/a")
     pid = os.fork()
