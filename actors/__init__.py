@@ -76,7 +76,7 @@ from actors.model.events import (
     TreeStarted,
     TreeStopped,
 )
-from actors.model.process_errors import NotPicklableError, RemoteError
+from actors.model.process_errors import NotPicklableError, RemoteError, WorkerLostError
 from actors.model.stall_events import ChildStalled
 from actors.supervision.child import ChildInfo
 from actors.worker import Worker
@@ -196,6 +196,7 @@ __all__ = [
     "UsageTold",
     "Worker",
     "WorkerCrashedError",
+    "WorkerLostError",
     "carry",
     "heartbeat",
     "ref",

@@ -14,6 +14,7 @@ from loguru import logger
 from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.testing import no_stray_actors
 from tests.support import hatchery
+from tests.support.clusters import cluster
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
 from tests.support.lanes import (
     pytest_cmdline_main,
@@ -30,6 +31,7 @@ from tests.support.quiet_log import quiet_log
 from tests.support.waiting import stranded
 
 __all__ = [
+    "cluster",
     "no_stray_actors",
     "postgres",
     "postgres_url",

@@ -95,6 +95,7 @@ from actors.tasks.results.synthesis import Last, ModelSynthesizer, Verbatim
 from trees.agents.roles import recognised_model
 from trees.declaration.command import Command
 from trees.declaration.process import Process
+from trees.declaration.ray import Ray
 from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
 from trees.ha.ha_settings import HA
 from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
@@ -165,6 +166,7 @@ __all__ = [
     "PlanRefused",
     "Planned",
     "Process",
+    "Ray",
     "Reject",
     "Replanning",
     "Report",

@@ -46,22 +46,21 @@ from dataclasses import dataclass
 from multiprocessing import spawn
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from actors.dispatch.fork_server import SERVERS, refuse_while_importing
+from actors.dispatch.fork_server import refuse_while_importing
 from actors.dispatch.host_calls import HostCalls
-from actors.dispatch.process_group import MARK, marked_environment
 from actors.dispatch.process_incarnation import NotBegunError
 from actors.dispatch.remote import Frame, Kind, Packed, PackedError, Parts, dumped, loaded, packed, parts_of, rebuilt
-from actors.dispatch.worker_handle import WorkerHandle
 from actors.dispatch.worker_process import Setup
 from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
 from actors.model.errors import Ignore, ProcessDiedError
-from actors.model.process_errors import NotPicklableError
+from actors.model.process_errors import NotPicklableError, WorkerLostError
 from actors.model.spec import Reason
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
     from actors.dispatch.process_incarnation import ProcessIncarnation
+    from actors.dispatch.worker_wire import WorkerPlace, WorkerWire
 
 LARGE: Final = 1024 * 1024
 """Bytes from which on an answer is unpickled off the loop."""
@@ -76,8 +75,8 @@ class ProcessCode:
 
     code: bytes
     """Pickle of a function that returns the recipe of the worker's half."""
-    modules: tuple[str, ...] = ()
-    """Modules that the fork server imports once."""
+    place: WorkerPlace
+    """Place where its incarnations run."""
     is_async: bool = False
     memory_mb: int | None = None
     env: tuple[tuple[str, str], ...] = ()
@@ -106,7 +105,7 @@ class ProcessWorker(ManagedActor):
         self._regrow_incarnation = life
         self._code = code
         self._path = life.mailbox.path
-        self._handle: WorkerHandle | None = None
+        self._handle: WorkerWire | None = None
         self._calls = HostCalls(life, self._send)
         self._started: asyncio.Future[None] | None = None
         self._exit: asyncio.Future[InnerExit] | None = None
@@ -131,6 +130,11 @@ class ProcessWorker(ManagedActor):
         """Number of the process."""
         return None if self._handle is None else self._handle.pid
 
+    @property
+    def waits_for(self) -> str:
+        """What its start waits for, where a person could do something about that."""
+        return "" if self._handle is None else self._handle.waits_for
+
     # -- its life ------------------------------------------------------------------------------------------
 
     @asynccontextmanager
@@ -139,9 +143,9 @@ class ProcessWorker(ManagedActor):
         refuse_while_importing()
         loop = asyncio.get_running_loop()
         self._started, self._exit = loop.create_future(), loop.create_future()
-        handle = self._handle = WorkerHandle(self)
+        handle = self._handle = self._code.place.handle(self)
         try:
-            await handle.start(SERVERS.of(self._code.modules))
+            await handle.start()
             yield
         finally:
             await handle.end()
@@ -152,7 +156,7 @@ class ProcessWorker(ManagedActor):
         python = spawn.get_preparation_data(self._path)
         for name in ("authkey", "name"):
             python.pop(name, None)
-        env = {**dict(code.env), **_mark()}
+        env = {**dict(code.env), **({} if self._handle is None else self._handle.environment)}
         memory = None if code.memory_mb is None else code.memory_mb * MEGABYTE
         self._send(Kind.BOOT, 0, dumped(Setup(self._path, python, env, code.cwd, memory, code.code)))
         self._is_booted = True
@@ -343,11 +347,11 @@ class ProcessWorker(ManagedActor):
             reason, error, ignored, handled = loaded(parts_of(frame))
             self._ends(InnerExit(Reason(reason), None if error is None else rebuilt(error), ignored, handled))
 
-    def died(self, exit_code: int | None, number: int | None) -> None:
+    def died(self, exit_code: int | None, number: int | None, node: str | None = None) -> None:
         """Take note of its end."""
         if not self._futures()[1].done():
             error = ProcessDiedError(self._path, exit_code, None if number is None else _signal_of(number))
-            self._ends(InnerExit(Reason.CRASHED, error))
+            self._ends(InnerExit(Reason.CRASHED, error if node is None else WorkerLostError(self._path, node)))
 
     def _ends(self, exit_: InnerExit) -> None:
         """Tell whoever waits for the worker's half that it is over; if nobody does, end the host's half."""
@@ -361,11 +365,6 @@ class ProcessWorker(ManagedActor):
                 life.request_stop(Reason.NORMAL)
             else:
                 cast("ProcessIncarnation", life).lose_resource(exit_.error)
-
-
-def _mark() -> dict[str, str]:
-    """Return what its environment says of its host."""
-    return {MARK: marked_environment({})[MARK]}
 
 
 def _signal_of(number: int) -> int:

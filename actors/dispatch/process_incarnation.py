@@ -71,6 +71,8 @@ class ProcessIncarnation(WorkerIncarnation):
         actor = cast("ProcessWorker | None", self.actor)
         if actor is not None and actor.is_excused:
             exit_ = replace(exit_, excused=True)
+        if actor is not None and not self.came_up and actor.waits_for:
+            exit_ = replace(exit_, what=actor.waits_for)
         if self.is_recycled and exit_.reason is Reason.SHUTDOWN:
             by_itself = actor is not None and actor.has_ended_itself
             exit_ = replace(exit_, reason=Reason.NORMAL) if by_itself else replace(exit_, what=RECYCLED, renews=True)

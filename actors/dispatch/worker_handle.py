@@ -1,8 +1,7 @@
-"""One process of a worker, as its host holds it: how it is started, its wire, and how its end is seen.
+"""One process of a worker, as its host holds it: how it is started, and how its end is seen.
 
 All of this runs on the thread of one event loop, which reads for all processes of its tree; only the fork server is
-asked on another thread, because starting it takes long. Nothing here blocks: what cannot be written at once is kept,
-and written when there is room.
+asked on another thread, because starting it takes long. Nothing here blocks.
 
 The end is seen from three sides. The fork server tells the exit code through a pipe; the system shows it as well, but
 for 0, until the server reaps the process, so a server that is stopped delays nothing. That a process is gone is told
@@ -26,77 +25,70 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
-from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from actors.dispatch.process_group import end_group, exit_code_of_dead, guard, signal_group
+from actors.dispatch.fork_server import SERVERS
+from actors.dispatch.process_group import (
+    MARK,
+    end_group,
+    exit_code_of_dead,
+    guard,
+    marked_environment,
+    signal_group,
+)
 from actors.dispatch.reader import READER
-from actors.dispatch.remote import CHUNK, Frame, FrameReader, Kind, Parts, frame
+from actors.dispatch.remote import CHUNK
+from actors.dispatch.worker_wire import WorkerWire
 
 if TYPE_CHECKING:
     from actors.dispatch.fork_server import ForkServer
+    from actors.dispatch.worker_wire import HandleOwner
 
-ROOM: Final = 1024 * 1024
-"""Bytes that the socket may hold, where the system allows it."""
 CODE_S: Final = 1.0
 """Seconds in which the fork server tells the exit code of a process that is gone, if it is there and does anything."""
 _NUMBER: Final = Struct("@q")
 
 
-class HandleOwner(Protocol):
-    """Owner of a process."""
+@dataclass(frozen=True, slots=True)
+class ForkedPlace:
+    """Place of workers whose incarnations are processes of this host."""
 
-    def took(self, frame: Frame) -> None:
-        """Take a frame of the worker."""
+    modules: tuple[str, ...]
+    """Modules that the fork server imports once."""
 
-    def died(self, exit_code: int | None, number: int | None) -> None:
-        """The process is gone: its exit code, or a signal; neither is known where the fork server is gone as well."""
+    def handle(self, owner: HandleOwner) -> WorkerHandle:
+        """Return the handle of one incarnation."""
+        return WorkerHandle(owner, SERVERS.of(self.modules))
 
 
-class WorkerHandle:
+class WorkerHandle(WorkerWire):
     """One process. Used on the thread of one event loop."""
 
-    def __init__(self, owner: HandleOwner) -> None:
-        self._owner = owner
-        self._loop = asyncio.get_running_loop()
-        self._ours, self._theirs = socket.socketpair()
-        for each in (self._ours, self._theirs):
-            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-                with suppress(OSError):
-                    each.setsockopt(socket.SOL_SOCKET, option, ROOM)
-        self._ours.settimeout(0)
-        self._reader = FrameReader(self._ours)
-        self._unsent: deque[Any] = deque()
+    def __init__(self, owner: HandleOwner, server: ForkServer) -> None:
+        super().__init__(owner)
+        self._server = server
+        self.environment = {MARK: marked_environment({})[MARK]}
         self._status = self._pidfd = -1
         self._told = b""
         self._hello: asyncio.Future[int] = self._loop.create_future()
         self._over: asyncio.Future[None] = self._loop.create_future()
-        self._is_open = True
         self._code_due: asyncio.TimerHandle | None = None
         """When its exit code is waited for no longer."""
         self._is_dead = self._is_untold = False
         """True once the process is gone; once the fork server will never tell its exit code."""
-        self._is_gone = False
-        """True once its end was told."""
-        self._last = -1
-        """Number of the message that was written last, where nothing was written after it."""
-        self._is_unread = False
-        """True where something that was written last has never been read."""
-        self.pid: int | None = None
-        """Number of the process, while it is there."""
 
     # -- its start -----------------------------------------------------------------------------------------
 
-    async def start(self, server: ForkServer) -> None:
+    async def start(self) -> None:
         """Have it started; returns when it is there, and is guarded.
 
         Raises:
             OSError: it cannot be.
         """
-        job = self._loop.run_in_executor(None, server.start_process, self._theirs)
+        job = self._loop.run_in_executor(None, self._server.start_process, self._theirs)
         try:
             self._status = await asyncio.shield(job)
         except asyncio.CancelledError:
@@ -104,10 +96,10 @@ class WorkerHandle:
             raise
         os.set_blocking(self._status, False)
         self._loop.add_reader(self._status, self._status_readable)
-        self._loop.add_reader(self._ours, self._readable)
+        self._listen()
         await self._hello
 
-    def _is_there(self, pid: int) -> None:
+    def _said_hello(self, pid: int) -> None:
         try:
             guard(pid)
             READER.call(READER.hold)
@@ -124,76 +116,12 @@ class WorkerHandle:
         if not self._hello.done():
             self._hello.set_result(pid)
 
-    # -- its wire ------------------------------------------------------------------------------------------
+    # -- its end -------------------------------------------------------------------------------------------
 
-    def send(self, kind: Kind, number: int, parts: Parts) -> None:
-        """Write a frame, as soon as there is room. To a process that is gone nothing is written."""
-        if not self._is_open or self._is_gone:
-            return
-        pieces = frame(kind, number, parts)
-        self._last = number if kind == Kind.MESSAGE else -1
-        if self._unsent:
-            self._unsent.extend(memoryview(each) for each in pieces)
-            return
-        for at, piece in enumerate(pieces):
-            sent = self._sent(piece)
-            if sent < len(piece):
-                self._unsent.append(memoryview(piece)[sent:])
-                self._unsent.extend(memoryview(each) for each in pieces[at + 1 :])
-                self._loop.add_writer(self._ours, self._writable)
-                return
-
-    def is_unread(self, number: int) -> bool:
-        """True where the process has ended without having read this message: nobody has begun to handle it."""
-        return self._is_gone and self._is_unread and self._last == number
-
-    def _sent(self, piece: Any) -> int:
-        try:
-            return self._ours.send(piece)
-        except (BlockingIOError, InterruptedError):
-            return 0
-        except OSError:
-            self._is_unread = True
-            return len(piece)  # it is gone: its end is seen elsewhere
-
-    def _writable(self) -> None:
-        while self._unsent:
-            piece = self._unsent[0]
-            sent = self._sent(piece)
-            if sent < len(piece):
-                self._unsent[0] = piece[sent:]
-                return
-            self._unsent.popleft()
-        self._loop.remove_writer(self._ours)
-
-    def _readable(self) -> None:
-        if self._receive() or not self._is_open:
-            return
-        self._loop.remove_reader(self._ours)
+    def _wire_ended(self) -> None:
         self.kill()  # it has closed its wire: nobody can reach it any more
         if self._pidfd < 0:
             self._has_died()
-
-    def _receive(self) -> bool:
-        """Read once; False at the end."""
-        try:
-            more = self._reader.receive()
-        except (BlockingIOError, InterruptedError):
-            return True
-        except ConnectionResetError:
-            self._is_unread, more = True, False
-        except OSError:
-            more = False
-        frames = self._reader.frames
-        while frames and self._is_open:
-            each = frames.popleft()
-            if each.kind == Kind.HELLO:
-                self._is_there(each.number)
-            else:
-                self._owner.took(each)
-        return more
-
-    # -- its end -------------------------------------------------------------------------------------------
 
     def _status_readable(self) -> None:
         with suppress(BlockingIOError, InterruptedError):
@@ -233,20 +161,6 @@ class WorkerHandle:
         else:
             self._owner.died(code, None)
 
-    def _drain(self) -> None:
-        """Read what it has written before it ended."""
-        while True:
-            try:
-                if not self._reader.receive():
-                    break
-            except ConnectionResetError:
-                self._is_unread = True
-                break
-            except OSError:
-                break
-        while self._reader.frames:
-            self._owner.took(self._reader.frames.popleft())
-
     def _forget(self) -> None:
         """Kill what is left of its group, and have it guarded no longer."""
         if self.pid is not None:
@@ -275,14 +189,11 @@ class WorkerHandle:
         if self._code_due is not None:
             self._code_due.cancel()
         self._forget()
-        self._loop.remove_writer(self._ours)
-        for each in (self._ours.fileno(), self._status, self._pidfd):
-            if each >= 0:
-                self._loop.remove_reader(each)
         for pipe in (self._status, self._pidfd):
             if pipe >= 0:
+                self._loop.remove_reader(pipe)
                 os.close(pipe)
-        self._ours.close()
+        self._close_wire()
 
 
 def _close_result(job: asyncio.Future[int]) -> None:

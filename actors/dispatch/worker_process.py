@@ -155,16 +155,22 @@ class Link:
 
 def _die() -> None:
     """End at once, with all that this worker has started: there is no host any more."""
-    os.killpg(os.getpgrp(), signal.SIGKILL)
+    if os.getpgrp() == os.getpid():  # else the group is not ours
+        os.killpg(os.getpgrp(), signal.SIGKILL)
     os._exit(1)
 
 
-def run_worker(link: Link) -> int:
-    """Run the incarnation to its end; the exit code."""
+def run_worker(link: Link, prepare: Callable[[Setup], None] | None = None) -> int:
+    """Run the incarnation to its end; the exit code.
+
+    Args:
+        link: its end of the wire.
+        prepare: sets the process up, before anything of the user's is imported. None: it is a process of the host.
+    """
     booted = link.next_frame()
     setup: Setup = loaded(parts_of(booted))
     try:
-        _prepare(setup)
+        (prepare or _prepare)(setup)
         make_recipe = loaded([setup.code])
         from actors.dispatch.worker_side import WorkerSide  # noqa: PLC0415 - it may be what was not preloaded
 
@@ -179,7 +185,7 @@ def run_worker(link: Link) -> int:
 
 
 def _prepare(setup: Setup) -> None:
-    """Set the process up, before anything of the user's is imported."""
+    """Set a process of the host up, before anything of the user's is imported."""
     os.environ.update(setup.env)
     main = {name: setup.python.pop(name) for name in list(setup.python) if name.startswith("init_main")}
     spawn.prepare(setup.python)
@@ -187,7 +193,7 @@ def _prepare(setup: Setup) -> None:
         os.chdir(setup.cwd)
     if setup.memory is not None:
         _limit_memory(setup.memory)
-    _find_main_later(main)
+    find_main_later(main)
     importlib.invalidate_caches()
 
 
@@ -198,7 +204,7 @@ def _limit_memory(limit: int) -> None:
     resource.setrlimit(number, (limit, limit))
 
 
-def _find_main_later(main: dict[str, Any]) -> None:
+def find_main_later(main: dict[str, Any]) -> None:
     """Import the script of the host when something of it is wanted, and not before: its code may be slow, or not it."""
     here = sys.modules["__main__"]
 

@@ -5,7 +5,7 @@ They belong to the tree of errors in ``actors.model.errors``, and pickle as thos
 
 from __future__ import annotations
 
-from actors.model.errors import ActorsError, MessageError
+from actors.model.errors import ActorsError, MessageError, ProcessDiedError
 
 
 class NotPicklableError(MessageError):
@@ -23,6 +23,23 @@ class NotPicklableError(MessageError):
             f"{self.path}: {self.type_name} cannot cross to or from its process: it cannot be pickled{why}. "
             "Send plain data, or objects of classes that stand in a module."
         )
+
+
+class WorkerLostError(ProcessDiedError):
+    """The node of a cluster that a worker ran on is gone, or cannot be reached: the worker is given up with it."""
+
+    def __init__(self, path: str, node: str) -> None:
+        super().__init__(path, None)
+        self.args = (path, node)
+        self.node = node
+
+    @property
+    def exit_detail(self) -> str:
+        """How it ended, in the words of a dump."""
+        return f"lost with node {self.node}"
+
+    def __str__(self) -> str:
+        return f"{self.path}: the node {self.node}, which it ran on, is lost. It is started again on another one."
 
 
 class RemoteError(ActorsError):

@@ -321,8 +321,8 @@ def start_error(child: Child, exit_: Exit) -> StartError:
         still, later = "on_start still running", "Raise start_timeout_s, or do the slow part later"
         if getattr(recipe, "program", None) is not None:
             still, later = "it is not ready", f"{later}."
-        elif isinstance(recipe, WorkerRecipe) and recipe.waits_for:
-            still, later = recipe.waits_for, "Raise start_timeout_s, or see what it waits for."
+        elif isinstance(recipe, WorkerRecipe) and (exit_.what or recipe.waits_for):
+            still, later = exit_.what or recipe.waits_for, "Raise start_timeout_s, or see what it waits for."
         else:
             later = f"{later}, e.g. with a tell to itself."
         error = StartError(child.path, f"did not start within {limit:g} s ({still})", later)

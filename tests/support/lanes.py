@@ -43,6 +43,7 @@ MARK = "REGROW_TEST_RUN"
 SERIAL = "serial"
 SLOW = "slow"
 POSTGRES = "postgres"
+CLUSTER = "cluster"
 LANES = "regrow_lanes"
 PER_CORE = 3
 MOST = 8
@@ -166,11 +167,13 @@ def pytest_collection_finish() -> None:
 
 
 def lane_of(item: pytest.Item) -> str:
-    """Return the lane of a test, or nothing: that of the server of PostgreSQL, or that of what is marked."""
+    """Return the lane of a test, or nothing: that of PostgreSQL, that of Ray, or that of what is marked."""
     row = item.callspec.params.values() if hasattr(item, "callspec") else ()
     uses = {*getattr(item, "fixturenames", ()), *(each for each in row if isinstance(each, str))}
     if uses & {POSTGRES, f"{POSTGRES}_url"}:
         return POSTGRES
+    if CLUSTER in uses:
+        return CLUSTER
     return SERIAL if item.get_closest_marker(SERIAL) is not None else ""
 
 

@@ -1,6 +1,7 @@
 """Workers for processes: a process imports this, and nothing else of the tests."""
 
 import asyncio
+import ctypes
 import os
 import pickle
 import re
@@ -17,6 +18,7 @@ from typing import Any
 from loguru import logger
 
 import actors
+from actors.dispatch.ray import node_here
 
 SLEEPS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
 
@@ -84,10 +86,14 @@ def do(message: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 - one word, one act
             return rest[0]
         case "pid":
             return os.getpid()
+        case "node":
+            return node_here()
         case "ids":
             return os.getpid(), os.getpgid(0), os.getsid(0), threading.current_thread() is threading.main_thread()
         case "segfault":
             segfault()
+        case "null":
+            ctypes.string_at(0)
         case "exit":
             os._exit(rest[0])
         case "raise":

@@ -30,7 +30,7 @@ from actors.tasks.planning.task_settings import Tasks
 from actors.worker import process_recipe
 from trees.declaration import executables
 from trees.declaration.kinds import kind_of, parks, where
-from trees.declaration.process import in_process, place_of
+from trees.declaration.process import elsewhere
 from trees.declaration.resolve import resolve
 from trees.declaration.specs import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
 
@@ -118,7 +118,7 @@ class _Builder:
         if facts is None:
             return None
         return executables.of_worker(
-            spec, facts, is_async=place_of(spec) == "process" or where(spec) is DispatcherKind.LOOP
+            spec, facts, is_async=elsewhere(spec) is not None or where(spec) is DispatcherKind.LOOP
         )
 
     def _worker(self, spec: WorkerSpec) -> WorkerRecipe:
@@ -155,8 +155,7 @@ def _recipe(spec: WorkerSpec) -> WorkerRecipe:
     if spec.tools is not None:
         found = found.restricted_to(frozenset(spec.tools))
     recipe = kind.recipe(found, tuple(spec.args), dict(spec.kwargs), rules)
-    process = in_process(spec)
-    return recipe if process is None else process_recipe(recipe, kind.code(spec, process, rules))
+    return recipe if elsewhere(spec) is None else process_recipe(recipe, kind.code(spec, rules))
 
 
 def _seconds(shutdown: float | str) -> float:

@@ -23,7 +23,7 @@ from actors.validation.validation_messages import type_phrase as type_of
 from actors.worker import is_actor_class
 from trees.declaration import check_tasks
 from trees.declaration.check_tasks import names_of
-from trees.declaration.process import Process, code_of, place_of
+from trees.declaration.process import code_of, elsewhere, place_of
 from trees.declaration.process import problems as process_problems
 from trees.declaration.resolve import ResolveError, resolve
 from trees.declaration.specs import WorkerSpec
@@ -159,7 +159,7 @@ class WorkKind:
 
     def dispatch(self, spec: WorkerSpec, at: str, target: Target) -> Iterator[Problem]:
         """Check if the code can run where the spec wants it."""
-        if place_of(spec) == "process":
+        if elsewhere(spec) is not None:
             yield from self.process(spec, at)
         if target.coroutines and place_of(spec) in {"pool", "thread"}:
             what = f"{spec.dispatch!r} cannot run what is async: {', '.join(target.coroutines)}"
@@ -186,12 +186,12 @@ class WorkKind:
         """Say how an incarnation is made."""
         raise NotImplementedError
 
-    def code(self, spec: WorkerSpec, process: Process, rules: Rules) -> ProcessCode:
+    def code(self, spec: WorkerSpec, rules: Rules) -> ProcessCode:
         """Return the code of a worker as it crosses to its process."""
         assert self.maker is not None  # noqa: S101 - the check has refused it
         kept = {name: rules[name] for name in CROSSING if name in rules}
         value = getattr(spec, self.field)
-        return code_of(process, self.maker, value, tuple(spec.args), dict(spec.kwargs), **kept, resource=spec.lifespan)
+        return code_of(spec, self.maker, value, tuple(spec.args), dict(spec.kwargs), **kept, resource=spec.lifespan)
 
     # -- views ---------------------------------------------------------------------------------------------
 

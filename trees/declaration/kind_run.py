@@ -12,7 +12,7 @@ from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.validation.introspection import is_async
 from actors.worker import body_recipe
 from trees.declaration.kind import Flaw, Rules, Target, WorkKind
-from trees.declaration.process import Process, in_process, place_of
+from trees.declaration.process import Process, elsewhere, place_of
 from trees.declaration.specs import WorkerSpec
 
 _OF_MESSAGES = frozenset({"bounds", "expected", "crash_on_ask_error"})
@@ -53,8 +53,8 @@ class RunKind(WorkKind):
     def process(self, spec: WorkerSpec, at: str) -> Iterator[Problem]:
         """Refuse to count messages, of which it takes none."""
         yield from super().process(spec, at)
-        process = in_process(spec)
-        if process is not None and process.recycle_after is not None:
+        there = elsewhere(spec)
+        if isinstance(there, Process) and there.recycle_after is not None:
             hint = "Leave it out, and have the body return: a permanent one is started again."
             yield Problem(f"{at}.dispatch.recycle_after", "it counts messages, and a body takes none", hint)
 
@@ -62,9 +62,9 @@ class RunKind(WorkKind):
         """Give a sync body a thread of its own."""
         return DispatcherKind.LOOP if is_async(found) else DispatcherKind.THREAD
 
-    def code(self, spec: WorkerSpec, process: Process, rules: Rules) -> ProcessCode:
+    def code(self, spec: WorkerSpec, rules: Rules) -> ProcessCode:
         """Return the code of the body as it crosses to its process."""
-        return super().code(spec, process, {name: rules[name] for name in rules.keys() - _OF_MESSAGES})
+        return super().code(spec, {name: rules[name] for name in rules.keys() - _OF_MESSAGES})
 
     def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
         """Call the function once in each incarnation."""

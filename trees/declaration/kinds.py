@@ -18,7 +18,7 @@ from trees.declaration.kind_command import CommandKind
 from trees.declaration.kind_execute import ExecuteKind
 from trees.declaration.kind_handle import HandleKind
 from trees.declaration.kind_run import RunKind
-from trees.declaration.process import place_of
+from trees.declaration.process import elsewhere, place_of
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec
 
 KINDS: Final[Mapping[str, WorkKind]] = MappingProxyType(
@@ -38,14 +38,14 @@ def kind_of(spec: WorkerSpec) -> tuple[WorkKind, Any]:
 
 
 def where(spec: WorkerSpec) -> DispatcherKind:
-    """Where the worker's code runs, for a spec that the check has passed; in a process where it runs in that.
+    """Where the worker's code runs, for a spec that the check has passed; where it is elsewhere, where it runs there.
 
     A resource is entered and left by one thread, which the pool has not.
     """
     kind, value = kind_of(spec)
     found = kind.find(value)
-    word = place_of(spec)
-    place = kind.place(found) if word in {"auto", "process"} else DispatcherKind(word)
+    is_given = place_of(spec) != "auto" and elsewhere(spec) is None
+    place = DispatcherKind(place_of(spec)) if is_given else kind.place(found)
     owns = spec.lifespan is not None or kind.owns(found)
     return DispatcherKind.THREAD if owns and place is DispatcherKind.POOL else place
 

@@ -1,4 +1,7 @@
-"""``Process``: a worker whose every incarnation is a process, and how that is set up."""
+"""``Process``: a worker whose every incarnation is a process, and how that is set up; and what crosses to it.
+
+What is said here of a process holds for an actor in a cluster as well (``trees.declaration.ray``).
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,14 @@ from pydantic import Field, PlainValidator
 from actors.dispatch.preloading import found_by_name
 from actors.dispatch.process import ProcessCode
 from actors.dispatch.remote import reason
+from actors.dispatch.worker_handle import ForkedPlace
 from actors.model.errors import Problem
 from actors.model.spec import DispatcherKind
 from actors.validation.introspection import type_name
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error, value_phrase
 from trees.declaration.command import Environment, Folder
+from trees.declaration.ray import Ray, missing_package
 
 if TYPE_CHECKING:
     from trees.declaration.specs import WorkerSpec
@@ -71,18 +76,21 @@ class _Named:
 
 def place_of(spec: WorkerSpec) -> str:
     """Return where a worker is to run, in one word."""
-    return "process" if isinstance(spec.dispatch, Process) else spec.dispatch
-
-
-def in_process(spec: WorkerSpec) -> Process | None:
-    """Return how its processes are set up; None: it runs in this one."""
     if isinstance(spec.dispatch, Process):
+        return "process"
+    return "ray" if isinstance(spec.dispatch, Ray) else spec.dispatch
+
+
+def elsewhere(spec: WorkerSpec) -> Process | Ray | None:
+    """Return how its incarnations are set up where they are not in this process; None: they are."""
+    if isinstance(spec.dispatch, (Process, Ray)):
         return spec.dispatch
-    return Process() if spec.dispatch == "process" else None
+    makers: dict[str, type[Process | Ray]] = {"process": Process, "ray": Ray}
+    return makers[spec.dispatch]() if spec.dispatch in makers else None
 
 
 def code_of(
-    process: Process,
+    spec: WorkerSpec,
     maker: Callable[..., Any],
     value: object,
     args: tuple[Any, ...],
@@ -92,7 +100,7 @@ def code_of(
     """Return the code of a worker as it crosses.
 
     Args:
-        process: how it is set up.
+        spec: of the worker.
         maker: ``maker(code, args, kwargs, **rules)`` returns the recipe of the worker's half.
         value: the code, or its import string.
         args: its positional arguments.
@@ -100,10 +108,15 @@ def code_of(
         rules: of the worker, that its half needs.
     """
     code = partial(maker, _crossing(value), args, kwargs, **{name: _crossing(each) for name, each in rules.items()})
+    pickled, is_async = pickle.dumps(code, protocol=5), rules.get("where") is DispatcherKind.LOOP
+    there = elsewhere(spec)
+    if isinstance(there, Ray):
+        return ProcessCode(pickled, there.place(spec.id), is_async)
+    process = there or Process()
     return ProcessCode(
-        pickle.dumps(code, protocol=5),
-        ("actors.dispatch.worker_side", maker.__module__, *process.preload),
-        rules.get("where") is DispatcherKind.LOOP,
+        pickled,
+        ForkedPlace(("actors.dispatch.worker_side", maker.__module__, *process.preload)),
+        is_async,
         process.memory_mb,
         tuple((process.env or {}).items()),
         process.cwd,
@@ -117,9 +130,10 @@ def _crossing(value: object) -> object:
 
 def problems(spec: WorkerSpec, at: str, field: str, value: object) -> Iterator[Problem]:
     """Yield why a worker cannot run in a process: what it consists of must be found, or rebuilt, there."""
-    process = in_process(spec)
-    if process is None:
-        return
+    there = elsewhere(spec)
+    missing = missing_package(at) if isinstance(there, Ray) else None
+    if missing is not None:
+        yield missing
     for name, part in ((field, value), ("lifespan", spec.lifespan)):
         flaw = None if part is None or isinstance(part, str) else _flaw(part)
         if flaw is not None:
@@ -130,7 +144,7 @@ def problems(spec: WorkerSpec, at: str, field: str, value: object) -> Iterator[P
         except Exception as error:  # noqa: BLE001 - pickling runs the user's code
             what = f"{name} cannot be pickled ({reason(error)}), so they cannot cross to its process"
             yield Problem(f"{at}.{name}", what, "Give plain data, and make what is not in __init__ or on_start.")
-    for module in process.preload:
+    for module in there.preload if isinstance(there, Process) else ():
         if not _is_there(module):
             yield Problem(f"{at}.dispatch.preload", f"no module named {module!r}", "Install it, or leave it out.")
 

@@ -25,6 +25,7 @@ from actors.validation.validation_messages import listed
 from trees.declaration import work_fields
 from trees.declaration.command import CommandTarget
 from trees.declaration.process import Process
+from trees.declaration.ray import Ray
 
 MAX_LEVEL = 3
 """The root is level 1. Nothing stands deeper than this, and on this level itself only workers."""
@@ -65,6 +66,11 @@ class Mailbox(SpecModel, frozen=True):
 
 _UNBOUNDED = Mailbox()
 _BREAKER = Breaker()
+
+
+_Dispatch: TypeAlias = (
+    Literal["auto", "pool", "loop", "thread", "process", "ray"] | InstanceOf[Process] | InstanceOf[Ray]
+)
 
 
 class WorkerSpec(SpecModel, frozen=True):
@@ -124,10 +130,10 @@ class WorkerSpec(SpecModel, frozen=True):
     pool: Annotated[int, Field(ge=1)] = 1
     """Members. From 2 on they are ``id#0`` .. ``id#n-1``. Messages to ``id`` wait in one queue, and each member takes
     the next one when it is free. A message to ``id#0`` waits for that member alone."""
-    dispatch: Literal["auto", "pool", "loop", "thread", "process"] | InstanceOf[Process] = "auto"
+    dispatch: _Dispatch = "auto"
     """Where its code runs. ``"auto"``: async code on the event loop of the tree, sync bodies and stock Pykka actors on
     a thread of their own, everything else on the pool. ``"process"``, or a ``Process``: each incarnation, and each
-    member of a pool, in a process of its own."""
+    member of a pool, in a process of its own. ``"ray"``, or a ``Ray``: each is an actor in a cluster."""
     mailbox: InstanceOf[Mailbox] = _UNBOUNDED
     """How many messages may wait. Of a pool: for its one queue, and for each member's own."""
     expected: field_types.Expected = ()

@@ -1,0 +1,315 @@
+"""Workers in a cluster: each incarnation is one actor of Ray. Of this library only this file imports Ray.
+
+Restarting is the supervisor's, so the actors have ``max_restarts=0``. What crosses, back-calls, ancestry, deadlines and
+the order of a life are those of a worker in a process (``actors.dispatch.process``): its frames are carried by Ray, as
+bytes, in both directions::
+
+    host:  WorkerWire <socket> RayHandle  -- take(bytes), one after the other -->  RayWorker <socket> worker's half
+                                         <-- told(): a stream of bytes ---------
+
+Two tasks on the loop carry them: ``_pass_on`` waits for each ``take``, because Ray keeps no order between methods of an
+actor that run beside each other; ``_pass_back`` follows the stream. What the host writes meanwhile waits in the socket,
+and goes with the next piece.
+
+The end of the actor is the end of that stream: by itself after ``EXIT``; with an error of Ray where the actor has died,
+was killed, or cannot be reached. Ray tells neither exit code nor signal. Where its node is gone, or cannot be reached,
+the worker is lost with it: it is killed, should it still be there, and given up.
+
+Calls of Ray that may wait run on a thread beside the loop. ``_CONNECTING`` guards the connection of this process to a
+cluster, which is made once; it is held while Ray is started, for seconds, and by no other code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.concurrency.thread_state import start_thread
+from actors.dispatch.ray_worker import PIECE, RayWorker
+from actors.dispatch.worker_wire import WorkerWire
+from actors.messaging.reply import Reply
+from actors.model.errors import StartError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actors.dispatch.worker_wire import HandleOwner
+
+METHODS: Final = 4
+"""Methods of an actor that run beside each other; three are needed."""
+LOOK_S: Final = 0.5
+"""Seconds between two looks at what there is room for, while an actor waits for it."""
+GONE_S: Final = 10.0
+"""Seconds in which the end of an actor that was killed is told. A node that cannot be reached tells nothing."""
+TRIES: Final = 3
+"""Actors that are created for one incarnation: Ray may choose a node that is lost, as long as it does not know that."""
+MEGABYTE: Final = 1024 * 1024
+_CONNECTING: Final = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True)
+class RayPlace:
+    """Place of workers whose incarnations are actors of a cluster."""
+
+    path: str
+    """Name of the worker in errors: its id."""
+    num_cpus: float
+    num_gpus: float
+    memory_mb: int | None
+    resources: Mapping[str, float]
+    runtime_env: Mapping[str, Any]
+    address: str | None
+
+    def __repr__(self) -> str:
+        return "<RayPlace>"  # its environment may hold secrets
+
+    def handle(self, owner: HandleOwner) -> RayHandle:
+        """Return the handle of one incarnation."""
+        return RayHandle(owner, self)
+
+    @property
+    def wanted(self) -> dict[str, float]:
+        """Resources that each incarnation takes, by their names in Ray."""
+        memory = {} if self.memory_mb is None else {"memory": float(self.memory_mb * MEGABYTE)}
+        given = {"CPU": self.num_cpus, "GPU": self.num_gpus, **memory, **self.resources}
+        return {name: number for name, number in given.items() if number}
+
+
+class RayHandle(WorkerWire):
+    """One actor. Used on the thread of one event loop."""
+
+    def __init__(self, owner: HandleOwner, place: RayPlace) -> None:
+        super().__init__(owner)
+        self._theirs.settimeout(0)
+        self._place = place
+        self._actor: Any = None
+        self._node = ""
+        self._lost: str | None = None
+        """Node that is lost, and the actor with it."""
+        self._has_ended_itself = False
+        self._carriers: set[asyncio.Task[None]] = set()
+        """Tasks that use the other end of the socket; the last one closes it."""
+        self._hello: asyncio.Future[None] = self._loop.create_future()
+        self._over: asyncio.Future[None] = self._loop.create_future()
+
+    # -- its start -----------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Have it started; returns when it runs.
+
+        Raises:
+            StartError: this process is connected to another cluster.
+            Exception: of Ray, where it cannot be started.
+        """
+        died, _ = _deaths()
+        for left in reversed(range(TRIES)):
+            await self._create()
+            try:
+                self._node = await self._begun()
+                break
+            except died as error:
+                self.kill()
+                if error.actor_init_failed or not left:  # type: ignore[attr-defined]  # of Ray
+                    raise
+        self.waits_for = ""
+        self._listen()
+        for carry in (self._pass_on(), self._pass_back()):
+            task = self._loop.create_task(carry)
+            self._carriers.add(task)
+            task.add_done_callback(self._carried)
+        await self._hello
+
+    async def _create(self) -> None:
+        job = self._loop.run_in_executor(None, _actor_at, self._place)
+        try:
+            self._actor = await asyncio.shield(job)
+        except asyncio.CancelledError:
+            job.add_done_callback(_kill_result)
+            raise
+
+    async def _begun(self) -> str:
+        """Wait until it runs, and return the id of its node; meanwhile look what it waits for."""
+        begun = asyncio.ensure_future(_result(self._actor.begin.remote()))
+        try:
+            while not (await asyncio.wait({begun}, timeout=LOOK_S))[0]:
+                self.waits_for = await self._loop.run_in_executor(None, _room, self._place)
+            node: str = begun.result()
+        finally:
+            begun.cancel()
+        return node
+
+    def _said_hello(self, number: int) -> None:  # noqa: ARG002 - a number on its node says nothing here
+        if not self._hello.done():
+            self._hello.set_result(None)
+
+    # -- its bytes -----------------------------------------------------------------------------------------
+
+    async def _pass_on(self) -> None:
+        """Carry what the host writes. An actor that takes nothing more is dead: ``_pass_back`` says so."""
+        with suppress(*_deaths()):
+            while piece := await self._loop.sock_recv(self._theirs, PIECE):
+                await _result(self._actor.take.remote(piece))
+
+    async def _pass_back(self) -> None:
+        """Carry what the worker writes, up to its end."""
+        died, unreachable = _deaths()
+        try:
+            async for piece in self._actor.told.options(num_returns="streaming").remote():
+                await self._loop.sock_sendall(self._theirs, await _result(piece))
+            self._has_ended_itself = True
+        except unreachable:
+            self._lost = self._node
+        except died:
+            is_there = await self._loop.run_in_executor(None, _is_there, self._node)
+            self._lost = None if is_there else self._node
+        for task in self._carriers:
+            if task is not asyncio.current_task():
+                task.cancel()
+
+    def _carried(self, task: asyncio.Task[None]) -> None:
+        self._carriers.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._loop.call_exception_handler({"message": "an actor of Ray is given up", "exception": error})
+        if not self._carriers:
+            self._theirs.close()  # the host's end reads what is still in it, and then that there is no more
+
+    # -- its end -------------------------------------------------------------------------------------------
+
+    def _wire_ended(self) -> None:
+        if self._is_gone or not self._is_open:
+            return
+        self._is_gone = True
+        self.kill()  # it has ended, or is given up
+        if not self._hello.done():
+            self._hello.set_exception(ChildProcessError("the actor has ended before it said anything"))
+        if not self._over.done():
+            self._over.set_result(None)
+        self._owner.died(0 if self._has_ended_itself else None, None, self._lost)
+
+    def kill(self) -> None:
+        """Have Ray kill it; its end is told as any."""
+        if self._actor is not None:
+            self._loop.run_in_executor(None, _kill, self._actor)
+
+    async def end(self) -> None:
+        """Kill it, and wait until it is gone, or its node has not said so for ``GONE_S``."""
+        try:
+            self.kill()
+            if self._carriers and not self._is_gone:
+                await asyncio.wait({self._over}, timeout=GONE_S)
+        finally:
+            self._is_open = False
+            for task in self._carriers:
+                task.cancel()
+            if not self._carriers:
+                self._theirs.close()
+            self._close_wire()
+
+
+# -- calls of Ray, which may wait ----------------------------------------------------------------------------
+
+
+async def _result(reference: Any) -> Any:
+    """Await what Ray has promised."""
+    return await reference
+
+
+def _deaths() -> tuple[type[Exception], type[Exception]]:
+    """Errors of an actor that is dead, and of one that cannot be reached, which is one of the first as well."""
+    from ray import exceptions  # noqa: PLC0415 - a large package, and an extra
+
+    return exceptions.RayActorError, exceptions.ActorUnavailableError
+
+
+def _actor_at(place: RayPlace) -> Any:
+    """Create an actor, which may have to wait for room."""
+    ray = _connected(place)
+    options = {
+        "num_cpus": place.num_cpus,
+        "num_gpus": place.num_gpus,
+        "memory": None if place.memory_mb is None else place.memory_mb * MEGABYTE,
+        "resources": dict(place.resources) or None,
+        "runtime_env": dict(place.runtime_env) or None,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    maker = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=METHODS, **given)(RayWorker)
+    return maker.remote(node_here)
+
+
+def _connected(place: RayPlace) -> Any:
+    """Return Ray, connected to the cluster: the one that the host has, else the one that is named, else one here."""
+    import ray  # noqa: PLC0415 - a large package, and an extra
+
+    with _CONNECTING:
+        if not ray.is_initialized():
+            _on_a_thread_that_stays(lambda: ray.init(place.address or os.environ.get("RAY_ADDRESS") or "local"))
+        here = ray.get_runtime_context().gcs_address
+    if place.address not in {None, "auto", "local", here}:
+        what = f"this process is connected to the cluster at {here}, and cannot use {place.address} as well"
+        raise StartError(place.path, what, "Leave address out, or start the tree in a process of its own.")
+    return ray
+
+
+def _on_a_thread_that_stays(act: Callable[[], object]) -> None:
+    """Call it on a thread that lives as long as this process: the system kills what Ray starts here with its thread."""
+    done = Reply()
+
+    def stay() -> None:
+        try:
+            act()
+        except BaseException as error:  # noqa: BLE001 - it is raised where it was wanted
+            done.fail(error)
+            return
+        done.complete()
+        threading.Event().wait()
+
+    start_thread(threading.Thread(target=stay, name="ray", daemon=True))
+    done.get()
+
+
+def node_here() -> str:
+    """Return the id of the node that this process runs on."""
+    import ray  # noqa: PLC0415 - a large package, and an extra
+
+    found: str = ray.get_runtime_context().get_node_id()
+    return found
+
+
+def _is_there(node: str) -> bool:
+    import ray  # noqa: PLC0415 - a large package, and an extra
+
+    with suppress(Exception):
+        return any(each["NodeID"] == node and each["Alive"] for each in ray.nodes())
+    return False
+
+
+def _room(place: RayPlace) -> str:
+    """Describe what an actor waits for, and what there is."""
+    import ray  # noqa: PLC0415 - a large package, and an extra
+
+    try:
+        there, free = ray.cluster_resources(), ray.available_resources()
+    except Exception:  # noqa: BLE001 - the cluster does not answer, and that is what is to be said
+        return "the cluster does not answer"
+    said = ", ".join(
+        f"{number:g} {name}, of which {free.get(name, 0):g} of {there.get(name, 0):g} are free"
+        for name, number in place.wanted.items()
+    )
+    return "the cluster has not started it" + (f": it asks for {said}" if said else "")
+
+
+def _kill(actor: Any) -> None:
+    import ray  # noqa: PLC0415 - a large package, and an extra
+
+    with suppress(Exception):  # the cluster is gone, and the actor with it
+        ray.kill(actor, no_restart=True)
+
+
+def _kill_result(job: asyncio.Future[Any]) -> None:
+    """Kill an actor that nobody wants any more."""
+    if not job.cancelled() and job.exception() is None:
+        job.get_loop().run_in_executor(None, _kill, job.result())

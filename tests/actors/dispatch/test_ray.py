@@ -1,0 +1,207 @@
+"""Workers in a cluster of Ray, on a real one: each sentence of the rules."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from actors import (
+    ChildAbandoned,
+    NotPicklableError,
+    ProcessDiedError,
+    RecursionDetectedError,
+    RemoteError,
+    StartError,
+    WorkerCrashedError,
+    WorkerLostError,
+)
+from actors.model.process_errors import RemoteTraceback
+from tests.support import process_workers as there
+from tests.support.clusters import RayCluster, on_ray
+from tests.support.hardening import eventually
+from tests.support.process_trees import Exits, running, spec_of, worker
+from trees import Ray, WorkerSpec, start
+
+pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
+
+
+def test_each_incarnation_is_an_actor_in_another_process_and_each_member_of_a_pool_one() -> None:
+    with running(worker(dispatch=on_ray(), pool=3)) as (tree, ask):
+        pids = {tree.ref(f"p/w#{n}").ask("pid") for n in range(3)}
+        assert len(pids) == 3
+        assert os.getpid() not in pids
+        assert ask(21) == 42
+        assert tree.child("p/w#0").pid is None, "the number of a process of another machine says nothing here"
+
+
+@pytest.mark.parametrize(
+    ("work", "message", "answer"),
+    [
+        ({"handle": there.do}, 21, 42),
+        ({"handle": f"{there.__name__}:do"}, 21, 42),
+        ({"actor": there.Counter}, 21, 21),
+        ({"actor": there.Async}, 21, 42),
+    ],
+    ids=["handler", "import string", "actor", "async"],
+)
+def test_handlers_and_actors_run_there(work: dict[str, Any], message: Any, answer: Any) -> None:
+    with running(worker(dispatch=on_ray(), **work)) as (_, ask):
+        assert ask(message) == answer
+
+
+def test_state_stays_between_messages_and_is_new_after_a_crash() -> None:
+    with running(worker(actor=there.Counter, dispatch=on_ray())) as (tree, ask):
+        assert [ask(1), ask(2)] == [1, 3]
+        with pytest.raises(ZeroDivisionError):
+            ask(("raise", ZeroDivisionError()))
+        assert ask(5) == 5
+        assert tree.child("p/w").restarts == 1
+
+
+def test_what_is_raised_there_is_raised_here_with_its_frames_as_its_cause() -> None:
+    with running(worker(dispatch=on_ray(), expected=(ValueError, Exception))) as (_, ask):
+        with pytest.raises(ValueError, match="bad") as caught:
+            ask(("raise", ValueError("bad")))
+        assert isinstance(caught.value.__cause__, RemoteTraceback)
+        assert "in do" in str(caught.value.__cause__)
+        with pytest.raises(RemoteError, match="OddError: 1 and 2"):
+            ask("odd")
+
+
+def test_what_cannot_be_pickled_is_refused_before_it_is_sent_and_a_reply_at_the_asker() -> None:
+    with running(worker(dispatch=on_ray())) as (tree, ask):
+        with pytest.raises(NotPicklableError, match="generator"):
+            ask(each for each in ())
+        with pytest.raises(NotPicklableError, match="lock"):
+            ask("lock")
+        assert tree.child("p/w").incarnation == 1
+
+
+def test_large_messages_cross() -> None:
+    data = os.urandom(1024) * 20_000
+    with running(worker(dispatch=on_ray())) as (_, ask):
+        assert ask(("echo", data)) == data
+        assert bytes(ask(("echo", there.Buffer(data))).data) == data
+
+
+def test_it_asks_and_tells_as_anywhere_and_a_circle_is_refused() -> None:
+    with running(worker(dispatch=on_ray()), WorkerSpec(id="local", handle=there.do)) as (_, ask):
+        assert ask(("ask", "p/local", 21)) == 42
+        with pytest.raises(RecursionDetectedError):
+            ask(("ask", "p/local", ("ask", "p/w", 1)))
+
+
+# -- its ends ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["null", ("exit", 3), ("exit", 0)])
+def test_any_end_of_the_actor_is_one_exit_and_who_waited_for_the_message_in_flight_hears_of_it(how: Any) -> None:
+    with running(worker(dispatch=on_ray(), expected=(Exception,))) as (tree, ask):
+        exits = Exits(tree)
+        with pytest.raises(WorkerCrashedError) as caught:
+            ask(how)
+        cause = caught.value.__cause__
+        assert isinstance(cause, ProcessDiedError)
+        assert (cause.exit_code, cause.signal) == (None, None), "Ray tells neither"
+        assert ask(21) == 42
+        assert isinstance(exits.one().error, ProcessDiedError)
+        assert "died" in tree.dump()
+
+
+def test_an_actor_that_is_killed_between_two_messages_is_one_exit_too() -> None:
+    with running(worker(dispatch=on_ray())) as (tree, ask):
+        exits = Exits(tree)
+        os.kill(ask("pid"), signal.SIGKILL)
+        assert isinstance(exits.one().error, ProcessDiedError)
+        assert ask(21) == 42
+
+
+def test_a_normal_end_is_one() -> None:
+    with running(worker(actor=there.Counter, restart="transient", dispatch=on_ray())) as (tree, ask):
+        assert ask("end") == "ended"
+        eventually(lambda: not tree.ref("p/w").is_alive())
+        assert tree.child("p/w").restarts == 0
+
+
+@pytest.mark.parametrize("shutdown", [0.2, "brutal_kill"])
+def test_what_does_not_end_in_time_is_killed_and_nothing_is_abandoned(shutdown: Any) -> None:
+    with running(worker(dispatch=on_ray(), shutdown=shutdown)) as (tree, ask):
+        lost: list[object] = []
+        tree.subscribe(lambda event: lost.append(event) if isinstance(event, ChildAbandoned) else None)
+        pid = ask("pid")
+        tree.ref("p/w").tell("spin")
+        tree.terminate_child("p/w")
+        eventually(lambda: not _runs(pid))
+        assert not lost
+        tree.restart_child("p/w")
+        assert ask(21) == 42
+
+
+def test_a_stop_runs_the_hooks(tmp_path: Any) -> None:
+    notes = tmp_path / "notes"
+    with running(worker(actor=there.Counter, args=(str(notes),), dispatch=on_ray())) as (_, ask):
+        ask(1)
+    assert notes.read_text().split() == ["on_start", "on_stop"]
+
+
+def test_no_actor_outlives_its_tree() -> None:
+    with running(worker(dispatch=on_ray(), pool=2)) as (tree, _):
+        pids = [tree.ref(f"p/w#{n}").ask("pid") for n in range(2)]
+    eventually(lambda: not any(map(_runs, pids)))
+
+
+# -- room, and its loss ------------------------------------------------------------------------------------------
+
+
+def test_a_worker_for_which_there_is_no_room_says_what_it_asked_for_and_what_there_is() -> None:
+    crowded = worker(dispatch=Ray(num_cpus=1000, resources={"tape": 2}), start_timeout_s=2.0)
+    with pytest.raises(StartError) as caught, start(spec_of(crowded)):
+        pass
+    said = str(caught.value)
+    assert "did not start within 2 s" in said
+    assert "1000 CPU, of which" in said
+    assert "2 tape, of which 0 of 0 are free" in said
+
+
+def test_a_worker_waits_for_room(cluster: RayCluster) -> None:
+    late = worker("late", dispatch=on_ray(resources={"late": 1}), required=False, start_timeout_s=60.0)
+    with running(worker(dispatch=on_ray())) as (tree, _), ThreadPoolExecutor(1) as other:
+        added = other.submit(tree.start_child, "p", late)
+        eventually(lambda: "late" in tree.dump())
+        with cluster.node("late"):
+            added.result()
+            assert tree.ref("p/late").ask(21, timeout=30) == 42
+
+
+def test_the_loss_of_a_node_is_the_exit_of_each_worker_on_it_and_they_come_back_on_another(
+    cluster: RayCluster,
+) -> None:
+    with cluster.node("side") as one, cluster.node("side") as other:
+        place = on_ray(resources={"side": 0.1})
+        pool = worker("pool", dispatch=place, pool=4)
+        with running(worker(dispatch=on_ray()), pool) as (tree, ask):
+            exits = Exits(tree)
+            members = [f"p/pool#{n}" for n in range(4)]
+            homes = {path: tree.ref(path).ask("node") for path in members}
+            lost = next(node for node in (one, other) if node.node_id == homes[members[0]])
+            cluster.lose(lost)
+            gone = [path for path in members if homes[path] == lost.node_id]
+            eventually(lambda: len(exits.all) == len(gone))
+            assert {event.path for event in exits.all} == set(gone)
+            for event in exits.all:
+                assert isinstance(event.error, WorkerLostError)
+                assert event.error.node == lost.node_id
+            assert [tree.ref(path).ask(21, timeout=30) for path in members] == [42] * 4
+            assert ask(21) == 42
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

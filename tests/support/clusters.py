@@ -1,0 +1,70 @@
+"""A cluster of Ray for tests: one node on this machine, and more for a while. It starts in seconds: one for all."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from trees import Ray
+
+SHARE = 0.01
+"""Share of a processor that a worker of a test takes: there is room for all of them."""
+PLENTY = 8
+LOOKS = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_timeout_ms": 500,
+    "health_check_failure_threshold": 2,
+}
+"""How soon the cluster knows that a node is lost: as a rule after ten seconds."""
+
+
+class RayCluster:
+    """The cluster that this process is connected to."""
+
+    def __init__(self, nodes: Any) -> None:
+        self._nodes = nodes
+        self.address: str = nodes.address
+
+    @contextlib.contextmanager
+    def node(self, name: str) -> Iterator[Any]:
+        """A node more, which alone has the resource of this name, until it is removed."""
+        node = self._nodes.add_node(num_cpus=PLENTY, resources={name: PLENTY})
+        try:
+            yield node
+        finally:
+            if node in self._nodes.list_all_nodes():  # else it was lost before
+                self.lose(node)
+
+    def lose(self, node: Any) -> None:
+        """End a node at once, with all that runs there."""
+        self._nodes.remove_node(node, allow_graceful=False)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[RayCluster]:
+    """A cluster of Ray; without Ray the test is skipped, and says so."""
+    ray: Any = pytest.importorskip("ray", reason="needs Ray: pip install 'regrow[ray]'")
+    from ray.cluster_utils import Cluster  # noqa: PLC0415
+
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of what a later release does
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    nodes = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": PLENTY, "include_dashboard": False, "_system_config": LOOKS}
+    )
+    ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        yield RayCluster(nodes)
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+
+
+def on_ray(**rules: Any) -> Ray:
+    """A place for which there is always room."""
+    return Ray(**{"num_cpus": SHARE, **rules})
