@@ -3,6 +3,7 @@
     python examples/scan.py                      the standard library of the running interpreter
     python examples/scan.py --input path=DIR     another folder
     python examples/scan.py --input dispatch=process     each parser is a process: a segfault is a crash like any other
+    python examples/scan.py --input dispatch=ray         each parser is an actor in a cluster (extra "ray")
     regrow check examples/scan.py                draws the tree without starting it
     regrow run examples/scan.py --input path=DIR
 
@@ -39,13 +40,13 @@ from rich.text import Text
 
 import actors
 from actors import Reply, Worker
-from trees import SupervisorSpec, Tree, WorkerSpec, start
+from trees import Process, Ray, SupervisorSpec, Tree, WorkerSpec, start
 
 PARSERS = 4
 IN_FLIGHT = 2 * PARSERS
 """Files that are with the parsers at once: one being parsed and one waiting for each."""
 RESULTS = Path(tempfile.gettempdir()) / f"scan-{uuid.uuid4().hex[:12]}.jsonl"
-PLACES = ("pool", "process")
+PLACES = ("pool", "process", "ray")
 SHOWN = 20
 """Broken files that the table names; the others are in RESULTS."""
 BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
@@ -188,7 +189,10 @@ def quiet() -> Iterator[None]:
 
 
 PARSE = WorkerSpec(id="parse", handle=parse, pool=PARSERS)
-IN_PROCESSES = WorkerSpec(id="parse", handle=parse, pool=PARSERS, lifespan=quiet, dispatch="process")
+ELSEWHERE = {
+    place: WorkerSpec(id="parse", handle=parse, pool=PARSERS, lifespan=quiet, dispatch=dispatch)
+    for place, dispatch in {"process": Process(), "ray": Ray(num_cpus=1 / PARSERS)}.items()
+}
 TREE = SupervisorSpec(
     id="scan",
     children=[
@@ -238,10 +242,10 @@ def main(tree: Tree, path: str = sysconfig.get_path("stdlib"), dispatch: str = "
     found = sum(1 for _ in python_files(path))
     if not found:
         raise FileNotFoundError(f"{path}: no Python files there")
-    if dispatch == "process":  # other parsers take the place of those that the tree was started with
+    if dispatch in ELSEWHERE:  # other parsers take the place of those that the tree was started with
         tree.terminate_child("scan/parsing/parse")
         tree.delete_child("scan/parsing/parse")
-        tree.start_child("scan/parsing", IN_PROCESSES)
+        tree.start_child("scan/parsing", ELSEWHERE[dispatch])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the compiler thinks of old files' escapes
         scan = tree.ref("scan/reader").ask(path, timeout=None, block=False)
@@ -309,10 +313,11 @@ def broken_files(totals: Totals, path: str) -> Table:
 def run() -> None:
     """As a program: start the tree, scan, show the tree as it is then."""
     parser = argparse.ArgumentParser(description="Scan a folder of Python source with a supervised tree.")
-    parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help="path=DIR, dispatch=process")
+    said = "path=DIR, dispatch=process or ray"
+    parser.add_argument("--input", action="append", default=[], metavar="NAME=VALUE", help=said)
     inputs = dict(each.partition("=")[::2] for each in parser.parse_args().input)
     if set(inputs) - {"path", "dispatch"} or not all(inputs.values()):
-        parser.error("the inputs are path=DIR and dispatch=process (or dispatch=pool)")
+        parser.error("the inputs are path=DIR and dispatch=process (or ray, or pool)")
     with start(TREE) as tree:
         try:
             main(tree, **inputs, bar=sys.stdout.isatty())

@@ -132,7 +132,7 @@ class ProcessWorker(ManagedActor):
 
     @property
     def waits_for(self) -> str:
-        """What its start waits for, where a person could do something about that."""
+        """Reason why its start takes long, where a person could do something about it."""
         return "" if self._handle is None else self._handle.waits_for
 
     # -- its life ------------------------------------------------------------------------------------------

@@ -40,14 +40,13 @@ class WorkerPlace(Protocol):
 class WorkerWire:
     """One worker elsewhere. Used on the thread of one event loop."""
 
-    pid: int | None = None
-    """Number of its process on this host, while it is there."""
-    waits_for: str = ""
-    """What its start waits for, where a person could do something about that."""
-    environment: Mapping[str, str] = {}
-    """What its environment is to say of its host."""
-
     def __init__(self, owner: HandleOwner) -> None:
+        self.pid: int | None = None
+        """Number of its process on this host, while it is there."""
+        self.waits_for = ""
+        """Reason why its start takes long, where a person could do something about it."""
+        self.environment: Mapping[str, str] = {}
+        """Variables by which its environment names its host."""
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._ours, self._theirs = socket.socketpair()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clusters import RayCluster
 from tests.support.hatchery import python
 from tests.support.sizes import only_in_the_whole
 
@@ -130,6 +131,17 @@ def test_scan_sees_the_same_with_parsers_in_processes(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stderr == "", "what the compiler thinks of old files is quiet there as well"
+    found = _table(done.stdout)
+    assert (found["files seen"], found["functions"], found["files that crashed a parser"]) == (2, 1, 1)
+    assert "SyntaxError" in done.stdout
+
+
+def test_scan_sees_the_same_with_parsers_in_a_cluster(tmp_path: Path, cluster: RayCluster) -> None:
+    folder = _folder(tmp_path, {"good.py": b"def f():\n    return '\\d'\n", "broken.py": b"def (:\n"})
+    place = {"RAY_ADDRESS": cluster.address}
+    done = _run("scan.py", "--input", f"path={folder}", "--input", "dispatch=ray", tmp=tmp_path, env=place)
+
+    assert done.returncode == 0, done.stderr
     found = _table(done.stdout)
     assert (found["files seen"], found["functions"], found["files that crashed a parser"]) == (2, 1, 1)
     assert "SyntaxError" in done.stdout

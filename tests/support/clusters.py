@@ -32,14 +32,18 @@ class RayCluster:
         self.address: str = nodes.address
 
     @contextlib.contextmanager
-    def node(self, name: str) -> Iterator[Any]:
-        """A node more, which alone has the resource of this name, until it is removed."""
-        node = self._nodes.add_node(num_cpus=PLENTY, resources={name: PLENTY})
+    def node(self, name: str, room: int = PLENTY) -> Iterator[Any]:
+        """A node more, which has so much of the resource of this name, until it is removed."""
+        node = self._nodes.add_node(num_cpus=PLENTY, resources={name: room})
         try:
             yield node
         finally:
             if node in self._nodes.list_all_nodes():  # else it was lost before
                 self.lose(node)
+
+    def by_id(self, id_: str) -> Any:
+        """The node of this id."""
+        return next(node for node in self._nodes.list_all_nodes() if node.node_id == id_)
 
     def lose(self, node: Any) -> None:
         """End a node at once, with all that runs there."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import actors
+from actors.dispatch.ray import node_here
 from tests.support.process_workers import Explosive, OddError, spin
 from trees import Done, Usage
 
@@ -31,9 +32,9 @@ def work(task: Any, context: Any) -> Any:
         case "hang":
             context.progress(0.5, "half")
             spin()
-        case "die once":
+        case "die once" | "be killed once":
             if context.attempt == 1:
-                os.kill(os.getpid(), signal.SIGSEGV)
+                os.kill(os.getpid(), signal.SIGSEGV if task.instruction == "die once" else signal.SIGKILL)
             return f"done in attempt {context.attempt}"
     context.progress(0.5, "half")
     context.stream("text")
@@ -50,6 +51,14 @@ def work(task: Any, context: Any) -> Any:
         "remaining": context.remaining_s,
         "token": context.token,
     }
+
+
+def part(task: Any, context: Any) -> Any:
+    """Do one of many parts; its result is its id. Note the node and the key of the attempt."""
+    with Path(context.inputs["notes"]).open("a") as file:
+        file.write(f"{task.id} {node_here()} {context.idempotency_key}\n")
+    threading.Event().wait(0.05)
+    return task.id
 
 
 async def async_work(task: Any, context: Any) -> Any:

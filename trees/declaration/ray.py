@@ -58,7 +58,7 @@ class Ray(SpecModel, frozen=True):
     memory_mb: Annotated[int, Field(ge=1)] | None = None
     """Megabytes that it takes of what its node offers: Ray uses it to find room, and sets no limit. ``None``: any."""
     resources: Annotated[Mapping[str, float] | None, PlainValidator(_resources)] = None
-    """What else it takes, as the nodes name it."""
+    """Other resources that it takes, as the nodes name them."""
     runtime_env: Annotated[Mapping[str, Any] | None, PlainValidator(_runtime_env)] = None
     """Ray's settings for its surroundings: ``working_dir``, ``pip``, ``env_vars`` and others. Shown nowhere."""
     address: str | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -197,6 +199,63 @@ def test_the_loss_of_a_node_is_the_exit_of_each_worker_on_it_and_they_come_back_
                 assert event.error.node == lost.node_id
             assert [tree.ref(path).ask(21, timeout=30) for path in members] == [42] * 4
             assert ask(21) == 42
+
+
+# -- the host, and its cluster -----------------------------------------------------------------------------------
+
+HOST = """
+import sys
+from tests.support import process_workers as there
+from trees import Ray, SupervisorSpec, WorkerSpec, start
+
+if __name__ == "__main__":
+    spec = SupervisorSpec(id="p", children=[WorkerSpec(id="w", handle=there.do, dispatch=Ray(num_cpus=0.01))])
+    for _ in range(2):
+        with start(spec) as tree:
+            print(tree.ref("p/w").ask("pid"), flush=True)
+            if sys.argv[1] == "stays":
+                sys.stdin.read()
+"""
+
+
+def _host(folder: Any, how: str, address: str) -> subprocess.Popen[str]:
+    script = folder / "host.py"
+    script.write_text(HOST)
+    places = {"RAY_ADDRESS": address, "PYTHONPATH": os.getcwd()}  # noqa: PTH109 - the tests' own
+    return subprocess.Popen(
+        [sys.executable, str(script), how],
+        env={**os.environ, **places},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _number(host: subprocess.Popen[str]) -> int:
+    """The number that a host says next; Ray may say other things."""
+    assert host.stdout is not None
+    return next(int(line) for line in host.stdout if line.strip().isdigit())
+
+
+def test_a_host_that_is_killed_leaves_no_actor(cluster: RayCluster, tmp_path: Any) -> None:
+    with _host(tmp_path, "stays", cluster.address) as host:
+        pid = _number(host)
+        host.kill()
+    eventually(lambda: not _runs(pid))
+
+
+def test_a_process_without_a_cluster_starts_one_that_stays_for_its_next_tree_and_ends_with_it(tmp_path: Any) -> None:
+    with _host(tmp_path, "goes", "") as host:
+        pids = [_number(host), _number(host)]
+        host.stdin.close()  # type: ignore[union-attr]
+        assert host.wait(60) == 0
+    eventually(lambda: not any(map(_runs, pids)))
+
+
+def test_a_process_is_in_one_cluster_at_a_time() -> None:
+    elsewhere = worker(dispatch=on_ray(address="192.0.2.1:6379"))
+    with pytest.raises(StartError, match=r"cannot use 192\.0\.2\.1:6379 as well"), start(spec_of(elsewhere)):
+        pass
 
 
 def _runs(pid: int) -> bool:

@@ -17,7 +17,7 @@ from actors import NotPicklableError, StartError
 from actors.dispatch import worker_handle
 from actors.dispatch.process import ProcessCode, ProcessWorker
 from actors.dispatch.remote import Frame, FrameReader, Kind, dumped, frame, loaded, parts_of
-from actors.dispatch.worker_handle import WorkerHandle
+from actors.dispatch.worker_handle import ForkedPlace, WorkerHandle
 from tests.support.process_trees import running, spec_of, worker
 from trees import Process, start
 
@@ -56,8 +56,8 @@ class KilledServer:
 def test_a_process_that_was_forked_just_before_its_server_was_killed_goes_on_and_its_end_is_seen() -> None:
     async def scenario() -> None:
         owner, server = Owner(), KilledServer(has_forked=True)
-        handle = WorkerHandle(owner)
-        starts = asyncio.create_task(handle.start(server))  # type: ignore[arg-type]
+        handle = WorkerHandle(owner, server)  # type: ignore[arg-type]
+        starts = asyncio.create_task(handle.start())
         while not handle._is_untold:  # noqa: ASYNC110 - the loop turns until it has seen that the server is gone
             await asyncio.sleep(0)
         process = subprocess.Popen(  # noqa: ASYNC220 - it only sleeps
@@ -84,9 +84,9 @@ def test_a_process_that_was_forked_just_before_its_server_was_killed_goes_on_and
 def test_a_process_that_was_not_forked_before_its_server_was_killed_is_a_failed_start() -> None:
     async def scenario() -> None:
         owner = Owner()
-        handle = WorkerHandle(owner)
+        handle = WorkerHandle(owner, KilledServer(has_forked=False))  # type: ignore[arg-type]
         with pytest.raises(ChildProcessError):
-            await asyncio.wait_for(handle.start(KilledServer(has_forked=False)), 10)  # type: ignore[arg-type]
+            await asyncio.wait_for(handle.start(), 10)
         await handle.end()
 
     asyncio.run(scenario())
@@ -107,7 +107,7 @@ def test_an_attempt_that_is_ended_when_its_answer_is_there_already_costs_its_pro
         done: list[Any] = []
         mailbox = SimpleNamespace(path="p/w")
         life: Any = SimpleNamespace(mailbox=mailbox, system=None, order=None, was_killed=False)
-        half: Any = ProcessWorker(life, ProcessCode(b""))
+        half: Any = ProcessWorker(life, ProcessCode(b"", ForkedPlace(())))
         loop = asyncio.get_running_loop()
         half._started, half._exit = loop.create_future(), loop.create_future()
 

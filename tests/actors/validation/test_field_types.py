@@ -39,7 +39,7 @@ def test_a_dispatch_that_there_is_not_is_one_problem_that_says_all_there_is(give
     with pytest.raises(ConfigError) as caught:
         worker("ledger", dispatch=given)
 
-    hint = f"{close}Use 'auto', 'pool', 'loop', 'thread', 'process' or Process(...)."
+    hint = f"{close}Use 'auto', 'pool', 'loop', 'thread', 'process', 'ray', Process(...) or Ray(...)."
     assert caught.value.problems == (Problem("ledger.dispatch", f"{said} is not accepted", hint),)
 
 
