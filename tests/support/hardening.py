@@ -164,9 +164,9 @@ def in_thread(function: Callable[[], Any]) -> Callable[[], Any]:
     return result
 
 
-def eventually(condition: Callable[[], Any], what: str = "it") -> Any:
+def eventually(condition: Callable[[], Any], what: str = "it", *, within_s: float = LONG_S) -> Any:
     """Wait for something that announces itself nowhere: the end of a thread, a count."""
-    pause, end = threading.Event(), monotonic() + LONG_S
+    pause, end = threading.Event(), monotonic() + within_s
     while not (result := condition()):
         assert monotonic() < end, f"{what} did not come true"
         pause.wait(0.002)

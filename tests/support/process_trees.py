@@ -8,7 +8,7 @@ from typing import Any
 
 from actors import ChildExited
 from tests.support import process_workers as there
-from tests.support.hardening import eventually
+from tests.support.hardening import LONG_S, eventually
 from trees import SupervisorSpec, Tree, WorkerSpec, start
 
 
@@ -35,8 +35,8 @@ class Exits:
         self.all: list[ChildExited] = []
         tree.subscribe(lambda event: self.all.append(event) if isinstance(event, ChildExited) else None)
 
-    def one(self) -> ChildExited:
+    def one(self, within_s: float = LONG_S) -> ChildExited:
         """The first, and only, exit."""
-        eventually(lambda: self.all)
+        eventually(lambda: self.all, within_s=within_s)
         assert len(self.all) == 1
         return self.all[0]

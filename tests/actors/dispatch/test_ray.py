@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,15 +28,25 @@ from actors.model.process_errors import RemoteTraceback
 from tests.support import process_workers as there
 from tests.support.clusters import RayCluster, on_ray
 from tests.support.hardening import eventually
-from tests.support.process_trees import Exits, running, spec_of, worker
-from trees import Ray, WorkerSpec, start
+from tests.support.process_trees import Exits, spec_of, worker
+from tests.support.process_trees import running as started
+from trees import Ray, Tree, WorkerSpec, start
 
+LONG_S = 60.0
+"""Seconds for an answer that waits for the next incarnation: an actor starts in half a second, or in ten under load."""
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
+
+
+@contextlib.contextmanager
+def running(*children: WorkerSpec) -> Iterator[tuple[Tree, Callable[..., Any]]]:
+    """A tree of these, and how to ask its first worker, which may have to start first."""
+    with started(*children) as (tree, ask):
+        yield tree, functools.partial(ask, timeout=LONG_S)
 
 
 def test_each_incarnation_is_an_actor_in_another_process_and_each_member_of_a_pool_one() -> None:
     with running(worker(dispatch=on_ray(), pool=3)) as (tree, ask):
-        pids = {tree.ref(f"p/w#{n}").ask("pid") for n in range(3)}
+        pids = {tree.ref(f"p/w#{n}").ask("pid", timeout=LONG_S) for n in range(3)}
         assert len(pids) == 3
         assert os.getpid() not in pids
         assert ask(21) == 42
@@ -110,7 +123,7 @@ def test_any_end_of_the_actor_is_one_exit_and_who_waited_for_the_message_in_flig
         assert isinstance(cause, ProcessDiedError)
         assert (cause.exit_code, cause.signal) == (None, None), "Ray tells neither"
         assert ask(21) == 42
-        assert isinstance(exits.one().error, ProcessDiedError)
+        assert isinstance(exits.one(LONG_S).error, ProcessDiedError)
         assert "died" in tree.dump()
 
 
@@ -118,14 +131,14 @@ def test_an_actor_that_is_killed_between_two_messages_is_one_exit_too() -> None:
     with running(worker(dispatch=on_ray())) as (tree, ask):
         exits = Exits(tree)
         os.kill(ask("pid"), signal.SIGKILL)
-        assert isinstance(exits.one().error, ProcessDiedError)
+        assert isinstance(exits.one(LONG_S).error, ProcessDiedError)
         assert ask(21) == 42
 
 
 def test_a_normal_end_is_one() -> None:
     with running(worker(actor=there.Counter, restart="transient", dispatch=on_ray())) as (tree, ask):
         assert ask("end") == "ended"
-        eventually(lambda: not tree.ref("p/w").is_alive())
+        eventually(lambda: not tree.ref("p/w").is_alive(), within_s=LONG_S)
         assert tree.child("p/w").restarts == 0
 
 
@@ -137,7 +150,7 @@ def test_what_does_not_end_in_time_is_killed_and_nothing_is_abandoned(shutdown: 
         pid = ask("pid")
         tree.ref("p/w").tell("spin")
         tree.terminate_child("p/w")
-        eventually(lambda: not _runs(pid))
+        eventually(lambda: not _runs(pid), within_s=LONG_S)
         assert not lost
         tree.restart_child("p/w")
         assert ask(21) == 42
@@ -152,8 +165,8 @@ def test_a_stop_runs_the_hooks(tmp_path: Any) -> None:
 
 def test_no_actor_outlives_its_tree() -> None:
     with running(worker(dispatch=on_ray(), pool=2)) as (tree, _):
-        pids = [tree.ref(f"p/w#{n}").ask("pid") for n in range(2)]
-    eventually(lambda: not any(map(_runs, pids)))
+        pids = [tree.ref(f"p/w#{n}").ask("pid", timeout=LONG_S) for n in range(2)]
+    eventually(lambda: not any(map(_runs, pids)), within_s=LONG_S)
 
 
 # -- room, and its loss ------------------------------------------------------------------------------------------
@@ -173,10 +186,10 @@ def test_a_worker_waits_for_room(cluster: RayCluster) -> None:
     late = worker("late", dispatch=on_ray(resources={"late": 1}), required=False, start_timeout_s=60.0)
     with running(worker(dispatch=on_ray())) as (tree, _), ThreadPoolExecutor(1) as other:
         added = other.submit(tree.start_child, "p", late)
-        eventually(lambda: "late" in tree.dump())
+        eventually(lambda: "late" in tree.dump(), within_s=LONG_S)
         with cluster.node("late"):
             added.result()
-            assert tree.ref("p/late").ask(21, timeout=30) == 42
+            assert tree.ref("p/late").ask(21, timeout=LONG_S) == 42
 
 
 def test_the_loss_of_a_node_is_the_exit_of_each_worker_on_it_and_they_come_back_on_another(
@@ -188,16 +201,16 @@ def test_the_loss_of_a_node_is_the_exit_of_each_worker_on_it_and_they_come_back_
         with running(worker(dispatch=on_ray()), pool) as (tree, ask):
             exits = Exits(tree)
             members = [f"p/pool#{n}" for n in range(4)]
-            homes = {path: tree.ref(path).ask("node") for path in members}
+            homes = {path: tree.ref(path).ask("node", timeout=LONG_S) for path in members}
             lost = next(node for node in (one, other) if node.node_id == homes[members[0]])
             cluster.lose(lost)
             gone = [path for path in members if homes[path] == lost.node_id]
-            eventually(lambda: len(exits.all) == len(gone))
+            eventually(lambda: len(exits.all) == len(gone), within_s=LONG_S)
             assert {event.path for event in exits.all} == set(gone)
             for event in exits.all:
                 assert isinstance(event.error, WorkerLostError)
                 assert event.error.node == lost.node_id
-            assert [tree.ref(path).ask(21, timeout=30) for path in members] == [42] * 4
+            assert [tree.ref(path).ask(21, timeout=LONG_S) for path in members] == [42] * 4
             assert ask(21) == 42
 
 
@@ -241,7 +254,7 @@ def test_a_host_that_is_killed_leaves_no_actor(cluster: RayCluster, tmp_path: An
     with _host(tmp_path, "stays", cluster.address) as host:
         pid = _number(host)
         host.kill()
-    eventually(lambda: not _runs(pid))
+    eventually(lambda: not _runs(pid), within_s=LONG_S)
 
 
 def test_a_process_without_a_cluster_starts_one_that_stays_for_its_next_tree_and_ends_with_it(tmp_path: Any) -> None:
@@ -249,7 +262,7 @@ def test_a_process_without_a_cluster_starts_one_that_stays_for_its_next_tree_and
         pids = [_number(host), _number(host)]
         host.stdin.close()  # type: ignore[union-attr]
         assert host.wait(60) == 0
-    eventually(lambda: not any(map(_runs, pids)))
+    eventually(lambda: not any(map(_runs, pids)), within_s=LONG_S)
 
 
 def test_a_process_is_in_one_cluster_at_a_time() -> None:

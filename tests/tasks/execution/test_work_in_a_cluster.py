@@ -42,7 +42,7 @@ def test_an_attempt_past_its_time_is_killed_and_the_worker_comes_back() -> None:
             handle.result(LONG_S)
         assert handle.report is not None
         assert "0.5 s" in str(handle.report.failed["a"])
-        eventually(lambda: tree.child("t/w").incarnation == 2)
+        eventually(lambda: tree.child("t/w").incarnation == 2, within_s=LONG_S)
         assert "restarts 1/3" not in tree.dump(), "that says nothing of the worker, so it counts in no window"
 
 
@@ -62,7 +62,7 @@ def test_a_plan_of_two_hundred_ends_as_ever_though_a_node_is_lost_in_the_middle(
             report = tree.run(Task("go", inputs={"notes": str(notes)}), timeout=LONG_S)
             assert report.results == {each.id: each.id for each in plan}
             assert 1 <= len(lost) <= 4
-            eventually(lambda: tree.child("t/w").state == "running")
+            eventually(lambda: tree.child("t/w").state == "running", within_s=LONG_S)
     keys = defaultdict(set)
     for line in notes.read_text().splitlines():
         part, _, key = line.split()
