@@ -10,6 +10,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+B = TypeVar("B")
 
 
 class InTurn:
@@ -17,6 +21,9 @@ class InTurn:
 
     ``lock`` keeps other threads out. It is re-entrant, so whoever only looks may take it anywhere, and may find a thing
     half done. An act that raises is over; what waits behind it is done with the next one.
+
+    An act is queued under the lock. So each thread does its own, and what it raises; were it queued before, the thread
+    that has the lock could take it, and its owner would return while it is being done.
     """
 
     __slots__ = ("_acts", "_is_busy", "lock")
@@ -29,14 +36,28 @@ class InTurn:
 
     def do(self, act: Callable[[], object]) -> None:
         """Have it done by the time this returns, or, in between, by the time the call below this one does."""
-        self._acts.append(act)
-        while self._acts:  # looked at once more after the last one: something may have come when it had ended
-            with self.lock:
-                if self._is_busy:
-                    return
-                try:
-                    self._is_busy = True
-                    while self._acts:
-                        self._acts.popleft()()
-                finally:
-                    self._is_busy = False
+        with self.lock:
+            self._acts.append(act)
+            self._go_on()
+
+    def get(self, act: Callable[[], T], between: B) -> T | B:
+        """Have it done now, and return what it returns; in between it is not done, and this is ``between``."""
+        with self.lock:
+            if self._is_busy:
+                return between
+            try:
+                self._is_busy = True
+                return act()
+            finally:
+                self._is_busy = False
+                if self._acts:
+                    self._go_on()
+
+    def _go_on(self) -> None:
+        while self._acts and not self._is_busy:  # once more after the last: something may have come when it ended
+            try:
+                self._is_busy = True
+                while self._acts:
+                    self._acts.popleft()()
+            finally:
+                self._is_busy = False

@@ -34,9 +34,10 @@ class _Here(threading.local):
     blocking: AbstractContextManager[None] | None = None
     soon: AbstractContextManager[None] | None = None
     never_blocks = False
-    """True on the thread of a tree's event loop, and where a host's loop may run workers: see ``blocks_a_loop``."""
+    """True on the thread of a tree's event loop, or of a store's writer, and where a host's loop may run workers: see
+    ``blocks_a_loop``."""
     is_tree_loop = False
-    """True on the thread of a tree's own event loop, which runs nothing else."""
+    """True on the thread of a tree's own event loop, or of a store's writer: it runs nothing else."""
     host_loops: tuple[ref[HostedWorkers], ...] = ()
     """Loops of hosts on this thread on which workers run; also of trees that have ended meanwhile, so it holds none."""
     in_turn = False
@@ -70,6 +71,11 @@ def hosts_workers(loop: HostedWorkers) -> None:
     """Note, on its thread, that workers run on a host's loop from now on."""
     HERE.host_loops = (*map(ref, _open_host_loops()), ref(loop))
     HERE.never_blocks = True
+
+
+def never_waits() -> None:
+    """Note that nobody may wait for a reply on this thread: it is one that replies come from."""
+    HERE.never_blocks = HERE.is_tree_loop = True
 
 
 def _open_host_loops() -> list[HostedWorkers]:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from actors.concurrency.thread_state import HERE, InterpreterEndsError, join_thread, start_thread
+from actors.concurrency.thread_state import InterpreterEndsError, join_thread, never_waits, start_thread
 from actors.concurrency.wakeup import Turnstile
 from actors.execution.daemon_executor import DaemonExecutor
 from actors.execution.loop_scheduler import LoopScheduler
@@ -154,7 +154,7 @@ class Loop(LoopScheduler):
         self._ident = get_ident()
         asyncio.set_event_loop(loop)
         loop.set_default_executor(DaemonExecutor(f"{self.name}-to-thread"))
-        HERE.never_blocks = HERE.is_tree_loop = True
+        never_waits()
         try:
             self._run_until_closed(loop)
         finally:

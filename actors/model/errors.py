@@ -200,7 +200,10 @@ class HopLimitError(RecursionDetectedError):
 
 
 class BlockingAskError(MessageError):
-    """A blocking call on the thread of a tree's event loop. It would hold up every async worker of the tree."""
+    """A blocking call on the thread of a tree's event loop, or on that of its store.
+
+    It would hold up every async worker of the tree, or wait for what only this thread can do.
+    """
 
     def __init__(self, path: str, instead: str = "await ref.ask_async(...)") -> None:
         super().__init__(path, instead)
@@ -209,8 +212,9 @@ class BlockingAskError(MessageError):
 
     def __str__(self) -> str:
         return (
-            f"{self.path}: to wait for it here would hold up the event loop of all async workers of the tree. "
-            f"Write '{self.instead}'."
+            f"{self.path}: to wait for it here would hold up the event loop of all async workers of the tree, or the "
+            "thread of its store. "
+            f"Write '{self.instead}', or wait on a thread of your own."
         )
 
 

@@ -23,18 +23,22 @@ from actors.concurrency.in_turn import InTurn
 from actors.execution import stall_watch, timers
 from actors.execution.stall_watch import StallWatch
 from actors.execution.timers import Timers
+from actors.messaging.reply import Reply
 from actors.tasks.execution import attempt_stream
 from actors.tasks.execution.attempt_stream import AttemptStream, Piece
 from actors.tasks.journal import local_lease
 from actors.tasks.journal.local_lease import LocalLease
+from actors.tasks.model.task_errors import StoreError
 from actors.tasks.orchestration import stream_relay, unkept_events
 from actors.tasks.orchestration.stream_relay import StreamRelay
 from actors.testing import ManualClock
 from tests.support.steps import at_step
 from tests.support.stores import OWNER, submitted
-from trees.store import journal_index, memory, sql
+from trees.store import journal_index, lanes, memory, sql, writer
+from trees.store.batches import Batch, Change, ChangeKind
 from trees.store.memory import MemoryStore
 from trees.store.sql import SqlStore
+from trees.store.writer import Writer
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("actors", "trees")
@@ -67,7 +71,6 @@ PLAIN = {
     "trees/observe/web/web_server.py": (2, OPEN),
     "trees/store/sql_lease.py": (1, OPEN),
     "trees/store/value_reader.py": (2, OPEN),
-    "trees/store/writer.py": (2, OPEN),
 }
 """Calls that make a lock that is not re-entrant, by file, and why that may be. Nothing is to be added as open."""
 MAKERS = {"Lock", "allocate_lock", "Condition", "Semaphore", "BoundedSemaphore", "Barrier"}
@@ -329,6 +332,118 @@ class Life:
         self.is_over, self.silent_since = False, 0.0
 
 
+class Written(Case):
+    """Changes that a writer takes, writes and tells of; its thread is this one. Each is written once, and told of."""
+
+    files: ClassVar = {in_turn.__file__, lanes.__file__, writer.__file__}
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+        self.errors: list[object] = []
+        self.waits: list[tuple[Reply, list[str], list[bool]]] = []
+
+        def nothing(*_: object) -> None:
+            """Hear it."""
+
+        session: Any = Made(in_doubt=False, reserved=set(), write=self.write, close=nothing)
+        owner: Any = Made(kept=nothing, committed=nothing, spare_time=nothing, publish=self.errors.append, lost=nothing)
+        self.writer = Writer(session, "p", "fake", owner)
+        self.withdrawn: list[str] = []
+
+    def write(self, batch: Batch) -> None:
+        self.written += [stream for stream, _ in batch._records]
+
+    def put(self, *names: str) -> None:
+        record = submitted(names[0])
+        self.writer.put(*(Change(ChangeKind.CREATED, each, owner=OWNER, record=record, lane=each) for each in names))
+
+    def flush(self, *names: str) -> None:
+        """Have it noted what was written when the reply came."""
+        reply, kept = self.writer.flush(names or None), list[bool]()
+        if reply is not None:
+            reply.when_done(lambda: kept.append(reply.succeeded and set(names) <= set(self.written)))
+            self.waits.append((reply, list(names), kept))
+        else:
+            assert set(names) <= set(self.written)
+
+    def withdraw(self, name: str) -> None:
+        if self.writer.withdraw(name):
+            self.withdrawn.append(name)
+
+    def do(self) -> None:
+        self.put("a", "b")
+        self.flush("a", "b")
+        self.put("back")
+        self.withdraw("back")
+        self.writer._work()
+        self.put("c")
+        self.flush()
+        self.flush("a")
+        self.writer._work()
+
+    def between(self) -> None:
+        self.put("x", "y")
+        self.flush("x", "y")
+        self.flush("x")
+        self.put("z")
+        self.withdraw("z")
+        self.flush()
+        self.writer.wake()
+
+    def check(self, *, reached: bool) -> None:
+        self.writer._work()
+        names = ["a", "b", "back", "c", *(["x", "y", "z"] if reached else [])]
+        assert sorted(self.written + self.withdrawn) == names
+        assert [each for each in self.written if each in "abc"] == ["a", "b", "c"]
+        assert all(kept == [True] for _, _, kept in self.waits), self.waits
+        assert len(self.waits) > 1 + reached
+        assert not self.writer._lanes._newest
+        assert not self.errors
+
+
+class Roused(Written):
+    """A flush that comes in between wakes the thread; what came before it does not."""
+
+    def do(self) -> None:
+        self.put("a")
+
+    def between(self) -> None:
+        self.flush("a")
+        self.put("x")
+        self.flush("x")
+
+    def check(self, *, reached: bool) -> None:
+        assert self.writer._wakeup.sleep(0) is reached
+        self.writer._work()
+        assert self.written == (["a", "x"] if "a" in self.written[:1] else ["x", "a"])[: 1 + reached]
+        assert all(kept == [True] for _, _, kept in self.waits), self.waits
+
+
+class Refused(Written):
+    """The end of a writer: whoever has put something before, or does so at any step, is not left waiting."""
+
+    def do(self) -> None:
+        self.put("a")
+        self.flush("a")
+        self.writer._end(StoreError("fake", "is closed"))
+        self.flush("a")
+
+    def flush(self, *names: str) -> None:
+        reply = self.writer.flush(names or None)
+        assert reply is not None
+        self.waits.append((reply, list(names), []))
+
+    def between(self) -> None:
+        self.put("x")
+        self.flush("x")
+
+    def check(self, *, reached: bool) -> None:
+        assert len(self.waits) == 2 + reached
+        assert all(reply.done and not reply.succeeded for reply, _, _ in self.waits)
+        assert not self.written
+        assert not self.errors
+
+
 class Watched(Case):
     """Workers that hang: each is told of, once and in time."""
 
@@ -420,13 +535,65 @@ def each_step(kind: type[Case]) -> Iterator[int]:
         yield number
 
 
-@pytest.mark.parametrize("kind", [InMemory, Timed, Streamed, Gathered, Turns, Watched, Leased])
+@pytest.mark.parametrize(
+    "kind", [InMemory, Timed, Streamed, Gathered, Turns, Written, Roused, Refused, Watched, Leased]
+)
 def test_whoever_calls_the_same_object_at_any_step_waits_for_nobody(kind: type[Case]) -> None:
     steps: list[int] = []
 
     within_limit(lambda: steps.extend(each_step(kind)))
 
     assert len(steps) > 50
+
+
+class Knocked:
+    """A lock that says when somebody comes to it."""
+
+    def __init__(self, knocked: threading.Event) -> None:
+        self._lock, self._knocked = threading.RLock(), knocked
+
+    def __enter__(self) -> None:
+        self._knocked.set()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+@pytest.mark.parametrize("comes", ["before the end of the other's act", "after it"])
+def test_each_thread_does_its_own_acts_and_returns_when_they_are_done(comes: str) -> None:
+    """Taken by the other thread, an act would still be under way when its owner went on, and raise at the other."""
+    turns, knocked, ended = InTurn(), threading.Event(), threading.Event()
+    done_by: list[int | None] = []
+
+    def second() -> None:
+        if comes == "after it":
+            assert ended.wait(LONG_S)
+        turns.do(lambda: done_by.append(threading.get_ident()))
+        assert done_by == [thread.ident]
+
+    def first() -> None:
+        knocked.clear()
+        thread.start()
+        assert comes == "after it" or knocked.wait(LONG_S)
+
+    turns.lock = Knocked(knocked)  # type: ignore[assignment]
+    thread = threading.Thread(target=second, daemon=True)
+    turns.do(first)
+    ended.set()
+    thread.join(LONG_S)
+
+    assert not thread.is_alive()
+    assert done_by == [thread.ident]
+
+
+def test_what_is_asked_for_in_between_is_not_done() -> None:
+    turns, found = InTurn(), list[str]()
+
+    turns.do(lambda: found.append(turns.get(lambda: "done", "in between")))
+    found.append(turns.get(lambda: "done", "in between"))
+
+    assert found == ["in between", "done"]
 
 
 def test_whoever_looks_at_a_store_on_disk_in_the_middle_of_a_change_on_the_same_thread_sees_it(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ Nothing is ever lost by that: an effect waits for its own lane (``flush``), and 
                           -> put off: its value is large,    behind, until the pieces of that are written (``release``),
                              or its lane waits for one       then in the queue again, in its old place
 
-Locking: none of its own. All of it is called under ``Writer._changed``; it calls nobody.
+Locking: none of its own. Each call is one act of ``Writer._turns``, so none meets a half-done other; it calls nobody.
 """
 
 from __future__ import annotations

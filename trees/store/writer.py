@@ -19,8 +19,23 @@ How it can fail, and what follows::
 The end of the thread, however it comes, is told to the owner (``lost``), unless somebody closed the writer; and all
 replies fail. So nobody is left waiting for a thread that is not there. ``_main`` is the one place where that is done.
 
-Locking: ``_changed`` (a condition with its own lock) guards the lanes, the replies and the state of this writer. It is
-taken under the store's lock by whoever puts something; nothing is called while it is held, but ``monotonic``.
+Locking: that of ``_turns`` guards the lanes, ``_due`` and ``_refusal``. It is taken under the store's lock by whoever
+puts something; nothing is called while it is held. A finalizer or a signal handler may run at any step under it, also
+on the writer's own thread, and call the writer. The lanes have states that are half done, so nothing changes them then:
+
+==========  =====================================================================================================
+in between  what becomes of it
+==========  =====================================================================================================
+put         done next, before anybody else has the lock
+flush       the same, behind what was put in between. Its ``Reply`` is made at once. Where all turns out to be kept,
+            that is in ``_due``, and the thread completes it: whoever holds a lock completes nothing
+withdraw    False: the stream may be one of those that are just being taken
+wake        only a mark and a ``Wakeup``, no lock; ``close`` as well
+==========  =====================================================================================================
+
+``_wanted`` and ``_closing`` are set before a wake-up is given, and looked at after each. ``_wanted`` is taken back in
+one turn with the take of what it was set for. On this thread nobody may wait for a reply (``never_waits``): that of a
+flush would never come. A finalizer that submits or removes there hears that at once (``BlockingAskError``).
 """
 
 from __future__ import annotations
@@ -28,12 +43,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
-from actors.concurrency.thread_state import join_thread
+from actors.concurrency.in_turn import InTurn
+from actors.concurrency.thread_state import join_thread, never_waits
+from actors.concurrency.wakeup import Wakeup
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
-from actors.model.events import Event, InternalError
+from actors.model.events import InternalError
 from actors.tasks.model.store_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import LeaseLostError, StoreError
 from trees.store.batches import Batch, Change, ChangeKind, boundary
@@ -41,6 +59,7 @@ from trees.store.database_errors import UnwritableError
 from trees.store.fenced_connection import FencedConnection
 from trees.store.lanes import Lanes
 from trees.store.large_values import LargeValue
+from trees.store.writer_owner import WriterOwner
 
 MOST_CHANGES: Final = 5_000
 """In one transaction."""
@@ -52,26 +71,18 @@ FIRST_S: Final = 0.05
 LONGEST_S: Final = 2.0
 
 
-class WriterOwner(Protocol):
-    """Listener of a writer, called in its thread and under no lock."""
+_LATER: Final = Reply()
+"""Stands for the reply of a flush that came in between."""
 
-    def kept(self, batch: Batch) -> None:
-        """Note that this is written."""
 
-    def committed(self, seconds: float) -> None:
-        """Note that a transaction was committed, and how long that took."""
-
-    def spare_time(self, *, idle: bool) -> None:
-        """After each transaction, and every ``POLL_S``: what else is to be done with the session. May raise."""
-
-    def unwritable(self, change: Change, error: Exception) -> None:
-        """The record of this change never can be written, and nothing more of its stream is."""
-
-    def publish(self, event: Event) -> None:
-        """Something has happened."""
-
-    def lost(self, error: StoreError) -> None:
-        """Nothing more will be written."""
+def _pass_on(reply: Reply, later: Reply) -> None:
+    """Complete one as another was."""
+    try:
+        reply.outcome()
+    except BaseException as error:  # noqa: BLE001 - whoever waits for it hears it
+        later.fail(error)
+    else:
+        later.complete()
 
 
 class Writer:
@@ -82,13 +93,16 @@ class Writer:
         self._root = root
         self._name = name
         self._owner = owner
-        self._changed = threading.Condition(threading.Lock())
+        self._turns = InTurn()
+        self._wakeup = Wakeup()
         self._lanes = Lanes()
         """Changes that are not kept yet."""
+        self._due: list[Callable[[], object]] = []
+        """Completes what flushes that came in between have returned, where there is nothing to wait for."""
         self._large: LargeValue | None = None
         """Large value that is being written. Only the thread touches it."""
         self._wanted = False
-        """True while a caller waits."""
+        """True where a caller waits, and the thread has not looked since."""
         self._closing = False
         self._broken: set[str] = set()
         """Streams that take no more records."""
@@ -120,47 +134,71 @@ class Writer:
 
     def put(self, *changes: Change) -> None:
         """Have something written, soon."""
-        with self._changed:
-            for change in changes if self._refusal is None else ():
-                self._lanes.put(change)
+        self._turns.do(partial(self._put, changes))
+
+    def _put(self, changes: Sequence[Change]) -> None:
+        for change in changes if self._refusal is None else ():
+            self._lanes.put(change)
 
     def flush(self, lanes: Collection[str] | None = None) -> Reply | None:
         """None: all (of these lanes) is kept, and whoever waited for it has heard. Else: what says when it is."""
-        with self._changed:
-            if self._refusal is None:
-                reply = self._lanes.flush(lanes)
-                if reply is not None and not self._wanted:
-                    self._wanted = True
-                    self._changed.notify()
-                return reply
+        reply = self._turns.get(partial(self._flush, lanes), _LATER)
+        if reply is _LATER:
+            reply = self._refused() or Reply()
+            if not reply.done:
+                self._turns.do(partial(self._flush_later, lanes, reply))
+        if reply is not None and self._wanted:
+            self._wakeup.give()  # after the lock, which the thread takes first when it wakes
+        return reply
+
+    def _flush(self, lanes: Collection[str] | None) -> Reply | None:
+        reply = self._refused() or self._lanes.flush(lanes)
+        if reply is not None:
+            self._wanted = True
+        return reply
+
+    def _flush_later(self, lanes: Collection[str] | None, later: Reply) -> None:
+        reply = self._flush(lanes)
+        self._rouse()  # whoever called has gone on
+        if reply is None:
+            self._due.append(later.complete)
+        elif reply.done:
+            self._due.append(partial(_pass_on, reply, later))
+        else:
+            reply.when_done(partial(_pass_on, reply, later))
+
+    def _refused(self) -> Reply | None:
+        if self._refusal is None:
+            return None
         reply = Reply()
         reply.fail(self._refusal)
         return reply
 
+    def _rouse(self) -> None:
+        self._wanted = True
+        self._wakeup.give()
+
     def wake(self) -> None:
         """Have it do what it does in spare time, soon."""
-        with self._changed:
-            self._wanted = True
-            self._changed.notify()
+        self._rouse()
 
     def withdraw(self, *streams: str) -> bool:
         """Take back streams that were created; False, and none is, where one is being written, or may be."""
-        with self._changed:
-            return self._lanes.withdraw(set(streams))
+        return self._turns.get(lambda: self._lanes.withdraw(set(streams)), between=False)
 
     def close(self, within_s: float = CLOSE_S) -> None:
         """Write what is there, if that can be done at once, and end. Waits for it, but not in its own thread.
 
         Where the database hangs for longer than ``within_s`` seconds the thread is left to itself.
         """
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
+        self._closing = True
+        self._wakeup.give()
         join_thread(self._thread, within_s)
 
     # -- the thread ----------------------------------------------------------------------------------------
 
     def _main(self) -> None:
+        never_waits()
         error, is_lost = StoreError(self._name, "has no writer any more"), True
         with ExitStack() as ending:  # whatever one of these raises, the others are done
             ending.callback(self._session.close)
@@ -192,18 +230,18 @@ class Writer:
 
     def _wait(self) -> bool:
         """Wait for something to do; False: there is nothing more, and there will be nothing."""
-        with self._changed:
-            if not self._wanted:
-                left_s = POLL_S if self._large is None else self._large.next_at - monotonic()
-                if left_s > 0 and not (self._closing and self._large is None):
-                    self._changed.wait(left_s)
-            return not self._closing or bool(self._lanes)
+        end = monotonic() + POLL_S
+        while not self._wanted:
+            left_s = (end if self._large is None else self._large.next_at) - monotonic()
+            if left_s <= 0 or (self._closing and self._large is None):
+                break
+            self._wakeup.sleep(left_s)
+        return not self._closing or bool(self._lanes)
 
     def _work(self) -> None:
         """Write what has gathered, and tell those who wait for it."""
-        with self._changed:
-            self._wanted = False
-            changes = self._lanes.take(MOST_CHANGES, again=self._session.in_doubt)
+        changes = self._turns.get(self._take, ())
+        self._tell_due()
         self._writing = True
         if changes:
             self._write(changes)
@@ -213,10 +251,12 @@ class Writer:
         self._writing = False
         self._owner.spare_time(idle=not changes and self._large is None)
 
+    def _take(self) -> list[Change]:
+        self._wanted = False
+        return self._lanes.take(MOST_CHANGES, again=self._session.in_doubt)
+
     def _write(self, changes: Sequence[Change]) -> None:
-        with self._changed:
-            held = self._lanes.held()
-        batch = Batch(self._root, self._broken, held)
+        batch = Batch(self._root, self._broken, self._turns.get(self._lanes.held, {}))
         batch.fill(changes)
         try:
             if not batch.is_empty:
@@ -234,7 +274,7 @@ class Writer:
             batch.size, batch.refused = len(together), [(change, error) for change in together]
         except StoreError:
             if not self._session.in_doubt:
-                with self._changed:
+                with self._turns.lock:
                     self._lanes.taken = 0
             raise
         if batch.removed is not None:
@@ -252,22 +292,25 @@ class Writer:
         self._owner.unwritable(change, why)
 
     def _is_written(self, batch: Batch) -> None:
-        with self._changed:
-            self._lanes.remove(batch.size, batch.put_off)
-            self._wanted = self._wanted or self._lanes.is_ready
+        self._turns.do(partial(self._remove, batch))
         self._owner.kept(batch)
         if self._failed_writing:
             self._resumed()
         self._tell()
 
+    def _remove(self, batch: Batch) -> None:
+        self._lanes.remove(batch.size, batch.put_off)
+        if self._lanes.is_ready:
+            self._wanted = True
+
     def _tell(self) -> None:
         """Complete the replies whose time has come."""
-        while True:
-            with self._changed:
-                reply = self._lanes.next_told()
-            if reply is None:
-                return
+        while (reply := self._turns.get(self._lanes.next_told, None)) is not None:
             self._finish(reply.complete)
+
+    def _tell_due(self) -> None:
+        while self._due:  # only this thread takes from it
+            self._finish(self._due.pop(0))
 
     def _finish(self, tell: Callable[[], object]) -> None:
         try:
@@ -280,8 +323,7 @@ class Writer:
     def _go_on(self) -> None:
         """Make the next step of the large value whose turn it is, if it is time for that."""
         if self._large is None:
-            with self._changed:
-                change = self._lanes.at_work = self._lanes.first_large()
+            change = self._turns.get(self._choose, None)
             self._large = LargeValue(change) if change is not None else None
         large = self._large
         if large is None or monotonic() < large.next_at:
@@ -301,10 +343,16 @@ class Writer:
         except UnwritableError as error:
             self._give_up(large.change, error)
         self._large = None
-        with self._changed:
-            self._lanes.at_work = None
-            self._lanes.release(large.change.lane)
-            self._wanted = True
+        self._turns.do(partial(self._release, large.change))
+
+    def _choose(self) -> Change | None:
+        self._lanes.at_work = change = self._lanes.first_large()
+        return change
+
+    def _release(self, change: Change) -> None:
+        self._lanes.at_work = None
+        self._lanes.release(change.lane)
+        self._wanted = True
 
     def _give_up(self, change: Change, error: Exception) -> None:
         self._refuse(change, error)
@@ -319,12 +367,11 @@ class Writer:
             self._paused_at, self._failed_writing = monotonic(), self._writing
             self._owner.publish(StorePaused(self._root, error))
         end = monotonic() + self._delay_s
-        with self._changed:
-            was_closing = self._closing
-            while not self._closing and (self._writing or not self._wanted) and (left := end - monotonic()) > 0:
-                self._changed.wait(left)
-            self._wanted = True
-            return not was_closing
+        was_closing = self._closing
+        while not self._closing and (self._writing or not self._wanted) and (left := end - monotonic()) > 0:
+            self._wakeup.sleep(left)
+        self._wanted = True
+        return not was_closing
 
     def _resumed(self) -> None:
         paused_at, self._paused_at, self._delay_s = self._paused_at, None, 0.0
@@ -333,8 +380,10 @@ class Writer:
 
     def _end(self, error: StoreError) -> None:
         """Nothing more is written: whoever waits hears it."""
-        with self._changed:
-            self._refusal = error
-            replies = self._lanes.clear()
-        for reply in replies:
-            self._finish(lambda reply=reply: reply.fail(error))  # type: ignore[misc]
+        for reply in self._turns.get(partial(self._refuse_all, error), ()):
+            self._finish(partial(reply.fail, error))
+        self._tell_due()
+
+    def _refuse_all(self, error: StoreError) -> list[Reply]:
+        self._refusal = error
+        return self._lanes.clear()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from actors import ChildStarted
+from actors import BlockingAskError, ChildStarted
 from actors.messaging.reply import Reply
 from actors.testing import ScriptedExecutable, settle
 from tests.support.databases import sqlite_url
@@ -34,6 +34,8 @@ from trees import (
     start,
 )
 from trees.host import submission
+from trees.store.batches import Batch
+from trees.store.fenced_connection import FencedConnection
 
 __all__ = ["sqlite_url"]
 LONG_S = 20.0
@@ -261,4 +263,36 @@ def test_what_is_said_of_a_task_that_a_locked_store_did_not_keep_is_true(
             tree.submit(Task("do it", id=id_)).result(timeout=LONG_S)
 
     assert listed == {id_ for id_, error in errors.items() if error.may_be_taken}
+    assert len(script.calls) == 3
+
+
+def test_a_finalizer_on_the_thread_that_writes_does_not_wait_for_it(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would wait for its own thread until it gave up, and the store would stand still as long."""
+    raised: list[tuple[int, BaseException]] = []
+    script = ScriptedExecutable("ok", by="call")
+    worker = WorkerSpec(id="w", execute=script.execute)
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker])
+    with start(spec, store=sqlite_url) as tree:
+        settle(tree)
+        tree.submit(Task("do it", id="ended")).result(timeout=LONG_S)
+        write = FencedConnection.write
+
+        def meets_garbage(session: FencedConnection, batch: Batch) -> None:
+            for act in (partial(tree.submit, Task("do it", id="new")), partial(tree.remove_task, "ended")):
+                if len(raised) < 2:
+                    try:
+                        act()
+                    except BaseException as error:  # noqa: BLE001 - it is looked at
+                        raised.append((threading.get_ident(), error))
+            write(session, batch)
+
+        monkeypatch.setattr(FencedConnection, "write", meets_garbage)
+        tree.submit(Task("do it", id="a")).result(timeout=LONG_S)
+
+        assert [type(error) for _, error in raised] == [BlockingAskError, BlockingAskError]
+        assert {ident for ident, _ in raised} == {tree._system.services["tasks"].store._writer._thread.ident}
+        assert {handle.id for handle in tree.tasks()} == {"a", "ended"}
+        tree.submit(Task("do it", id="new")).result(timeout=LONG_S)
     assert len(script.calls) == 3
