@@ -1,4 +1,4 @@
-"""Whom the writer of a store tells what it has done."""
+"""Interface of the listener that the writer of a store tells what it has done."""
 
 from __future__ import annotations
 
