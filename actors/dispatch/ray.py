@@ -11,9 +11,11 @@ Two tasks on the loop carry them: ``_pass_on`` waits for each ``take``, because 
 actor that run beside each other; ``_pass_back`` follows the stream. What the host writes meanwhile waits in the socket,
 and goes with the next piece.
 
-The end of the actor is the end of that stream: by itself after ``EXIT``; with an error of Ray where the actor has died,
-was killed, or cannot be reached. Ray tells neither exit code nor signal. Where its node is gone, or cannot be reached,
-the worker is lost with it: it is killed, should it still be there, and given up.
+The end of the actor is the end of that stream: by itself after ``EXIT``; with an error where the actor has died, was
+killed, or cannot be reached, and with any other one too, because then nothing that the worker says is heard any more.
+So is a ``take`` that fails for another reason: the host has left the cluster, and the stream never ends. Ray tells
+neither exit code nor signal. Where its node is gone, or cannot be reached, the worker is lost with it: it is killed,
+should it still be there, and given up.
 
 Calls of Ray that may wait run on a thread beside the loop. ``_CONNECTING`` guards the connection of this process to a
 cluster, which is made once; it is held while Ray is started, for seconds, and by no other code.
@@ -47,7 +49,6 @@ GONE_S: Final = 10.0
 """Seconds in which the end of an actor that was killed is told. A node that cannot be reached tells nothing."""
 TRIES: Final = 3
 """Actors that are created for one incarnation: Ray may choose a node that is lost, as long as it does not know that."""
-MEGABYTE: Final = 1024 * 1024
 _CONNECTING: Final = threading.RLock()
 
 
@@ -55,11 +56,12 @@ _CONNECTING: Final = threading.RLock()
 class RayPlace:
     """Place of workers whose incarnations are actors of a cluster."""
 
-    path: str
-    """Name of the worker in errors: its id."""
+    id: str
+    """Id of the worker."""
     num_cpus: float
     num_gpus: float
-    memory_mb: int | None
+    memory: int | None
+    """Bytes."""
     resources: Mapping[str, float]
     runtime_env: Mapping[str, Any]
     address: str | None
@@ -74,8 +76,7 @@ class RayPlace:
     @property
     def wanted(self) -> dict[str, float]:
         """Resources that each incarnation takes, by their names in Ray."""
-        memory = {} if self.memory_mb is None else {"memory": float(self.memory_mb * MEGABYTE)}
-        given = {"CPU": self.num_cpus, "GPU": self.num_gpus, **memory, **self.resources}
+        given = {"CPU": self.num_cpus, "GPU": self.num_gpus, "memory": self.memory or 0, **self.resources}
         return {name: number for name, number in given.items() if number}
 
 
@@ -91,8 +92,8 @@ class RayHandle(WorkerWire):
         self._lost: str | None = None
         """Node that is lost, and the actor with it."""
         self._has_ended_itself = False
-        self._carriers: set[asyncio.Task[None]] = set()
-        """Tasks that use the other end of the socket; the last one closes it."""
+        self._carries: asyncio.Task[None] | None = None
+        """Task that uses the other end of the socket, and closes it."""
         self._hello: asyncio.Future[None] = self._loop.create_future()
         self._over: asyncio.Future[None] = self._loop.create_future()
 
@@ -117,10 +118,7 @@ class RayHandle(WorkerWire):
                     raise
         self.waits_for = ""
         self._listen()
-        for carry in (self._pass_on(), self._pass_back()):
-            task = self._loop.create_task(carry)
-            self._carriers.add(task)
-            task.add_done_callback(self._carried)
+        self._carries = self._loop.create_task(self._carry())
         await self._hello
 
     async def _create(self) -> None:
@@ -148,11 +146,27 @@ class RayHandle(WorkerWire):
 
     # -- its bytes -----------------------------------------------------------------------------------------
 
-    async def _pass_on(self) -> None:
-        """Carry what the host writes. An actor that takes nothing more is dead: ``_pass_back`` says so."""
-        with suppress(*_deaths()):
-            while piece := await self._loop.sock_recv(self._theirs, PIECE):
-                await _result(self._actor.take.remote(piece))
+    async def _carry(self) -> None:
+        """Carry both ways, up to the worker's end; then the host's end of the socket reads that there is no more."""
+        back = self._loop.create_task(self._pass_back())
+        on = self._loop.create_task(self._pass_on(back))
+        try:
+            await asyncio.wait({back})
+        finally:
+            on.cancel()
+            back.cancel()
+            await asyncio.wait({on, back})  # they use the socket
+            self._theirs.close()
+
+    async def _pass_on(self, back: asyncio.Task[None]) -> None:
+        """Carry what the host writes. A death is told by ``back``; where Ray fails otherwise, that ends as well."""
+        try:
+            with suppress(*_deaths()):
+                while piece := await self._loop.sock_recv(self._theirs, PIECE):
+                    await _result(self._actor.take.remote(piece))
+        except Exception as error:  # noqa: BLE001 - whatever Ray says: the worker hears nothing any more
+            self._note(error)
+            back.cancel()
 
     async def _pass_back(self) -> None:
         """Carry what the worker writes, up to its end."""
@@ -166,16 +180,12 @@ class RayHandle(WorkerWire):
         except died:
             is_there = await self._loop.run_in_executor(None, _is_there, self._node)
             self._lost = None if is_there else self._node
-        for task in self._carriers:
-            if task is not asyncio.current_task():
-                task.cancel()
+        except Exception as error:  # noqa: BLE001 - whatever Ray says: nobody hears the worker any more
+            self._note(error)
 
-    def _carried(self, task: asyncio.Task[None]) -> None:
-        self._carriers.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._loop.call_exception_handler({"message": "an actor of Ray is given up", "exception": error})
-        if not self._carriers:
-            self._theirs.close()  # the host's end reads what is still in it, and then that there is no more
+    def _note(self, error: Exception) -> None:
+        """Have an error told that is more than the death of the actor."""
+        self._loop.call_exception_handler({"message": "an actor of Ray is given up", "exception": error})
 
     # -- its end -------------------------------------------------------------------------------------------
 
@@ -199,14 +209,14 @@ class RayHandle(WorkerWire):
         """Kill it, and wait until it is gone, or its node has not said so for ``GONE_S``."""
         try:
             self.kill()
-            if self._carriers and not self._is_gone:
+            if self._carries is not None and not self._is_gone:
                 await asyncio.wait({self._over}, timeout=GONE_S)
         finally:
             self._is_open = False
-            for task in self._carriers:
-                task.cancel()
-            if not self._carriers:
+            if self._carries is None:
                 self._theirs.close()
+            else:
+                self._carries.cancel()
             self._close_wire()
 
 
@@ -231,7 +241,7 @@ def _actor_at(place: RayPlace) -> Any:
     options = {
         "num_cpus": place.num_cpus,
         "num_gpus": place.num_gpus,
-        "memory": None if place.memory_mb is None else place.memory_mb * MEGABYTE,
+        "memory": place.memory,
         "resources": dict(place.resources) or None,
         "runtime_env": dict(place.runtime_env) or None,
     }
@@ -250,7 +260,7 @@ def _connected(place: RayPlace) -> Any:
         here = ray.get_runtime_context().gcs_address
     if place.address not in {None, "auto", "local", here}:
         what = f"this process is connected to the cluster at {here}, and cannot use {place.address} as well"
-        raise StartError(place.path, what, "Leave address out, or start the tree in a process of its own.")
+        raise StartError(place.id, what, "Leave address out, or start the tree in a process of its own.")
     return ray
 
 

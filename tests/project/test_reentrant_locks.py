@@ -596,7 +596,7 @@ def test_what_is_asked_for_in_between_is_not_done() -> None:
 
 
 def test_whoever_looks_at_a_store_on_disk_in_the_middle_of_a_change_on_the_same_thread_sees_it(tmp_path: Path) -> None:
-    """Changes in between are yet to be made possible: the lock of its writer is open."""
+    """Changes of the store in between are yet to be made possible: its own numbers and its mirror change in steps."""
     store = SqlStore(f"sqlite:///{tmp_path / 'x.db'}", root="p")
     store.open()
     seen: list[Any] = []

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import importlib.util
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field, PlainValidator
@@ -64,6 +65,9 @@ class Process(SpecModel, frozen=True):
         yield "recycle_after", self.recycle_after
 
 
+_BY_WORD: Final[Mapping[str, Process | Ray]] = MappingProxyType({"process": Process(), "ray": Ray()})
+
+
 class _Named:
     """Code that is named by an import string: its pickle is the string, and what is unpickled is the code."""
 
@@ -85,8 +89,7 @@ def elsewhere(spec: WorkerSpec) -> Process | Ray | None:
     """Return how its incarnations are set up where they are not in this process; None: they are."""
     if isinstance(spec.dispatch, (Process, Ray)):
         return spec.dispatch
-    makers: dict[str, type[Process | Ray]] = {"process": Process, "ray": Ray}
-    return makers[spec.dispatch]() if spec.dispatch in makers else None
+    return _BY_WORD.get(spec.dispatch)
 
 
 def code_of(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, PlainValidator
 
+from actors.dispatch.process import MEGABYTE
 from actors.dispatch.ray import RayPlace
 from actors.model.errors import Problem
 from actors.validation.spec_model import SpecModel
@@ -78,7 +79,7 @@ class Ray(SpecModel, frozen=True):
             id_,
             self.num_cpus,
             self.num_gpus,
-            self.memory_mb,
+            None if self.memory_mb is None else self.memory_mb * MEGABYTE,
             self.resources or _NOTHING,
             self.runtime_env or _NOTHING,
             self.address,

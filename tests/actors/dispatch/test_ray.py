@@ -218,6 +218,7 @@ def test_the_loss_of_a_node_is_the_exit_of_each_worker_on_it_and_they_come_back_
 
 HOST = """
 import sys
+from actors import WorkerCrashedError
 from tests.support import process_workers as there
 from trees import Ray, SupervisorSpec, WorkerSpec, start
 
@@ -228,6 +229,13 @@ if __name__ == "__main__":
             print(tree.ref("p/w").ask("pid"), flush=True)
             if sys.argv[1] == "stays":
                 sys.stdin.read()
+            if sys.argv[1] == "leaves":
+                import ray
+                ray.shutdown()
+                try:
+                    tree.ref("p/w").ask(21, timeout=60)
+                except WorkerCrashedError:
+                    print(tree.ref("p/w").ask(21, timeout=60), flush=True)
 """
 
 
@@ -263,6 +271,17 @@ def test_a_process_without_a_cluster_starts_one_that_stays_for_its_next_tree_and
         host.stdin.close()  # type: ignore[union-attr]
         assert host.wait(60) == 0
     eventually(lambda: not any(map(_runs, pids)), within_s=LONG_S)
+
+
+def test_a_host_that_leaves_its_cluster_has_lost_its_actors_and_they_come_back(
+    cluster: RayCluster, tmp_path: Any
+) -> None:
+    """Ray never ends the stream of such an actor: an ask would wait for ever."""
+    with _host(tmp_path, "leaves", cluster.address) as host:
+        pid, answer, other_pid, other_answer = (_number(host) for _ in range(4))
+        assert host.wait(60) == 0
+    assert (answer, other_answer) == (42, 42)
+    assert pid != other_pid
 
 
 def test_a_process_is_in_one_cluster_at_a_time() -> None:
