@@ -88,6 +88,10 @@ class RayHandle(WorkerWire):
         self._theirs.settimeout(0)
         self._place = place
         self._actor: Any = None
+        self._died: type[Exception] = Exception
+        """Error of an actor that is dead, or cannot be reached."""
+        self._unreachable: type[Exception] = Exception
+        """Error of one that cannot be reached."""
         self._node = ""
         self._lost: str | None = None
         """Node that is lost, and the actor with it."""
@@ -106,13 +110,13 @@ class RayHandle(WorkerWire):
             StartError: this process is connected to another cluster.
             Exception: of Ray, where it cannot be started.
         """
-        died, _ = _deaths()
+        self._died, self._unreachable = await self._loop.run_in_executor(None, _deaths)
         for left in reversed(range(TRIES)):
             await self._create()
             try:
                 self._node = await self._begun()
                 break
-            except died as error:
+            except self._died as error:
                 self.kill()
                 if error.actor_init_failed or not left:  # type: ignore[attr-defined]  # of Ray
                     raise
@@ -161,8 +165,11 @@ class RayHandle(WorkerWire):
     async def _pass_on(self, back: asyncio.Task[None]) -> None:
         """Carry what the host writes. A death is told by ``back``; where Ray fails otherwise, that ends as well."""
         try:
-            with suppress(*_deaths()):
+            with suppress(self._died):
                 while piece := await self._loop.sock_recv(self._theirs, PIECE):
+                    if _joined() is None:
+                        back.cancel()
+                        return
                     await _result(self._actor.take.remote(piece))
         except Exception as error:  # noqa: BLE001 - whatever Ray says: the worker hears nothing any more
             self._note(error)
@@ -170,14 +177,13 @@ class RayHandle(WorkerWire):
 
     async def _pass_back(self) -> None:
         """Carry what the worker writes, up to its end."""
-        died, unreachable = _deaths()
         try:
             async for piece in self._actor.told.options(num_returns="streaming").remote():
                 await self._loop.sock_sendall(self._theirs, await _result(piece))
             self._has_ended_itself = True
-        except unreachable:
+        except self._unreachable:
             self._lost = self._node
-        except died:
+        except self._died:
             is_there = await self._loop.run_in_executor(None, _is_there, self._node)
             self._lost = None if is_there else self._node
         except Exception as error:  # noqa: BLE001 - whatever Ray says: nobody hears the worker any more
@@ -229,7 +235,10 @@ async def _result(reference: Any) -> Any:
 
 
 def _deaths() -> tuple[type[Exception], type[Exception]]:
-    """Errors of an actor that is dead, and of one that cannot be reached, which is one of the first as well."""
+    """Errors of an actor that is dead, and of one that cannot be reached, which is one of the first as well.
+
+    To import them takes half a second, the first time.
+    """
     from ray import exceptions  # noqa: PLC0415 - a large package, and an extra
 
     return exceptions.RayActorError, exceptions.ActorUnavailableError
@@ -289,18 +298,25 @@ def node_here() -> str:
     return found
 
 
-def _is_there(node: str) -> bool:
+def _joined() -> Any | None:
+    """Return Ray, if this process is in a cluster still; else whatever is called would join or start one by itself."""
     import ray  # noqa: PLC0415 - a large package, and an extra
 
+    return ray if ray.is_initialized() else None
+
+
+def _is_there(node: str) -> bool:
+    ray = _joined()
     with suppress(Exception):
-        return any(each["NodeID"] == node and each["Alive"] for each in ray.nodes())
+        return ray is not None and any(each["NodeID"] == node and each["Alive"] for each in ray.nodes())
     return False
 
 
 def _room(place: RayPlace) -> str:
     """Describe what an actor waits for, and what there is."""
-    import ray  # noqa: PLC0415 - a large package, and an extra
-
+    ray = _joined()
+    if ray is None:
+        return "this process has left the cluster"
     try:
         there, free = ray.cluster_resources(), ray.available_resources()
     except Exception:  # noqa: BLE001 - the cluster does not answer, and that is what is to be said
@@ -313,10 +329,10 @@ def _room(place: RayPlace) -> str:
 
 
 def _kill(actor: Any) -> None:
-    import ray  # noqa: PLC0415 - a large package, and an extra
-
+    ray = _joined()
     with suppress(Exception):  # the cluster is gone, and the actor with it
-        ray.kill(actor, no_restart=True)
+        if ray is not None:
+            ray.kill(actor, no_restart=True)
 
 
 def _kill_result(job: asyncio.Future[Any]) -> None:

@@ -1,7 +1,8 @@
-"""A cluster of Ray for tests: one node on this machine, and more for a while. It starts in seconds: one for all."""
+"""A cluster of Ray for tests: a node on this machine, and more for a while. Each file has one; it starts in seconds."""
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import logging
 import os
@@ -50,7 +51,7 @@ class RayCluster:
         self._nodes.remove_node(node, allow_graceful=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
     """A cluster of Ray; without Ray the test is skipped, and says so."""
     ray: Any = pytest.importorskip("ray", reason="needs Ray: pip install 'regrow[ray]'")
@@ -61,12 +62,14 @@ def cluster() -> Iterator[RayCluster]:
     nodes = Cluster(
         initialize_head=True, head_node_args={"num_cpus": PLENTY, "include_dashboard": False, "_system_config": LOOKS}
     )
-    ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
-    try:
-        yield RayCluster(nodes)
-    finally:
-        ray.shutdown()
-        nodes.shutdown()
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(builtins, "print", print)  # Ray puts one of its own there some time, and leaves it
+        ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
+        try:
+            yield RayCluster(nodes)
+        finally:
+            ray.shutdown()
+            nodes.shutdown()
 
 
 def on_ray(**rules: Any) -> Ray:
