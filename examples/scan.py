@@ -190,7 +190,14 @@ def quiet() -> Iterator[None]:
 
 PARSE = WorkerSpec(id="parse", handle=parse, pool=PARSERS)
 ELSEWHERE = {
-    place: WorkerSpec(id="parse", handle=parse, pool=PARSERS, lifespan=quiet, dispatch=dispatch)
+    place: WorkerSpec(
+        id="parse",
+        handle=parse,
+        pool=PARSERS,
+        lifespan=quiet,
+        dispatch=dispatch,
+        start_timeout_s=120.0,  # a cluster that is busy, or grows by a node, takes long to start an actor
+    )
     for place, dispatch in {"process": Process(), "ray": Ray(num_cpus=1 / PARSERS)}.items()
 }
 TREE = SupervisorSpec(

@@ -16,13 +16,15 @@ from trees import Ray
 SHARE = 0.01
 """Share of a processor that a worker of a test takes: there is room for all of them."""
 PLENTY = 8
-LOOKS = {
+SETTINGS = {
+    "prestart_worker_first_driver": False,  # else each connection starts as many workers as there are processors
+    "enable_worker_prestart": False,
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
     "health_check_timeout_ms": 500,
     "health_check_failure_threshold": 2,
 }
-"""How soon the cluster knows that a node is lost: as a rule after ten seconds."""
+"""No worker is started that is not asked for; a lost node is known after a second, by default after ten."""
 
 
 class RayCluster:
@@ -59,9 +61,8 @@ def cluster() -> Iterator[RayCluster]:
 
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of what a later release does
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
-    nodes = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": PLENTY, "include_dashboard": False, "_system_config": LOOKS}
-    )
+    head = {"num_cpus": PLENTY, "include_dashboard": False, "_system_config": SETTINGS}
+    nodes = Cluster(initialize_head=True, head_node_args=head)
     with pytest.MonkeyPatch.context() as patches:
         patches.setattr(builtins, "print", print)  # Ray puts one of its own there some time, and leaves it
         ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
