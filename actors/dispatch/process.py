@@ -131,6 +131,11 @@ class ProcessWorker(ManagedActor):
         return None if self._handle is None else self._handle.pid
 
     @property
+    def node(self) -> str | None:
+        """Node of a cluster that it runs on."""
+        return None if self._handle is None else self._handle.node
+
+    @property
     def waits_for(self) -> str:
         """Reason why its start takes long, where a person could do something about it."""
         return "" if self._handle is None else self._handle.waits_for

@@ -92,6 +92,12 @@ class ProcessIncarnation(WorkerIncarnation):
         actor = self.actor
         return None if actor is None or self.is_over else cast("ProcessWorker", actor).pid
 
+    @property
+    def node(self) -> str | None:
+        """Node of a cluster that it runs on; None: it runs on this host, or has not begun."""
+        actor = self.actor
+        return None if actor is None or self.is_over else cast("ProcessWorker", actor).node
+
     def is_failure(self, error: BaseException) -> bool:
         """True for a failure of the request: the end of the process never is one, whatever is ``expected``."""
         return not isinstance(error, ProcessDiedError) and super().is_failure(error)

@@ -92,7 +92,6 @@ class RayHandle(WorkerWire):
         """Error of an actor that is dead, or cannot be reached."""
         self._unreachable: type[Exception] = Exception
         """Error of one that cannot be reached."""
-        self._node = ""
         self._lost: str | None = None
         """Node that is lost, and the actor with it."""
         self._has_ended_itself = False
@@ -114,7 +113,7 @@ class RayHandle(WorkerWire):
         for left in reversed(range(TRIES)):
             await self._create()
             try:
-                self._node = await self._begun()
+                self.node = await self._begun()
                 break
             except self._died as error:
                 self.kill()
@@ -182,10 +181,10 @@ class RayHandle(WorkerWire):
                 await self._loop.sock_sendall(self._theirs, await _result(piece))
             self._has_ended_itself = True
         except self._unreachable:
-            self._lost = self._node
+            self._lost = self.node
         except self._died:
-            is_there = await self._loop.run_in_executor(None, _is_there, self._node)
-            self._lost = None if is_there else self._node
+            is_there = await self._loop.run_in_executor(None, _is_there, self.node or "")
+            self._lost = None if is_there else self.node
         except Exception as error:  # noqa: BLE001 - whatever Ray says: nobody hears the worker any more
             self._note(error)
 

@@ -43,6 +43,8 @@ class WorkerWire:
     def __init__(self, owner: HandleOwner) -> None:
         self.pid: int | None = None
         """Number of its process on this host, while it is there."""
+        self.node: str | None = None
+        """Id of the node of a cluster that it runs on; None: it runs on this host, or on none yet."""
         self.waits_for = ""
         """Reason why its start takes long, where a person could do something about it."""
         self.environment: Mapping[str, str] = {}

@@ -232,6 +232,11 @@ class Incarnation:
         return self.program_pid
 
     @property
+    def node(self) -> str | None:
+        """Node of a cluster that it runs on; None: it runs on this host, or has not begun."""
+        return None
+
+    @property
     def resource(self) -> Any:
         """Resource that a lifespan has yielded; None: it has none."""
         return None

@@ -128,6 +128,7 @@ def _worker(node: WorkerSnapshot) -> Shape:
         "mailbox": node.mailbox or 0,
         "current_s": None if node.current is None else node.current.age_s,
         "pid": None if node.process is None else node.process.pid,
+        "node": node.node,
     }
 
 

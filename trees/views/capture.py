@@ -145,6 +145,7 @@ class _Capture:
             mailbox=None if recipe.is_body or recipe.never_waits else box.depth,
             current=self.current(incarnation) if incarnation is not None else None,
             process=None if incarnation is None or (pid := incarnation.pid) is None else process_of(pid),
+            node=None if incarnation is None else incarnation.node,
             stack=stack_of_life(incarnation) if self.stacks and incarnation is not None else None,
             abandoned_stacks=self.abandoned_stacks(box.path) if self.stacks else None,
         )

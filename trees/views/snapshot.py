@@ -124,6 +124,8 @@ class WorkerSnapshot(_One):
     """None: it handles no message, or none can be seen (a ``run=`` body)."""
     process: ProcessSnapshot | None = None
     """Process of its own: a command, or an MCP server. None: it has none, or that is not running."""
+    node: str | None = None
+    """Id of the node of a cluster that it runs on. None: it runs on this host, or not at all."""
     stack: str | None = None
     """Where its code stands, the innermost call last. None: it is idle, or was not asked for."""
     abandoned_stacks: tuple[str, ...] | None = None

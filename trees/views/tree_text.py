@@ -201,6 +201,8 @@ def _now(node: ShownNode) -> Iterator[str]:
         yield f"up {node.up_s:.1f} s"
     if isinstance(node, WorkerSnapshot) and node.process is not None:
         yield from _process(node.process)
+    if isinstance(node, WorkerSnapshot) and node.node is not None:
+        yield f"node {node.node}"
 
 
 def _process(process: ProcessSnapshot) -> Iterator[str]:

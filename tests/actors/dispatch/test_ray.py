@@ -31,9 +31,12 @@ from tests.support.hardening import eventually
 from tests.support.process_trees import Exits, spec_of, worker
 from tests.support.process_trees import running as started
 from trees import Ray, Tree, WorkerSpec, start
+from trees.views.snapshot import WorkerSnapshot
 
 LONG_S = 60.0
 """Seconds for an answer that waits for the next incarnation: an actor starts in half a second, or in ten under load."""
+NODE = 56
+"""Digits of the id of a node."""
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
 
 
@@ -51,6 +54,11 @@ def test_each_incarnation_is_an_actor_in_another_process_and_each_member_of_a_po
         assert os.getpid() not in pids
         assert ask(21) == 42
         assert tree.child("p/w#0").pid is None, "the number of a process of another machine says nothing here"
+        seen = tree.snapshot("p/w#0").top
+        assert isinstance(seen, WorkerSnapshot)
+        assert seen.node is not None
+        assert len(seen.node) == NODE
+        assert f"node {seen.node}" in tree.dump("p/w#0", verbose=True)
 
 
 @pytest.mark.parametrize(
