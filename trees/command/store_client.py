@@ -7,6 +7,7 @@ started again. Whether a command was carried out is read from the store as well.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -150,15 +151,15 @@ class StoreClient:
 
     # -- commands ------------------------------------------------------------------------------------------
 
-    def cancel(self, task: TaskView, reason: str, wait_s: float) -> str:
-        """Have a task cancelled; what came of it.
+    def cancel(self, task: TaskView, reason: str, wait_s: float, by: str = "") -> str:
+        """Have a task cancelled; what came of it. ``by``: who wants that, as far as this process knows.
 
         Raises:
             StoreClientError: it has ended.
         """
         if task.state.final is not None:
             raise StoreClientError(f"task {task.id}", f"has ended: {task.state.final}", "There is nothing to cancel.")
-        if not self._carried_out(task, CANCEL, {"reason": reason}, wait_s):
+        if not self._carried_out(task, CANCEL, {"reason": reason}, wait_s, by):
             return f"task {task.id}: {_waits(task)}"
         now = self._again(task).state
         return f"task {task.id}: {now.final or 'is being cancelled'}"
@@ -175,8 +176,8 @@ class StoreClient:
             return f"task {task.id}: {_waits(task)}"
         return f"task {task.id}: priority {self._again(task).state.task.priority}"
 
-    def respond(self, task: TaskView, asked: Escalation, word: str, value: Any, wait_s: float) -> str:
-        """Have a question answered; what came of it.
+    def respond(self, task: TaskView, asked: Escalation, word: str, value: Any, wait_s: float, by: str = "") -> str:
+        """Have a question answered; what came of it. ``by``: who answers, as far as this process knows.
 
         Raises:
             StoreClientError: it is no answer to this question, somebody else was faster, or its time was up.
@@ -184,7 +185,7 @@ class StoreClient:
         if word == "edit" and asked.step == "review" and (problem := problem_of_verdict(task.state, asked, value)):
             raise StoreClientError(f"escalation {asked.id}", "an edit of a review takes a verdict", problem)
         body = {"escalation": asked.id, "answer": word, "value": value}
-        if not self._carried_out(task, RESPOND, body, wait_s):
+        if not self._carried_out(task, RESPOND, body, wait_s, by):
             return f"escalation {asked.id}: {_waits(task)}"
         answered = _answer_to(self._again(task), asked.id)
         if isinstance(answered, EscalationAnswered) and (answered.answer, answered.value or "") == (word, value or ""):
@@ -205,9 +206,11 @@ class StoreClient:
             raise StoreClientError(f"task {id_}", "has not ended, and is not damaged", "Cancel it first.")
         return f"task {id_}: removed"
 
-    def _carried_out(self, task: TaskView | StoredTask, kind: str, body: dict[str, Any], wait_s: float) -> bool:
+    def _carried_out(
+        self, task: TaskView | StoredTask, kind: str, body: dict[str, Any], wait_s: float, by: str = ""
+    ) -> bool:
         """Leave a command in the store, and wait for a tree to take it; False where none did in time."""
-        order = self._store.post_command(task.root, task.id, kind, body)
+        order = self._store.post_command(task.root, task.id, kind, {**body, "by": _who(by)})
         end, nothing = monotonic() + wait_s, Reply()
         while self._store.is_waiting(task.root, order):
             if monotonic() >= end:
@@ -247,6 +250,14 @@ def _the_one(rows: list[StoredTask], id_: str) -> StoredTask:
         where = ", ".join(row.root for row in found)
         raise StoreClientError(f"task {id_}", f"is in each of {where}", "Say which with --root.")
     return found[0]
+
+
+def _who(by: str) -> str:
+    """Name of whoever leaves a command: the user of this process, and where it runs; then whom it acts for."""
+    from trees.store.process_lock import this_process  # noqa: PLC0415 - as above, needs the extra
+
+    me = f"store uid {os.geteuid()}, {this_process()}"
+    return f"{me}: {by}" if by else me
 
 
 def _waits(task: TaskView | StoredTask) -> str:

@@ -159,10 +159,10 @@ class StoreSource:
         """Have a task cancelled by its tree."""
         with _refusing():
             view, _ = self._found(self._client.task, id)
-            said = self._client.cancel(view, " ".join(filter(None, (reason, by and f"({by})"))), TAKEN_S)
+            said = self._client.cancel(view, reason, TAKEN_S, by)
         return {"version": VERSION, "ok": True, "text": said}
 
-    def answer(self, id: str, answer: str, text: str | None = None, value: Any = None, by: str = "") -> Shape:  # noqa: ARG002 - a journal has no place for it
+    def answer(self, id: str, answer: str, text: str | None = None, value: Any = None, by: str = "") -> Shape:
         """Have a question answered by its tree."""
         if answer not in {"approve", "edit", "respond", "reject"}:
             raise SourceError(400, "an answer is approve, edit, respond or reject.")
@@ -171,7 +171,7 @@ class StoreSource:
             raise SourceError(400, "respond needs a text.")
         with _refusing():
             view, asked = self._found(self._client.question, id)
-            said = self._client.respond(view, asked, answer, given, TAKEN_S)
+            said = self._client.respond(view, asked, answer, given, TAKEN_S, by)
         return {"version": VERSION, "ok": True, "text": said}
 
     def act(self, path: str, act: str, by: str = "") -> Shape:  # noqa: ARG002 - refused

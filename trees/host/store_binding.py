@@ -28,6 +28,7 @@ from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runti
 from trees.declaration.specs import SupervisorSpec
 from trees.host.task_handle import respond
 from trees.host.task_removal import remove
+from trees.observe.operator_events import Operated
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
@@ -92,6 +93,8 @@ class TreeStoreListener:
             remove(task_runtime_of(self._system), order.task)
         except TaskError as error:  # whoever sent it finds the task still there
             self._system.reports.request_failed(self._system.root_path, error, asked=False)
+        else:
+            self._operated(self._system.root_path, order, order.task)
         self._forget(order)
 
     def _do(self, port: OrchestratorPort, order: RemoteCommand) -> None:
@@ -101,7 +104,15 @@ class TreeStoreListener:
         except (EscalationError, ConfigError, KeyError, TypeError, ValueError) as error:
             # It comes too late, or from another version: whoever sent it finds in the journal that nothing followed.
             self._system.reports.request_failed(port.path, error, asked=False)
+        else:
+            self._operated(port.path, order, order.body.get("escalation") or order.task)
         port.tell(RunWhenDurable(order.task, lambda: self._forget(order)))
+
+    def _operated(self, path: str, order: RemoteCommand, about: str) -> None:
+        """Tell that a person has operated the tree, and who, as far as whoever left the order has said it."""
+        body = order.body
+        act = str(body["answer"]) if order.kind == RESPOND else order.kind
+        self._system.publish(Operated(path, act, str(body.get("by") or "unknown"), str(about)))
 
     def _forget(self, order: RemoteCommand) -> None:
         self._store.order_done(order)

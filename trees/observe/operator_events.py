@@ -12,13 +12,14 @@ from actors.model.record import record
 
 @record(frozen=True, slots=True)
 class Operated(Event):
-    """A person has operated the tree from outside: from the page, or through the console."""
+    """A person has operated the tree from outside: from the page, through the console or by a command in its store."""
 
     level: ClassVar[str] = "INFO"
     act: str
-    """restart, terminate, unpark, cancel, approve, edit, respond or reject."""
+    """restart, terminate, unpark, cancel, priority, remove, approve, edit, respond or reject."""
     by: str
-    """Person, as far as that is known: the address of a browser, or the user of the console."""
+    """Person, as far as that is known: the address of a browser, the user of the console, or the process that has left
+    a command in the store."""
     about: str = ""
     """Id of the task or of the question; empty: the child at ``path``."""
 

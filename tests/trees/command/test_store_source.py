@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -10,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from actors.testing import ScriptedExecutable
+from actors.testing import ScriptedExecutable, settle
 from tests.support.command import regrow, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url
 from tests.support.stores import asked
-from trees import HA, Escalate, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees import HA, Escalate, Operated, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 from trees.command import store_source
+from trees.command.store_client import StoreClient, StoreClientError
 from trees.command.store_source import StoreSource
 from trees.observe.source import SourceError
 from trees.store.process_lock import FileLock, guards_of_file, this_process
@@ -104,6 +106,43 @@ def test_what_a_person_wants_of_a_tree_that_is_down_waits_until_it_comes_up(
         assert bank.task("t-1").result(LONG_S).status == "succeeded"
 
     assert "is done when 'bank' runs" in said["text"]
+
+
+def test_each_act_by_way_of_a_store_is_an_event_of_its_tree_with_who_did_it(url: str) -> None:
+    heard = queue.Queue[Operated]()
+    shop_spec = spec("shop", OSError("disk"), "done", OSError("disk"))
+    with start(shop_spec, store=url) as shop, closing(StoreSource(url)) as source, StoreClient(url) as client:
+        shop.subscribe(lambda event: heard.put(event) if isinstance(event, Operated) else None)
+        question = asked(shop.submit(Task("sell tea", id="t-1")), shop)
+        source.answer(question, "respond", "again", by="page 10.0.0.7")
+        shop.task("t-1").result(LONG_S)
+        asked(shop.submit(Task("sell milk", id="t-2")), shop)
+        client.set_priority(client.task("t-2")[0], 7, LONG_S)
+        source.cancel("t-2", "no more", by="page 10.0.0.7")
+        client.remove("t-1", "shop", LONG_S)
+        acts = [heard.get(timeout=LONG_S) for _ in range(4)]
+    me = f"store uid {os.geteuid()}, {this_process()}"
+    assert [(each.act, each.path, each.about, each.by) for each in acts] == [
+        ("respond", "shop", question, f"{me}: page 10.0.0.7"),
+        ("priority", "shop", "t-2", me),
+        ("cancel", "shop", "t-2", f"{me}: page 10.0.0.7"),
+        ("remove", "shop", "t-1", me),
+    ]
+
+
+def test_what_comes_too_late_by_way_of_a_store_is_no_act(url: str) -> None:
+    heard = list[Any]()
+    with start(spec("shop", OSError("disk"), "done"), store=url) as shop, closing(StoreSource(url)) as source:
+        shop.subscribe(heard.append)
+        question = asked(shop.submit(Task("sell tea", id="t-1")), shop)
+        with StoreClient(url) as client:
+            view, open_ = client.question(question)
+            source.answer(question, "approve")
+            shop.task("t-1").result(LONG_S)
+            with pytest.raises(StoreClientError):
+                client.respond(view, open_, "reject", "no", LONG_S)
+        settle(shop)
+    assert [each.act for each in heard if isinstance(each, Operated)] == ["approve"]
 
 
 def test_a_tree_that_may_move_is_led_while_its_lease_lasts(url: str) -> None:
