@@ -122,6 +122,9 @@ class Shop:
                 "answers": ["approve", "edit", "respond", "reject"],
             }
         ]
+        self.restarts = [{"at": self.at - ago, "attempt": 1, "delay_s": 0.0} for ago in (3, 130, 600)]
+        self.says = ""
+        """What it says of an act."""
         self.done: list[Shape] = []
         self._listeners: list[Callable[[Shape], object]] = []
         self._ids = count(1)
@@ -134,12 +137,13 @@ class Shop:
 
     def crash(self, path: str, text: str) -> None:
         """Let a child crash and be restarted."""
-        crashed = next(each for each in self.rows if each["path"] == path)
+        crashed = next(each for each in self.rows if each["path"] == path.partition("#")[0])
         exit_ = {"at": self.at, "reason": "crashed", "type": "TypeError", "text": text, "lasted_s": 12.5}
         self.exits.insert(0, {**exit_, "frames": ["ledger.py:14 in on_receive", "    self.total += amount"]})
         self.tell("child_exited", path, reason="crashed", incarnation=crashed["incarnation"], error=text)
         self.tell("child_restarting", path, attempt=1, delay_s=0.0)
-        crashed["state"] = "restarting"
+        if crashed["path"] == path:
+            crashed["state"] = "restarting"
 
     def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS) -> Shape:
         problems = [{"path": each["path"], "what": "parked"} for each in self.rows if each["state"] == "parked"]
@@ -161,8 +165,7 @@ class Shop:
         if found is None:
             raise SourceError(404, f"There is no child {path!r}.")
         settings = {"restart": "permanent", "shutdown_s": "5", "mailbox_capacity": "none"}
-        restarts = [{"at": self.at - ago, "attempt": 1, "delay_s": 0.0} for ago in (600, 130, 3)]
-        told = {"exits": self.exits, "restarts": restarts, "attempts": []}
+        told = {"exits": self.exits, "restarts": self.restarts, "attempts": []}
         return {"version": 1, "row": found, "settings": settings, **told}
 
     def stack(self, path: str) -> Shape:
@@ -192,7 +195,7 @@ class Shop:
 
     def _did(self, **done: Any) -> Shape:
         self.done.append(done)
-        return {"version": 1, "ok": True}
+        return {"version": 1, "ok": True} | ({"text": self.says} if self.says else {})
 
     def subscribe(self, callback: Callable[[Shape], object]) -> Callable[[], None]:
         self._listeners.append(callback)

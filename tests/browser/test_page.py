@@ -115,8 +115,35 @@ def test_an_alert_that_fires_is_shown_now_and_goes_when_it_is_over(browser: Any)
 
 
 def test_an_event_below_a_folded_pool_lights_up_the_pool(page: Any, shop: Shop) -> None:
-    shop.tell("child_restarting", "shop/parse/3", attempt=1, delay_s=0.0)
-    page.wait_for_selector("tr[data-path='shop/parse'].flash")
+    parse = "tr[data-path='shop/parse']"
+    shop.crash("shop/parse#3", "no number")
+    page.wait_for_selector(f"{parse}.flash")
+    page.wait_for_selector(f"{parse} .spark[aria-label='1 restart in the last minute']")
+    assert page.query_selector("tr[data-path='shop'].flash") is None
+
+
+def test_of_many_restarts_the_newest_are_listed_first(page: Any, shop: Shop) -> None:
+    shop.restarts = [{"at": shop.at - 60 * number, "attempt": number, "delay_s": 0.0} for number in range(1, 31)]
+    page.click(LEDGER)
+    page.wait_for_selector("aside.panel table[aria-label=Restarts]")
+    rows = "rows => rows.map(row => row.children[1].textContent)"
+    assert page.eval_on_selector_all("table[aria-label=Restarts] tbody tr", rows) == [str(n) for n in range(1, 9)]
+
+
+def test_what_a_store_says_of_an_act_that_is_yet_to_be_done_is_shown(page: Any, shop: Shop) -> None:
+    shop.says = "escalation q-1: no tree has taken this yet. It waits in the store, and is done when 'shop' runs"
+    show(page, "questions", "article.card")
+    page.click("article.card button >> text=Approve")
+    page.wait_for_selector(f'text="{shop.says}"')
+
+
+def test_the_node_of_a_cluster_is_shown_where_a_worker_runs(page: Any, shop: Shop) -> None:
+    node = "0fa3" * 14
+    shop.rows[4].update(node=node)
+    shop.tell("child_started", "shop/billing/ledger", incarnation=4)
+    until(page, "(path) => document.querySelector(path + ' .where').textContent === 'node 0fa30fa30fa…'", LEDGER)
+    page.click(LEDGER)
+    page.wait_for_selector(f"aside.panel dd >> text={node}")
 
 
 def test_a_timeline_has_a_bar_for_each_attempt_and_the_graph_goes_from_left_to_right(page: Any, pictures: Path) -> None:

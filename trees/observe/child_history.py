@@ -1,5 +1,7 @@
 """History of the children of a tree: last exits and restarts of each, and crashes by path and type. Bounded.
 
+Crashes of the members of a pool are those of the pool.
+
 It is fed with events and holds plain values: no exception, and no frame with its variables. A page shows it to whoever
 opens one after something has crashed. It is the one thing of a page that hears events while nobody looks; whatever is
 no exit and no restart costs it a look at its type.
@@ -75,8 +77,9 @@ class ChildHistory:
         past.exits.append(entry)
         if clean:
             return
-        key = (path, entry["type"])
-        crash = self._crashes.setdefault(key, {"path": path, "type": entry["type"], "count": 0, "last_at": at})
+        pool = path.partition("#")[0]  # of a member; no id has this sign
+        key = (pool, entry["type"])
+        crash = self._crashes.setdefault(key, {"path": pool, "type": entry["type"], "count": 0, "last_at": at})
         crash["count"] += 1
         crash["last_at"] = at
         self._crashes.move_to_end(key)

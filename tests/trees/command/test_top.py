@@ -275,6 +275,17 @@ def test_k_shows_a_stack_and_enter_shows_a_child_and_a_task() -> None:
     walked(source(), walk)
 
 
+def test_what_a_store_says_of_an_act_that_is_yet_to_be_done_is_shown() -> None:
+    waits = "task t1: no tree has taken this yet. It waits in the store, and is done when 'shop' runs"
+
+    async def walk(there: Walked) -> None:
+        await there.press("2", "c", "y")
+        (told,) = there.app._notifications
+        assert (told.message, told.severity) == (waits, "information")
+
+    walked(source(cancel={"ok": True, "text": waits}), walk)
+
+
 def test_c_cancels_the_task_under_the_cursor() -> None:
     given = source()
 

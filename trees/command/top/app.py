@@ -302,17 +302,20 @@ class Top(App[None]):
     def _child(self, path: str) -> Shape | None:
         return next((row for row in self._tree["rows"] if row["path"] == path), None)
 
-    def _confirmed(self, text: str, act: Callable[[], object]) -> None:
+    def _confirmed(self, text: str, act: Callable[[], Shape]) -> None:
         self.push_screen(ConfirmScreen(text), lambda yes: self._do(act) if yes else None)
 
-    def _do(self, act: Callable[[], object]) -> None:
+    def _do(self, act: Callable[[], Shape]) -> None:
         """Do something on a thread, and look what came of it."""
 
         def done() -> None:
             try:
-                act()
+                said = act().get("text")
             except SourceError as error:
                 self.call_later(self._tell, str(error))
+            else:
+                if said:  # by a store, where the tree is yet to take it
+                    self.call_later(self.notify, picture.plain(said), markup=False)
             self.call_later(self.look)
 
         self.run_worker(done, thread=True)

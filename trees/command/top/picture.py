@@ -132,7 +132,7 @@ def _notes(row: Shape) -> Iterator[str]:
     if row.get("pid") is not None:
         yield f"pid {row['pid']}"
     if row.get("node"):
-        yield f"on {plain(row['node'])}"
+        yield f"on node {plain(row['node'])[:12]}"
     if row.get("holder"):
         yield f"led by {plain(row['holder'])}"
     if row.get("lease_left_s") is not None:
@@ -148,7 +148,7 @@ def _has(row: Shape, text: str) -> bool:
 
 
 def _is_below(path: str, top: str) -> bool:
-    return path.startswith((f"{top}/", f"{top}["))
+    return path.startswith((f"{top}/", f"{top}#"))
 
 
 def _above(path: str) -> Iterator[str]:

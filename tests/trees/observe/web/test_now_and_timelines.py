@@ -69,6 +69,19 @@ def test_now_groups_crashes_by_path_and_type_and_counts_dead_letters_by_reason()
         assert set(now["dead_letters"]) == set(tree.snapshot().dead_letters)
 
 
+def test_crashes_of_the_members_of_a_pool_are_those_of_the_pool() -> None:
+    pool = WorkerSpec(id="parse", handle=faulty, pool=3)
+    with looked_at(SupervisorSpec(id="shop", max_restarts=10, children=[pool])) as (tree, client):
+        now_of(client)
+        for member in (0, 2, 2):
+            tree.ref(f"shop/parse#{member}").tell(ValueError())
+            settle(tree)
+        (crash,) = now_of(client)["crashes"]
+        assert (crash["path"], crash["type"], crash["count"]) == ("shop/parse", "ValueError", 3)
+        exits = client.get("/api/child", params={"path": "shop/parse#2"}).json()["exits"]
+        assert len(exits) == 2
+
+
 def test_now_has_the_slowest_attempt_the_busy_threads_and_what_is_queued() -> None:
     gate = Gate()
     tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]), max_parallel=1)

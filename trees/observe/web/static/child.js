@@ -113,7 +113,7 @@ export class ChildPanel {
     columns(drawn, counts, label);
     return h("section", {}, h("h3", {}, "Restarts"), h("p", { class: "fine" }, label), drawn,
       table("Restarts", ["At", "In a row", "Backoff"],
-        restarts.slice(-8).reverse().map(({ at, attempt, delay_s }) => [time(at), attempt, delay_s ? duration(delay_s) : "none"]), ""));
+        restarts.slice(0, 8).map(({ at, attempt, delay_s }) => [time(at), attempt, delay_s ? duration(delay_s) : "none"]), ""));
   }
 
   #attempts(attempts) {

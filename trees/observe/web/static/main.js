@@ -146,7 +146,7 @@ class App {
     if (question && !(await confirmed(question))) return null;
     try {
       const answer = await post(path, body);
-      toast(done, "good");
+      toast(answer?.text || done, "good"); // a store says that its tree is yet to take it
       this.looker.now();
       this.frame.now();
       return answer ?? {};

@@ -7,7 +7,7 @@
 import { get } from "./api.js";
 import { ChildPanel } from "./child.js";
 import { badge, h, keyed, mark, put, rebadge, say, words } from "./dom.js";
-import { count, duration, plural } from "./format.js";
+import { brief, count, duration, plural } from "./format.js";
 import { columns, spark } from "./spark.js";
 
 const MOST = 500;
@@ -86,8 +86,10 @@ export class TreeView {
       own.state = AFTER[event.name];
       if (event.incarnation) own.incarnation = event.incarnation;
     }
-    if (event.name === "child_restarting" || (event.name === "child_exited" && !CLEAN.has(event.reason))) {
-      this.#flash(event.path);
+    const restarts = event.name === "child_restarting";
+    if (restarts || (event.name === "child_exited" && !CLEAN.has(event.reason))) {
+      const at = this.#flash(event.path);
+      if (restarts && at && at !== event.path) this.app.restarts.add(at, event.at ?? this.app.now());
     }
     if (own) this.#redraw(own);
   }
@@ -97,20 +99,20 @@ export class TreeView {
     if (element) this.#update(element, row);
   }
 
-  /** Light up a row, or that of the nearest one above it which is drawn. */
+  /** Light up a row, or that of the nearest one above it which is drawn; returns the path of that, if there is one. */
   #flash(path) {
     let at = path;
-    while (at && !this.#elements.get(at)?.isConnected) at = at.slice(0, Math.max(0, at.lastIndexOf("/")));
+    while (at && !this.#elements.get(at)?.isConnected) at = above(at);
     const element = this.#elements.get(at);
-    if (!element) return;
+    if (!element) return null;
     const known = this.#incarnations.get(path);
     if (known) known.flashed = this.app.now();
-    if (at !== path) this.app.restarts.add(at, this.app.now());
     element.classList.remove("flash");
     void element.offsetWidth; // begins the animation anew
     element.classList.add("flash");
     clearTimeout(element.calm);
     element.calm = setTimeout(() => element.classList.remove("flash"), FLASH_MS);
+    return at;
   }
 
   #toggleTroubled() {
@@ -319,7 +321,13 @@ function budget(row) {
 /** The node and the process; of a root in a fleet, who leads it, and for how long its lease still holds. */
 function where(row) {
   const lease = row.lease_left_s === null || row.lease_left_s === undefined ? "" : `lease ${duration(row.lease_left_s)}`;
-  return [row.holder, lease, row.node, row.pid && `pid ${row.pid}`].filter(Boolean).join(" ");
+  const node = row.node ? `node ${brief(row.node, 12)}` : "";
+  return [row.holder, lease, node, row.pid && `pid ${row.pid}`].filter(Boolean).join(" ");
+}
+
+/** What a child stands in: its supervisor, or of a member of a pool that pool; "" of the root. */
+function above(path) {
+  return path.slice(0, Math.max(0, path.lastIndexOf("/"), path.lastIndexOf("#")));
 }
 
 function upwards(path) {
