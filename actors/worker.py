@@ -15,8 +15,8 @@ from typing import Any, Final, TypeGuard
 
 import pykka
 
+from actors.dispatch.command.program import Program
 from actors.dispatch.process import ProcessCode, ProcessWorker
-from actors.dispatch.program import Program
 from actors.execution.pykka_bridge import ManagedActor, build, managed
 from actors.messaging.envelope import CURRENT, SystemMessage
 from actors.messaging.mailbox import Refusal

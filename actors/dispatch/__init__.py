@@ -1,9 +1,6 @@
-"""Workers whose work is a process of the operating system, and what sees to it that none outlives its host.
+"""Children whose work is a process: commands, and workers with ``dispatch="process"`` or ``dispatch="ray"``.
 
-To be read in this order: ``guarded_process`` with ``process_group`` and ``guardian`` (a group of its own that ends with
-its host). A command: ``program`` (what is run; users write ``trees.Command``), ``command_incarnation``,
-``command_process``, ``output`` and ``reader``. Code of ours in a process: ``process`` and ``worker_handle`` with
-``host_calls`` (the host's half), ``remote`` (the wire), ``worker_process``, ``worker_side`` and ``worker_host`` (in the
-process), ``fork_server`` and ``preloading`` (how it starts), ``process_log``.
-``forms`` tells supervisors which is which.
+``README.md`` in this folder shows which process runs what, and who owns whom. The doors are ``process`` (the worker as
+its host sees it), ``remote`` (the wire) and ``ray`` (a cluster); ``incarnation_types`` tells supervisors which kind of
+incarnation and mailbox a recipe asks for.
 """

@@ -5,7 +5,7 @@ mailbox, its supervisor know no difference) whose code is async and runs on a lo
 one thread reads for all of them, and an idle one costs none. The object it builds (``ProcessWorker``) forwards: what
 it is asked it hands over, one message at a time, and what comes back is what its handler returns or raises. The
 process is the lifespan of that object: it is started before ``on_start``, and after the last hook whatever is left of
-its group is killed. The worker's half is a real incarnation as well (``actors.dispatch.worker_process``)::
+its group is killed. The worker's half is a real incarnation as well (``actors.dispatch.worker.worker_main``)::
 
     host's half        lifespan            on_start          a message           on_stop       the lifespan is left
     on the wire        HELLO               BOOT > STARTED    MESSAGE > RESULT    STOP > EXIT
@@ -14,7 +14,7 @@ its group is killed. The worker's half is a real incarnation as well (``actors.d
 **Who decides what an exception is.** The worker's half: it knows its own asks. It says so with the ``RESULT``; the
 host's half raises the exception as what it was, and everything follows from that: answer, crash, restart.
 
-**Points of death.** The end of the process is seen within milliseconds (``actors.dispatch.worker_handle``):
+**Points of death.** The end of the process is seen within milliseconds (``actors.dispatch.host.forked_handle``):
 
 ===========================  =========================================================================================
 the process ends             then
@@ -46,11 +46,11 @@ from dataclasses import dataclass
 from multiprocessing import spawn
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from actors.dispatch.fork_server import refuse_while_importing
-from actors.dispatch.host_calls import HostCalls
-from actors.dispatch.process_incarnation import NotBegunError
+from actors.dispatch.host.back_call_server import BackCallServer
+from actors.dispatch.host.fork_server import refuse_while_importing
+from actors.dispatch.host.process_incarnation import NotBegunError
 from actors.dispatch.remote import Frame, Kind, Packed, PackedError, Parts, dumped, loaded, packed, parts_of, rebuilt
-from actors.dispatch.worker_process import Setup
+from actors.dispatch.worker.worker_main import Setup
 from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
 from actors.model.errors import Ignore, ProcessDiedError
@@ -59,8 +59,8 @@ from actors.model.spec import Reason
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
-    from actors.dispatch.process_incarnation import ProcessIncarnation
-    from actors.dispatch.worker_wire import WorkerPlace, WorkerWire
+    from actors.dispatch.host.process_incarnation import ProcessIncarnation
+    from actors.dispatch.host.worker_handle import WorkerHandle, WorkerPlace
 
 LARGE: Final = 1024 * 1024
 """Bytes from which on an answer is unpickled off the loop."""
@@ -105,8 +105,8 @@ class ProcessWorker(ManagedActor):
         self._regrow_incarnation = life
         self._code = code
         self._path = life.mailbox.path
-        self._handle: WorkerWire | None = None
-        self._calls = HostCalls(life, self._send)
+        self._handle: WorkerHandle | None = None
+        self._calls = BackCallServer(life, self._send)
         self._started: asyncio.Future[None] | None = None
         self._exit: asyncio.Future[InnerExit] | None = None
         self._answer: asyncio.Future[Frame | None] | None = None

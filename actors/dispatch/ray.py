@@ -4,7 +4,7 @@ Restarting is the supervisor's, so the actors have ``max_restarts=0``. What cros
 the order of a life are those of a worker in a process (``actors.dispatch.process``): its frames are carried by Ray, as
 bytes, in both directions::
 
-    host:  WorkerWire <socket> RayHandle  -- take(bytes), one after the other -->  RayWorker <socket> worker's half
+    host:  WorkerHandle <socket> RayHandle  -- take(bytes), one after the other -->  RayWorker <socket> worker's half
                                          <-- told(): a stream of bytes ---------
 
 Two tasks on the loop carry them: ``_pass_on`` waits for each ``take``, because Ray keeps no order between methods of an
@@ -31,15 +31,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.thread_state import start_thread
-from actors.dispatch.ray_worker import PIECE, RayWorker
-from actors.dispatch.worker_wire import WorkerWire
+from actors.dispatch.host.worker_handle import WorkerHandle
+from actors.dispatch.worker.ray_worker import PIECE, RayWorker
 from actors.messaging.reply import Reply
 from actors.model.errors import StartError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actors.dispatch.worker_wire import HandleOwner
+    from actors.dispatch.host.worker_handle import HandleOwner
 
 METHODS: Final = 4
 """Methods of an actor that run beside each other; three are needed."""
@@ -80,7 +80,7 @@ class RayPlace:
         return {name: number for name, number in given.items() if number}
 
 
-class RayHandle(WorkerWire):
+class RayHandle(WorkerHandle):
     """One actor. Used on the thread of one event loop."""
 
     def __init__(self, owner: HandleOwner, place: RayPlace) -> None:

@@ -173,7 +173,7 @@ class WorkerRecipe:
     starts_plain: bool = False
     """True where building and starting it runs no user code, so that its supervisor may do it itself."""
     program: Any = None
-    """Program of a command (``actors.dispatch.program``); None: it is no command."""
+    """Program of a command (``actors.dispatch.command.program``); None: it is no command."""
     waits_for: str = ""
     """Words for what a start that takes too long still waits for; empty: for its ``on_start``."""
     process: Any = None

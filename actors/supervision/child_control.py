@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.dispatch.forms import incarnation_type
+from actors.dispatch.incarnation_types import incarnation_type
 from actors.model.events import ChildExited, ChildStarted, ChildStopAbnormal
 from actors.model.spec import Reason, Restart, WorkerRecipe
 from actors.supervision.child import Child, ChildState

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from actors.dispatch.forms import address_of, mailbox_of
+from actors.dispatch.incarnation_types import address_of, mailbox_of
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.supervisor_mailbox import SupervisorMailbox

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pykka
 
 from actors.concurrency.thread_state import join_thread
-from actors.dispatch.reader import READER
+from actors.dispatch.groups.process_reader import READER
 from actors.execution.pool import Pool
 from actors.execution.pool_thread import PoolThread
 from actors.model.clock import monotonic

@@ -151,7 +151,7 @@ DOORS = (
         {
             "trees/observe/alerts.py": "an alert that is told to the log",
             "actors/runtime/event_log.py": "one subscriber of the event stream writes the log",
-            "actors/dispatch/process_log.py": "lines of a worker's process go to the log of its host",
+            "actors/dispatch/log_relay.py": "lines of a worker's process go to the log of its host",
             "trees/command/live_view.py": "log lines go above the live view",
         },
     ),
@@ -349,6 +349,16 @@ BREACHES: list[tuple[Rule, str, str]] = [
         knows_a_room_above,
         "actors/tasks/planning/plan_validation.py",
         "from actors.tasks.scheduling.worker_registry import WorkerRegistry",
+    ),
+    (
+        knows_a_room_above,
+        "actors/dispatch/worker/worker_main.py",
+        "from actors.dispatch.host.worker_handle import WorkerHandle",
+    ),
+    (
+        knows_a_room_above,
+        "actors/dispatch/remote.py",
+        "if TYPE_CHECKING:\n    from actors.dispatch.process import ProcessCode",
     ),
     (knows_a_room_above, "actors/new.py", "import math"),
     (draws_from_the_global_random, "actors/runtime/system.py", "import random\nrandom.random()"),

@@ -72,6 +72,14 @@ def test_the_readme_is_short_and_leads_to_every_page() -> None:
     assert linked >= set(readme.pages())
 
 
+def test_the_page_of_a_folder_lists_each_of_its_files_once() -> None:
+    folder = readme.ROOT / "actors/dispatch"
+    listed = re.findall(r"^\| `([\w/]+\.py)` \|", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    files = [each.relative_to(folder).as_posix() for each in folder.rglob("*.py") if each.name != "__init__.py"]
+
+    assert sorted(listed) == sorted(files)
+
+
 def test_the_tables_of_settings_say_what_the_docstrings_say() -> None:
     page = settings_tables.PAGE.read_text(encoding="utf-8")
 

@@ -22,11 +22,11 @@ BUILDS = ("__init__", "__post_init__", "__new__")
 CHANGES = frozenset(("clear", "pop", "popitem", "setdefault", "update"))
 OF_ONE_THREAD = {
     "ProcessGroups._follows_forks": "one for a process, so its class goes on learning names",
-    "Reader._follows_forks": "one for a process, so its class goes on learning names",
+    "ProcessReader._follows_forks": "one for a process, so its class goes on learning names",
     "_Launch.begin": "in the thread that starts a tree",
 }
 MAY_CHANGE = {
-    "actors/dispatch/worker_process.py": "the dict of a module",
+    "actors/dispatch/worker/worker_main.py": "the dict of a module",
     "actors/tasks/execution/work_elsewhere.py": "an object that is just being made",
     "actors/tasks/journal/dropped.py": "a copy that nobody else has",
     "trees/agents/langchain_events.py": "in the thread that builds it",

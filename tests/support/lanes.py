@@ -30,7 +30,7 @@ from typing import Any
 
 import pytest
 
-from actors.dispatch.fork_server import SERVERS
+from actors.dispatch.host.fork_server import SERVERS
 from tests.support.first_imports import import_share, share_of
 from tests.support.ids import unstable
 

@@ -10,6 +10,9 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("actors/concurrency",),
     ("actors/messaging",),
     ("actors/execution",),
+    ("actors/dispatch/groups", "actors/dispatch/wire"),
+    ("actors/dispatch/command", "actors/dispatch/worker"),
+    ("actors/dispatch/host",),
     ("actors/dispatch",),
     ("actors/supervision",),
     ("actors/runtime",),
@@ -46,6 +49,11 @@ FILES: dict[str, str] = {
     "actors/concurrency": "concurrency/",
     "actors/messaging": "messaging/",
     "actors/execution": "execution/",
+    "actors/dispatch/groups": "dispatch/groups/",
+    "actors/dispatch/wire": "dispatch/remote dispatch/log_relay",
+    "actors/dispatch/command": "dispatch/command/",
+    "actors/dispatch/worker": "dispatch/worker/",
+    "actors/dispatch/host": "dispatch/host/ dispatch/process dispatch/ray",
     "actors/dispatch": "dispatch/ worker",
     "actors/supervision": "supervision/",
     "actors/runtime": "runtime/",
@@ -74,17 +82,16 @@ FILES: dict[str, str] = {
 
 
 def room_of(name: str) -> str | None:
-    """The room of a file: that of its name, or of the folder around it; None: it has none."""
+    """The room of a file: that of its name, or of the innermost folder around it; None: it has none."""
     package, _, inner = name.removesuffix(".py").partition("/")
-    folder = ""
-    for room, files in FILES.items():
-        if room.split("/")[0] == package:
-            for each in files.split():
-                if each == inner:
-                    return room
-                if each.endswith("/") and inner.startswith(each):
-                    folder = room
-    return folder or None
+    found = [
+        (len(each), room)
+        for room, files in FILES.items()
+        if room.split("/")[0] == package
+        for each in files.split()
+        if each == inner or (each.endswith("/") and inner.startswith(each))
+    ]
+    return max(found)[1] if found else None
 
 
 def level_of(room: str) -> int:

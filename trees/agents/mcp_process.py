@@ -1,8 +1,9 @@
 """The process of an MCP server: spoken to by its pipes, and gone with its worker.
 
-No orphan is left: it leads a group that the guardian of this host knows (``actors.dispatch.guarded_process``), as the
-processes of commands do. The group is killed when the server has ended, when its worker ends, and when this process
-dies, whatever of. All of this class runs on the event loop of the worker; the reader's thread tells it of the end.
+No orphan is left: it leads a group that the guardian of this host knows (``actors.dispatch.groups.guarded_process``),
+as the processes of commands do. The group is killed when the server has ended, when its worker ends, and when this
+process dies, whatever of. All of this class runs on the event loop of the worker; the reader's thread tells it of the
+end.
 
 Its start awaits nothing, so nothing can be cancelled in the middle of it. Its end::
 
@@ -29,7 +30,7 @@ import mcp_types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from actors.dispatch.guarded_process import GuardedProcess
+from actors.dispatch.groups.guarded_process import GuardedProcess
 from actors.model.clock import monotonic
 from actors.model.errors import StartError
 from trees.agents.mcp_pipes import ReadingPipe, WritingPipe

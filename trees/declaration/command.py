@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import PlainValidator
 
-from actors.dispatch.program import Program
+from actors.dispatch.command.program import Program
 from actors.validation.field_types import WORK
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error, value_phrase

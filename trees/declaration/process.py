@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field, PlainValidator
 
-from actors.dispatch.preloading import found_by_name
+from actors.dispatch.host.forked_handle import ForkedPlace
 from actors.dispatch.process import ProcessCode
 from actors.dispatch.remote import reason
-from actors.dispatch.worker_handle import ForkedPlace
+from actors.dispatch.worker.worker_imports import found_by_name
 from actors.model.errors import Problem
 from actors.model.spec import DispatcherKind
 from actors.validation.introspection import type_name
@@ -118,7 +118,7 @@ def code_of(
     process = there or Process()
     return ProcessCode(
         pickled,
-        ForkedPlace(("actors.dispatch.worker_side", maker.__module__, *process.preload)),
+        ForkedPlace(("actors.dispatch.worker.worker_runner", maker.__module__, *process.preload)),
         is_async,
         process.memory_mb,
         tuple((process.env or {}).items()),

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from actors.dispatch.process_group import GROUPS, guard, marked_environment
+from actors.dispatch.groups.process_group import GROUPS, guard, marked_environment
 
 _SLEEPS = "import time; time.sleep(600)"
 _STARTS = (

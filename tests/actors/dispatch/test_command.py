@@ -17,7 +17,7 @@ import pytest
 from loguru import logger
 
 from actors import ChildExited, CommandOutput, CommandOutputLost, ProcessDiedError, StartError
-from actors.dispatch.process_group import GROUPS
+from actors.dispatch.groups.process_group import GROUPS
 from actors.model.clock import monotonic
 from tests.actors.dispatch.test_process_group import runs
 from tests.support.hardening import eventually

@@ -9,9 +9,9 @@ import pytest
 
 import actors
 from actors import DeadLetter, NotPicklableError
-from actors.dispatch import worker_process
 from actors.dispatch.remote import Frame, Kind, frame
-from actors.dispatch.worker_process import Link
+from actors.dispatch.worker import worker_main
+from actors.dispatch.worker.worker_main import Link
 from tests.support import process_workers as there
 from tests.support.hardening import eventually
 from tests.support.process_trees import running, worker
@@ -53,7 +53,7 @@ def test_a_process_whose_wire_nobody_reads_any_more_ends_instead_of_going_deaf(m
         raise MemoryError
 
     died = threading.Event()
-    monkeypatch.setattr(worker_process, "_die", died.set)
+    monkeypatch.setattr(worker_main, "_die", died.set)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     ours, theirs = socket.socketpair()
     with ours, theirs:

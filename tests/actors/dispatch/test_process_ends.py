@@ -21,7 +21,7 @@ from actors import (
     StartError,
     WorkerCrashedError,
 )
-from actors.dispatch.worker_handle import CODE_S
+from actors.dispatch.host.forked_handle import CODE_S
 from actors.model.clock import monotonic
 from tests.actors.dispatch.test_process_group import runs
 from tests.support import process_workers as there

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.dispatch.process_group import MARK, ProcessGroups, end_group, has_others, signal_group
+from actors.dispatch.groups.process_group import MARK, ProcessGroups, end_group, has_others, signal_group
 from tests.support.hardening import eventually
 
 ROOT = Path(__file__).parents[3]
@@ -167,7 +167,7 @@ def test_others_of_a_group_are_seen() -> None:
 
 FORKS = """
 import os, sys
-from actors.dispatch.process_group import GROUPS, MARK
+from actors.dispatch.groups.process_group import GROUPS, MARK
 
 if sys.argv[1] == "after":
     GROUPS.marked({})

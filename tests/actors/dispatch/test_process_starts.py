@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from loguru import logger
 
-from actors.dispatch.fork_server import SERVERS
+from actors.dispatch.host.fork_server import SERVERS
 from actors.dispatch.remote import dumped, loaded, packed
 from tests.actors.dispatch.test_process_group import runs
 from tests.support import process_workers as there

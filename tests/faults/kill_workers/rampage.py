@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors import ActorsError, Ref, ReplyTimeoutError
-from actors.dispatch.fork_server import SERVERS
+from actors.dispatch.host.fork_server import SERVERS
 from tests.faults.chaos.audit import listed
 from tests.faults.kill_workers.books import Books
 from tests.faults.kill_workers.crew import DEEDS, FORWARD_S

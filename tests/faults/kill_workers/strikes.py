@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from actors import ActorsError
-from actors.dispatch.fork_server import SERVERS
-from actors.dispatch.process_group import GROUPS
+from actors.dispatch.groups.process_group import GROUPS
+from actors.dispatch.host.fork_server import SERVERS
 from tests.faults.kill_workers.declared import VICTIMS
 from trees import Tree, WorkerSpec
 

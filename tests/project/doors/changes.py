@@ -356,9 +356,9 @@ OPTION: Final = Change(
             '    """Added to the environment of the host."""\n    label: str = ""\n',
         ),
         Insertion("trees/declaration/command.py", "            cwd=self.cwd,", "            label=self.label,\n"),
-        Insertion("actors/dispatch/program.py", "    cwd: str | None = None", '    label: str = ""\n'),
+        Insertion("actors/dispatch/command/program.py", "    cwd: str | None = None", '    label: str = ""\n'),
         Insertion(
-            "actors/dispatch/command_process.py",
+            "actors/dispatch/command/command_process.py",
             "        env = {**os.environ, **(program.env or {})}",
             '        env["LABEL"] = program.label\n',
         ),

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from actors import ChildExited, ProcessDiedError, StartError, WorkerCrashedError
-from actors.dispatch.fork_server import SERVERS
+from actors.dispatch.host.fork_server import SERVERS
 from actors.testing import settle
 from tests.support.crew import LONG_S, Record, running, shop
 from tests.support.hardening import eventually

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from actors import ChildRestarting
-from actors.dispatch.process_group import GROUPS
+from actors.dispatch.groups.process_group import GROUPS
 from actors.model.clock import unstopped
 from tests.support.crew import Record
 from tests.support.mcp_trees import call, command, eventually, is_alive, office

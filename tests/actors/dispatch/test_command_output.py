@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.dispatch.output import BURST, KEPT, MOST_LINE, PER_S, Allowance, Lines, Tail, text_of
+from actors.dispatch.command.command_output import BURST, KEPT, MOST_LINE, PER_S, Allowance, Lines, Tail, text_of
 
 LONG = b"x" * (MOST_LINE + 100)
 

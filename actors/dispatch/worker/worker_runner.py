@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.dispatch.process_log import log_to_host
+from actors.dispatch.log_relay import log_to_host
 from actors.dispatch.remote import Frame, Kind, dumped, loaded, pack_error, parts_of, reason
-from actors.dispatch.worker_host import BackCalls, MainThread, OwnThreads, WorkerHost, run_on
+from actors.dispatch.worker.back_calls import BackCallClient
+from actors.dispatch.worker.worker_system import MainThread, OwnThreads, WorkerSystem, run_on
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Exit, Exited, Started, Stopping
 from actors.messaging.envelope import MessageContext
@@ -20,7 +21,7 @@ from actors.validation.introspection import type_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.dispatch.worker_process import Link
+    from actors.dispatch.worker.worker_main import Link
 
 BEAT_S: Final = 0.005
 """Seconds between two signs of life that are sent."""
@@ -31,7 +32,7 @@ class ReplyToHost(Reply):
 
     __slots__ = ("_number", "_side")
 
-    def __init__(self, side: WorkerSide, number: int, *, is_asked: bool) -> None:
+    def __init__(self, side: WorkerRunner, number: int, *, is_asked: bool) -> None:
         super().__init__()
         self._side = side
         self._number = number
@@ -50,7 +51,7 @@ class InnerIncarnation(WorkerIncarnation):
 
     __slots__ = ("calls",)
 
-    calls: BackCalls
+    calls: BackCallClient
 
     @property
     def must_stop(self) -> bool:
@@ -69,7 +70,7 @@ class _SentPulse(Pulse):
 
     __slots__ = ("_calls",)
 
-    def __init__(self, now: Callable[[], float], calls: BackCalls) -> None:
+    def __init__(self, now: Callable[[], float], calls: BackCallClient) -> None:
         super().__init__(now)
         self._calls = calls
 
@@ -88,7 +89,7 @@ class _SentPulse(Pulse):
         self._calls.tell("wait", False)  # noqa: FBT003 - ends
 
 
-class WorkerSide:
+class WorkerRunner:
     """One incarnation, and its wire."""
 
     def __init__(self, link: Link, path: str, recipe: WorkerRecipe) -> None:
@@ -97,9 +98,9 @@ class WorkerSide:
         self._is_over = False
         self._begun = self._handled = 0
         on_loop = recipe.where is DispatcherKind.LOOP  # the main thread does nothing but read then
-        calls = self._calls = BackCalls(link, reads_itself=on_loop)
+        calls = self._calls = BackCallClient(link, reads_itself=on_loop)
         self._place = MainThread(link.wake)
-        self._host = WorkerHost(path, calls, OwnThreads() if on_loop else self._place)
+        self._host = WorkerSystem(path, calls, OwnThreads() if on_loop else self._place)
         box = self._box = Mailbox(path)
         spec = ChildSpec(id=path.rpartition("/")[2], recipe=recipe)
         life = self._life = InnerIncarnation(self._host, spec, box, self)  # type: ignore[arg-type]

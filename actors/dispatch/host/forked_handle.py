@@ -16,7 +16,7 @@ the host gives it up   then
 =====================  ==============================================================================================
 before ``HELLO``       its wire ends: it goes away, and no code of a user has run in it
 after ``HELLO``        its group is guarded, and is killed
-the host dies          the guardian kills all groups (``actors.dispatch.process_group``)
+the host dies          the guardian kills all groups (``actors.dispatch.groups.process_group``)
 =====================  ==============================================================================================
 """
 
@@ -30,8 +30,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from actors.dispatch.fork_server import SERVERS
-from actors.dispatch.process_group import (
+from actors.dispatch.groups.process_group import (
     MARK,
     end_group,
     exit_code_of_dead,
@@ -39,13 +38,14 @@ from actors.dispatch.process_group import (
     marked_environment,
     signal_group,
 )
-from actors.dispatch.reader import READER
+from actors.dispatch.groups.process_reader import READER
+from actors.dispatch.host.fork_server import SERVERS
+from actors.dispatch.host.worker_handle import WorkerHandle
 from actors.dispatch.remote import CHUNK
-from actors.dispatch.worker_wire import WorkerWire
 
 if TYPE_CHECKING:
-    from actors.dispatch.fork_server import ForkServer
-    from actors.dispatch.worker_wire import HandleOwner
+    from actors.dispatch.host.fork_server import ForkServer
+    from actors.dispatch.host.worker_handle import HandleOwner
 
 CODE_S: Final = 1.0
 """Seconds in which the fork server tells the exit code of a process that is gone, if it is there and does anything."""
@@ -59,12 +59,12 @@ class ForkedPlace:
     modules: tuple[str, ...]
     """Modules that the fork server imports once."""
 
-    def handle(self, owner: HandleOwner) -> WorkerHandle:
+    def handle(self, owner: HandleOwner) -> ForkedHandle:
         """Return the handle of one incarnation."""
-        return WorkerHandle(owner, SERVERS.of(self.modules))
+        return ForkedHandle(owner, SERVERS.of(self.modules))
 
 
-class WorkerHandle(WorkerWire):
+class ForkedHandle(WorkerHandle):
     """One process. Used on the thread of one event loop."""
 
     def __init__(self, owner: HandleOwner, server: ForkServer) -> None:

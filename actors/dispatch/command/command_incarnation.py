@@ -23,9 +23,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.wakeup import SingleJob
-from actors.dispatch.command_process import CommandProcess, Stream
-from actors.dispatch.program import Program
-from actors.dispatch.reader import READER
+from actors.dispatch.command.command_process import CommandProcess, Stream
+from actors.dispatch.command.program import Program
+from actors.dispatch.groups.process_reader import READER
 from actors.execution.incarnation import Exit, Incarnation, IncarnationPhase, Started
 from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
 from actors.model.command_events import CommandOutput, CommandOutputLost

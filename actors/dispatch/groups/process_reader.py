@@ -19,14 +19,14 @@ from contextlib import suppress
 from typing import Any, Final
 
 from actors.concurrency.thread_state import start_thread
-from actors.dispatch.process_group import GROUPS
+from actors.dispatch.groups.process_group import GROUPS
 from actors.model.clock import monotonic
 
 LINGER_S: Final = 1.0
 """How long it stays, and the guardian with it, when there is nothing to watch any more."""
 
 
-class Reader:
+class ProcessReader:
     """Watches descriptors and times, on one thread."""
 
     _follows_forks = False
@@ -154,7 +154,7 @@ class Reader:
 class _GuardianWatch:
     """Sees to it that there is a guardian while there are processes."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ProcessReader) -> None:
         self._reader = reader
         self._alive: int | None = None
 
@@ -198,5 +198,5 @@ def _empty(fd: int) -> None:
             pass
 
 
-READER: Final = Reader()
+READER: Final = ProcessReader()
 """The reader of this host."""

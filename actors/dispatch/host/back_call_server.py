@@ -12,7 +12,7 @@ import contextvars
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from actors.dispatch.process_log import log_here
+from actors.dispatch.log_relay import log_here
 from actors.dispatch.remote import Frame, Kind, Packed, Parts, dumped, loaded, pack_error, parts_of, reason, rebuilt
 from actors.execution.incarnation import Stopping
 from actors.messaging.inbox import Refusal
@@ -24,10 +24,10 @@ from actors.model.spec import Reason
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
-    from actors.dispatch.process_incarnation import ProcessIncarnation
+    from actors.dispatch.host.process_incarnation import ProcessIncarnation
 
 
-class HostCalls:
+class BackCallServer:
     """Does what one process asks of its host. Used on the loop's thread only."""
 
     def __init__(self, life: ProcessIncarnation, send: Callable[[Kind, int, Parts], None]) -> None:

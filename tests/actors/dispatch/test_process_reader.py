@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from actors.dispatch.reader import Reader
+from actors.dispatch.groups.process_reader import ProcessReader
 from tests.support.hardening import LONG_S, eventually
 
 
-def done(reader: Reader) -> None:
+def done(reader: ProcessReader) -> None:
     """Wait until the reader has done all that it was given before."""
     event = threading.Event()
     reader.call(event.set)
@@ -21,7 +21,7 @@ def done(reader: Reader) -> None:
 
 def test_a_descriptor_that_another_one_has_closed_in_the_same_turn_is_not_read() -> None:
     """Both are ready in one turn: whichever comes first closes the other, whose number is then somebody else's."""
-    reader, called = Reader(), list[str]()
+    reader, called = ProcessReader(), list[str]()
     (a, to_a), (b, to_b) = os.pipe(), os.pipe()
     other = {"a": b, "b": a}
     strangers = list[int]()
@@ -54,7 +54,7 @@ def test_a_descriptor_that_another_one_has_closed_in_the_same_turn_is_not_read()
 def test_what_one_of_them_raises_is_told_and_ends_no_other(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told = list[Any]()
     monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_value))
-    reader, error, (heard, writes) = Reader(), RuntimeError("a bug"), os.pipe()
+    reader, error, (heard, writes) = ProcessReader(), RuntimeError("a bug"), os.pipe()
 
     def fail() -> None:
         if place == "descriptor":

@@ -1,8 +1,8 @@
 """The worker's half in a cluster: an actor of Ray whose methods carry the bytes of the wire, and nothing else.
 
-What runs there is what runs in a process of the host (``actors.dispatch.worker_process``), on a thread of the actor.
-The wire ends in a socket of this process; Ray carries what is written to it and what is read from it. This module does
-not import Ray: the host makes an actor of ``RayWorker`` (``actors.dispatch.ray``).
+What runs there is what runs in a process of the host (``actors.dispatch.worker.worker_main``), on a thread of the
+actor. The wire ends in a socket of this process; Ray carries what is written to it and what is read from it. This
+module does not import Ray: the host makes an actor of ``RayWorker`` (``actors.dispatch.ray``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from actors.concurrency.thread_state import start_thread
 from actors.dispatch.remote import Kind
-from actors.dispatch.worker_process import Link, Setup, find_main_later, run_worker
+from actors.dispatch.worker.worker_main import Link, Setup, find_main_later, run_worker
 
 PIECE: Final = 1024 * 1024
 """Bytes that one message of Ray carries at most."""

@@ -1,7 +1,7 @@
 """One process that leads a group of its own and never outlives this host: what commands and servers of tools share.
 
-It is started with the mark of this host, told to the guardian (``actors.dispatch.process_group``), and watched by the
-reader's thread. Its end, in this order, so that no signal goes to a group whose number is another's by now::
+It is started with the mark of this host, told to the guardian (``actors.dispatch.groups.process_group``), and watched
+by the reader's thread. Its end, in this order, so that no signal goes to a group whose number is another's by now::
 
     the leader has ended --> what is left of its group is killed --> forgotten by the guardian --> reaped
 
@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final
 
-from actors.dispatch.process_group import end_group, guard, has_others, marked_environment, signal_group
-from actors.dispatch.reader import READER
+from actors.dispatch.groups.process_group import end_group, guard, has_others, marked_environment, signal_group
+from actors.dispatch.groups.process_reader import READER
 
 LOOK_S: Final = 0.05
 """Seconds between two looks, at what cannot be watched."""

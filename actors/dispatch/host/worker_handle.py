@@ -2,7 +2,7 @@
 
 Nothing here blocks: what cannot be written at once is kept, and written when there is room. What stands at the other
 end, how it is started and how its end is seen, is said by whoever derives from it: a process of this host
-(``actors.dispatch.worker_handle``), or an actor of a cluster (``actors.dispatch.ray``).
+(``actors.dispatch.host.forked_handle``), or an actor of a cluster (``actors.dispatch.ray``).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class HandleOwner(Protocol):
 class WorkerPlace(Protocol):
     """Place where the incarnations of a worker run that are not in this process."""
 
-    def handle(self, owner: HandleOwner) -> WorkerWire:
+    def handle(self, owner: HandleOwner) -> WorkerHandle:
         """Return the handle of one incarnation, which is not started yet. On the thread of the loop."""
 
 
-class WorkerWire:
+class WorkerHandle:
     """One worker elsewhere. Used on the thread of one event loop."""
 
     def __init__(self, owner: HandleOwner) -> None:

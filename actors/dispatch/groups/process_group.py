@@ -1,9 +1,9 @@
 """Process groups of this host, and the guardian that ends them where the host cannot.
 
 Every process that a worker starts leads a group (``start_new_session=True``) and inherits a mark in its environment.
-A guardian (``actors.dispatch.guardian``, one for each host, in a session of its own) hears of each group through a
-pipe. Whatever the host dies of, kill -9 too, the guardian finds the pipe at its end, or its parent gone, and kills all
-groups, and on Linux also every process that carries the mark. The three moments at which the host may die:
+A guardian (``actors.dispatch.groups.guardian``, one for each host, in a session of its own) hears of each group
+through a pipe. Whatever the host dies of, kill -9 too, the guardian finds the pipe at its end, or its parent gone, and
+kills all groups, and on Linux also every process that carries the mark. The three moments at which the host may die:
 
 =============================  ==================================================================================
 the host dies                  then
@@ -16,7 +16,7 @@ after ``unguard(pgid)``        nothing of it was running: the group is killed be
 A guardian that was killed is replaced, and told all groups, as soon as anybody looks (``mended``): a reader of
 processes is called when its pipe ends. The order of a start is therefore: ``marked_environment``, start, ``guard``;
 that of an end: kill the group, ``unguard``, reap. So a number is never sent to a group that is not ours.
-``actors.dispatch.guarded_process`` keeps that order, for commands and for servers of tools alike.
+``actors.dispatch.groups.guarded_process`` keeps that order, for commands and for servers of tools alike.
 
 ``_lock`` guards the books and the pipe of the guardian. Nothing waits while it is held.
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actors.dispatch.command_incarnation import CommandIncarnation
-from actors.dispatch.process_incarnation import ProcessIncarnation
+from actors.dispatch.command.command_incarnation import CommandIncarnation
+from actors.dispatch.host.process_incarnation import ProcessIncarnation
 from actors.dispatch.remote import packed
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.messaging.envelope import SystemMessage, own_copy

@@ -3,10 +3,10 @@
 A host has threads, so it never forks: a child would inherit their locks and none of them. A server of one thread,
 started fresh, imports what is to be preloaded and forks on demand: a start costs about 10 ms. There is one server for
 each set of modules; it lives as long as its host: a pipe tells it of the end of that. Its environment carries the mark
-of the host (``actors.dispatch.process_group``), so whatever descends from it does.
+of the host (``actors.dispatch.groups.process_group``), so whatever descends from it does.
 
 A server that was killed is started again with the next process that is wanted. Processes that it has forked go on: what
-joins them to their host is a socket, and their end is seen without the server (``actors.dispatch.worker_handle``).
+joins them to their host is a socket, and their end is seen without the server (``actors.dispatch.host.forked_handle``).
 
 ``_lock`` guards the server of one set of modules; a start of it takes as long as starting a program.
 """
@@ -23,12 +23,13 @@ from contextlib import suppress
 from multiprocessing import connection, reduction, resource_tracker
 from typing import Final
 
-from actors.dispatch.preloading import IMPORTS
-from actors.dispatch.process_group import marked_environment
-from actors.dispatch.worker_process import Entry
+from actors.dispatch.groups.process_group import marked_environment
+from actors.dispatch.worker.worker_imports import IMPORTS
+from actors.dispatch.worker.worker_main import Entry
 
 _COMMAND: Final = (
-    "import sys; sys.path[:] = {path!r}; from actors.dispatch.preloading import preload; preload({modules!r}); "
+    "import sys; sys.path[:] = {path!r}; "
+    "from actors.dispatch.worker.worker_imports import preload; preload({modules!r}); "
     "from multiprocessing.forkserver import main; main({listener}, {alive}, [])"
 )
 _HINT: Final = "Put what starts the tree under 'if __name__ == \"__main__\":'."

@@ -2,7 +2,7 @@
 
 The incarnation here is a real one (``actors.execution.crash_boundary``): it builds the object, runs hooks and handlers,
 tells a failed request from a crash, and ends as any worker does. What is a tree to it is the wire
-(``actors.dispatch.worker_side``). Its host feeds it one message at a time, and its mailbox here holds no more.
+(``actors.dispatch.worker.worker_runner``). Its host feeds it one message at a time, and its mailbox here holds no more.
 
 Threads: sync code runs on the main thread of the process, async code on a loop of its own beside it. The main thread
 reads the wire while no code of the worker runs. While such code runs on it, nobody has to read, until that code asks
@@ -29,8 +29,8 @@ from typing import Any, Final, NamedTuple
 
 from actors.concurrency.thread_state import start_thread
 from actors.concurrency.wakeup import Wakeup
-from actors.dispatch.preloading import IMPORTS
 from actors.dispatch.remote import Frame, FrameReader, Kind, Parts, dumped, frame, loaded, pack_error, parts_of
+from actors.dispatch.worker.worker_imports import IMPORTS
 
 _ADDRESS_SPACE: Final = "RLIMIT_AS"
 
@@ -172,9 +172,9 @@ def run_worker(link: Link, prepare: Callable[[Setup], None] | None = None) -> in
     try:
         (prepare or _prepare)(setup)
         make_recipe = loaded([setup.code])
-        from actors.dispatch.worker_side import WorkerSide  # noqa: PLC0415 - it may be what was not preloaded
+        from actors.dispatch.worker.worker_runner import WorkerRunner  # noqa: PLC0415 - it may be what was not preloaded
 
-        side = WorkerSide(link, setup.path, make_recipe())
+        side = WorkerRunner(link, setup.path, make_recipe())
     except BaseException as error:  # noqa: BLE001 - whatever it is, the host is told
         link.send(Kind.EXIT, 0, dumped(("crashed", pack_error(error), False, 0)))
         _flush()

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from actors import NotPicklableError, StartError
-from actors.dispatch import worker_handle
+from actors.dispatch.host import forked_handle
+from actors.dispatch.host.forked_handle import ForkedHandle, ForkedPlace
 from actors.dispatch.process import ProcessCode, ProcessWorker
 from actors.dispatch.remote import Frame, FrameReader, Kind, dumped, frame, loaded, parts_of
-from actors.dispatch.worker_handle import ForkedPlace, WorkerHandle
 from tests.support.process_trees import running, spec_of, worker
 from trees import Process, start
 
@@ -56,7 +56,7 @@ class KilledServer:
 def test_a_process_that_was_forked_just_before_its_server_was_killed_goes_on_and_its_end_is_seen() -> None:
     async def scenario() -> None:
         owner, server = Owner(), KilledServer(has_forked=True)
-        handle = WorkerHandle(owner, server)  # type: ignore[arg-type]
+        handle = ForkedHandle(owner, server)  # type: ignore[arg-type]
         starts = asyncio.create_task(handle.start())
         while not handle._is_untold:  # noqa: ASYNC110 - the loop turns until it has seen that the server is gone
             await asyncio.sleep(0)
@@ -84,7 +84,7 @@ def test_a_process_that_was_forked_just_before_its_server_was_killed_goes_on_and
 def test_a_process_that_was_not_forked_before_its_server_was_killed_is_a_failed_start() -> None:
     async def scenario() -> None:
         owner = Owner()
-        handle = WorkerHandle(owner, KilledServer(has_forked=False))  # type: ignore[arg-type]
+        handle = ForkedHandle(owner, KilledServer(has_forked=False))  # type: ignore[arg-type]
         with pytest.raises(ChildProcessError):
             await asyncio.wait_for(handle.start(), 10)
         await handle.end()
@@ -96,7 +96,7 @@ def test_a_process_that_cannot_be_guarded_is_a_failed_start_at_once(monkeypatch:
     def refused(_: int) -> None:
         raise OSError("no guardian")
 
-    monkeypatch.setattr(worker_handle, "guard", refused)
+    monkeypatch.setattr(forked_handle, "guard", refused)
     with pytest.raises(StartError, match="OSError"), start(spec_of(worker(start_timeout_s=60.0))):
         pass
 

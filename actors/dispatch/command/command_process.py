@@ -1,8 +1,8 @@
 """One process of a command, from its start to its end: its output, its signals, its exit.
 
-Started by a thread of the pool; from then on the reader's thread (``actors.dispatch.reader``) has it, and only that
-changes it. What others ask for (a signal) is done at once, on their thread: it never blocks. The end, in this order
-(``actors.dispatch.guarded_process``)::
+Started by a thread of the pool; from then on the reader's thread (``actors.dispatch.groups.process_reader``) has it,
+and only that changes it. What others ask for (a signal) is done at once, on their thread: it never blocks. The end, in
+this order (``actors.dispatch.groups.guarded_process``)::
 
     the leader has ended --> (ordered: the others of its group have time, until it is killed) --> the group is killed,
     and forgotten by the guardian --> what is left of the output is read --> reaped --> ``ended(returncode)``
@@ -14,11 +14,11 @@ import os
 from collections.abc import Callable
 from typing import IO, Final, Literal, Protocol, TypeAlias
 
-from actors.dispatch.guarded_process import LOOK_S, GuardedProcess
-from actors.dispatch.output import Allowance, Lines, Tail, text_of
-from actors.dispatch.process_group import widen
-from actors.dispatch.program import Program
-from actors.dispatch.reader import READER
+from actors.dispatch.command.command_output import Allowance, Lines, Tail, text_of
+from actors.dispatch.command.program import Program
+from actors.dispatch.groups.guarded_process import LOOK_S, GuardedProcess
+from actors.dispatch.groups.process_group import widen
+from actors.dispatch.groups.process_reader import READER
 from actors.model.clock import monotonic
 
 CHUNK: Final = 1024 * 1024
