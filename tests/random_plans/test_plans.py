@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 
 from actors import ChildError
 from actors.messaging.reply import Reply
@@ -25,7 +25,7 @@ from actors.tasks.model.task_events import SubtaskSucceeded
 from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ManualClock, settle
 from tests.random_plans import checks
-from tests.random_plans.declared import Move, Run, runs
+from tests.random_plans.declared import Hand, Job, Move, Run, Sub, runs
 from tests.random_plans.world import BoomError, Hold, World, spec_of
 from tests.support.sizes import size
 from trees import Approve, Edit, Reject, Respond, Task, TaskHandle, Tree, start
@@ -229,6 +229,16 @@ def play(run: Run) -> None:
             player.release()
 
 
+BROKEN_OFF = Run(
+    hands=(Hand("w0", "async def", undo="def"),),
+    jobs=(Job((Sub("s0", "w0", deeds=("rubbish", "raise", "raise")), Sub("s1", "w0"), Sub("s2", "w0"))),),
+    moves=((Move("go"), Move("kill")),),
+    max_parallel=1,
+    strategy="one_for_all",
+)
+"""What an attempt had done that was broken off is unknown, whatever the next one says."""
+
+
 @pytest.mark.timeout(120 + PLANS)
 @settings(
     max_examples=PLANS,
@@ -239,5 +249,6 @@ def play(run: Run) -> None:
     phases=[Phase.explicit, Phase.generate] if "REGROW_SWITCHINTERVAL" in os.environ else list(Phase),
 )
 @given(run=runs())
+@example(run=BROKEN_OFF)
 def test_whatever_happens_to_a_plan_it_ends_and_ends_right(run: Run) -> None:
     play(run)

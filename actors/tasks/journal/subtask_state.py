@@ -68,7 +68,7 @@ class EffectRecord:
         self.broken = False
         """True where it had begun and was broken off; stays so where it is started once more and does not begin."""
         self.unknown = False
-        """An attempt ended so that it may have had its effect."""
+        """An attempt ended, or was broken off, so that it may have had its effect."""
         self.done = False
         self.result: Any = None
         self.undone = False
@@ -86,8 +86,14 @@ class EffectRecord:
         else:
             self.broken = True
 
-    def ends(self) -> None:
-        """An attempt has ended by itself."""
+    def succeeds(self, result: Any) -> None:
+        """An attempt has ended with a result."""
+        self.open = self.broken = False
+        self.done, self.result = True, result
+
+    def fails(self, *, may_have_acted: bool) -> None:
+        """An attempt has ended without one. That it did nothing says nothing of one before it that was broken off."""
+        self.unknown = self.unknown or self.broken or may_have_acted
         self.open = self.broken = False
 
     @property

@@ -213,8 +213,7 @@ class TaskState:
         node = self.nodes[event.subtask]
         if node.acts and node.status is SubtaskStatus.RUNNING:  # else a person gave the result
             act = node.acts[-1]
-            act.ends()
-            act.done, act.result = True, event.value
+            act.succeeds(event.value)
         node.value, node.tokens, node.error, node.kind, node.kept = event.value, event.tokens, "", "", None
         if node.id in self.compensated:
             self.compensated.remove(node.id)  # it was undone, and is done again
@@ -251,8 +250,7 @@ class TaskState:
             self._ran(node, self.last_at if event.kind == FailureKind.LOST else event.at, event.usage)
             node.losses = 0
             for act in (node.acts or ())[-1:]:
-                act.ends()
-                act.unknown = act.unknown or event.kind in UNKNOWN
+                act.fails(may_have_acted=event.kind in UNKNOWN)
 
     def _preempted(self, event: task_events.SubtaskPreempted) -> None:
         node = self.nodes[event.subtask]

@@ -1,10 +1,13 @@
 """What was done is undone when a task cannot succeed: which acts, in which order, how often, and what if that fails."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from actors import Failed
 from actors.testing import AsyncScriptedExecutable, Crash, Hang, ScriptedExecutable
 from tests.support.attempts import LINE, LONG_S, SLOWLY, bad, no, run, shop, undoable
 from trees import (
@@ -16,16 +19,22 @@ from trees import (
     Escalate,
     Failover,
     Retry,
+    StaticPlan,
     Subtask,
     SubtaskFailed,
     SubtaskRetrying,
+    SupervisorSpec,
     Task,
     TaskCancelledError,
     TaskEnding,
+    TaskFailedError,
+    Tasks,
     Usage,
     Verdict,
     WorkerSpec,
+    start,
 )
+from trees.store import MemoryStore
 
 UNDONE: list[tuple[str, Any]] = []
 """What the undos that are found by name have undone."""
@@ -123,6 +132,59 @@ def test_after_a_timeout_it_is_undone_without_a_result_and_still_has_failed() ->
     assert [call.result for call in script.undos] == [None]
     assert "AttemptTimeoutError" in report.failed["x"]
     assert report.compensated == ["x"]
+
+
+@pytest.mark.parametrize("ended_by", ["group", "process"])
+def test_what_was_broken_off_is_undone_though_its_next_attempt_fails_cleanly(ended_by: str) -> None:
+    """That one says nothing of what the first had done: its exception does not know the key of the act."""
+    undone: list[Any] = []
+    begun: list[threading.Event] = [threading.Event(), threading.Event()]
+
+    async def pay(task: Subtask, context: Any) -> None:
+        is_first = not begun[0].is_set()
+        begun[not is_first].set()
+        if is_first:
+            await asyncio.get_running_loop().create_future()
+        raise Failed("no money left")
+
+    def refund(task: Subtask, result: Any, context: Any) -> None:
+        undone.append(result)
+
+    def fuse(_: str) -> None:
+        raise ValueError
+
+    spec = SupervisorSpec(
+        id="shop",
+        strategy="one_for_all",
+        tasks=Tasks(planner=StaticPlan([Subtask("x", worker="pay")]), on_failure=[]),
+        children=[WorkerSpec(id="pay", execute=pay, undo=refund), WorkerSpec(id="fuse", handle=fuse)],
+    )
+    store = MemoryStore()
+    with start(spec, store=store) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        assert begun[0].wait(LONG_S)
+        if ended_by == "process":
+            store = _as_killed(store)
+        else:
+            tree.ref("shop/fuse").tell("blow")
+            with pytest.raises(TaskFailedError):
+                handle.result(LONG_S)
+    if ended_by == "process":
+        with start(spec, store=store) as tree, pytest.raises(TaskFailedError):
+            tree.task("t").result(LONG_S)
+    assert begun[1].is_set()
+    assert undone == [None]
+
+
+def _as_killed(store: MemoryStore) -> MemoryStore:
+    """Return what a process leaves that is killed now."""
+    left = MemoryStore()
+    for stream, owner in store.owners().items():
+        first, *others = store.read(stream)
+        left.create(stream, owner, first)
+        for each in others:
+            left.append(stream, each)
+    return left
 
 
 def test_a_crash_that_was_made_good_is_undone_once_with_the_result() -> None:
