@@ -13,9 +13,12 @@ and goes with the next piece.
 
 The end of the actor is the end of that stream: by itself after ``EXIT``; with an error where the actor has died, was
 killed, or cannot be reached, and with any other one too, because then nothing that the worker says is heard any more.
-So is a ``take`` that fails for another reason: the host has left the cluster, and the stream never ends. Ray tells
-neither exit code nor signal. Where its node is gone, or cannot be reached, the worker is lost with it: it is killed,
-should it still be there, and given up.
+So is a ``take`` that fails for another reason. Ray tells neither exit code nor signal. Where its node is gone, or
+cannot be reached, the worker is lost with it: it is killed, should it still be there, and given up.
+
+A host that leaves its cluster (``ray.shutdown()``) has lost all actors that it had made there. Ray tells nobody: the
+stream never ends, and no call is answered, also if the host has joined again. So each handle knows the job of its
+actor, which is another one after each ``ray.init``, and looks every ``LOOK_S`` whether this process still is that job.
 
 Calls of Ray that may wait run on a thread beside the loop. ``_CONNECTING`` guards the connection of this process to a
 cluster, which is made once; it is held while Ray is started, for seconds, and by no other code.
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 METHODS: Final = 4
 """Methods of an actor that run beside each other; three are needed."""
 LOOK_S: Final = 0.5
-"""Seconds between two looks at what there is room for, while an actor waits for it."""
+"""Seconds between two looks: at what there is room for, while an actor waits for it; whether the host has left."""
 GONE_S: Final = 10.0
 """Seconds in which the end of an actor that was killed is told. A node that cannot be reached tells nothing."""
 TRIES: Final = 3
@@ -88,6 +91,8 @@ class RayHandle(WorkerHandle):
         self._theirs.settimeout(0)
         self._place = place
         self._actor: Any = None
+        self._job = ""
+        """Job of this process that the actor belongs to."""
         self._died: type[Exception] = Exception
         """Error of an actor that is dead, or cannot be reached."""
         self._unreachable: type[Exception] = Exception
@@ -127,7 +132,7 @@ class RayHandle(WorkerHandle):
     async def _create(self) -> None:
         job = self._loop.run_in_executor(None, _actor_at, self._place)
         try:
-            self._actor = await asyncio.shield(job)
+            self._actor, self._job = await asyncio.shield(job)
         except asyncio.CancelledError:
             job.add_done_callback(_kill_result)
             raise
@@ -137,6 +142,8 @@ class RayHandle(WorkerHandle):
         begun = asyncio.ensure_future(_result(self._actor.begin.remote()))
         try:
             while not (await asyncio.wait({begun}, timeout=LOOK_S))[0]:
+                if not _is_in(self._job):
+                    raise ChildProcessError("this process has left the cluster")
                 self.waits_for = await self._loop.run_in_executor(None, _room, self._place)
             node: str = begun.result()
         finally:
@@ -154,7 +161,8 @@ class RayHandle(WorkerHandle):
         back = self._loop.create_task(self._pass_back())
         on = self._loop.create_task(self._pass_on(back))
         try:
-            await asyncio.wait({back})
+            while not (await asyncio.wait({back}, timeout=LOOK_S))[0] and _is_in(self._job):
+                pass
         finally:
             on.cancel()
             back.cancel()
@@ -166,7 +174,7 @@ class RayHandle(WorkerHandle):
         try:
             with suppress(self._died):
                 while piece := await self._loop.sock_recv(self._theirs, PIECE):
-                    if _joined() is None:
+                    if not _is_in(self._job):  # else Ray would join a cluster by itself
                         back.cancel()
                         return
                     await _result(self._actor.take.remote(piece))
@@ -243,8 +251,8 @@ def _deaths() -> tuple[type[Exception], type[Exception]]:
     return exceptions.RayActorError, exceptions.ActorUnavailableError
 
 
-def _actor_at(place: RayPlace) -> Any:
-    """Create an actor, which may have to wait for room."""
+def _actor_at(place: RayPlace) -> tuple[Any, str]:
+    """Create an actor, which may have to wait for room; the job that it belongs to."""
     ray = _connected(place)
     options = {
         "num_cpus": place.num_cpus,
@@ -255,7 +263,7 @@ def _actor_at(place: RayPlace) -> Any:
     }
     given = {name: value for name, value in options.items() if value is not None}
     maker = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=METHODS, **given)(RayWorker)
-    return maker.remote(node_here)
+    return maker.remote(node_here), ray.get_runtime_context().get_job_id()
 
 
 def _connected(place: RayPlace) -> Any:
@@ -304,6 +312,14 @@ def _joined() -> Any | None:
     return ray if ray.is_initialized() else None
 
 
+def _is_in(job: str) -> bool:
+    """Return True while this process is connected to a cluster as this job."""
+    ray = _joined()
+    with suppress(Exception):  # it leaves at this moment
+        return ray is not None and ray.get_runtime_context().get_job_id() == job
+    return False
+
+
 def _is_there(node: str) -> bool:
     ray = _joined()
     with suppress(Exception):
@@ -337,4 +353,4 @@ def _kill(actor: Any) -> None:
 def _kill_result(job: asyncio.Future[Any]) -> None:
     """Kill an actor that nobody wants any more."""
     if not job.cancelled() and job.exception() is None:
-        job.get_loop().run_in_executor(None, _kill, job.result())
+        job.get_loop().run_in_executor(None, _kill, job.result()[0])
