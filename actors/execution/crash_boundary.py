@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, cast
 from actors.concurrency.arrival import Arrival
 from actors.concurrency.failed_frames import clear_own
 from actors.concurrency.thread_state import soon
+from actors.execution.handling_times import UNTIMED, begun
 from actors.execution.incarnation import Exit, IncarnationPhase, Started
 from actors.execution.incarnation_ends import EndingIncarnation
 from actors.messaging.envelope import CURRENT, CurrentMessage, Home, Hook, leaves
@@ -39,6 +40,7 @@ from actors.model.spec import DispatcherKind, Reason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from actors.execution.handling_times import Untimed
     from actors.execution.residence import Residence
     from actors.messaging.envelope import Envelope
 
@@ -247,21 +249,22 @@ class WorkerIncarnation(EndingIncarnation):
         """Handle messages; False when the incarnation is over."""
         handle, now = self.actor._regrow_handler(), self.system.now  # noqa: SLF001
         on_loop = self.recipe.where is DispatcherKind.LOOP  # where it may leave tasks behind
+        times = begun(self) if self.system.reports.measures else UNTIMED
+        due = times.due
         current: Any = None  # what CURRENT is: made for each message, but on a thread for one from outside
         home: Home | None = None
         for envelope in islice(batch, QUOTA):
-            self.since = now()  # first: whoever reads current and then this never gets the time of an older message
+            if (since := now()) > due:
+                due = times.passed(self.since, since)
+            self.since = since  # first: whoever reads current and then this never gets the time of an older message
             self.current = envelope
             if self.order is not None:
-                refusal = self.mailbox.give_back(self, envelope)
-                if refusal is not None:
-                    self.system.letters.refused(self.mailbox.path, self.mailbox, envelope, refusal)
-                return True
+                return self._gives_back(envelope, times)
             body, reply, origin = envelope
             if origin is not None:
                 late = origin.deadline is not None and origin.deadline < self.since
                 if late or (reply is not None and reply.is_abandoned):
-                    self.system.letters.expired(self.mailbox, envelope)
+                    self._passes_over(envelope, times)
                     continue
                 CURRENT.set(current := CurrentMessage(self, origin, reply))
                 if origin.variables is not None:
@@ -275,6 +278,7 @@ class WorkerIncarnation(EndingIncarnation):
                 if type(result) is CoroutineType:
                     result = await (result if on_loop else self._settled(result))
             except BaseException as error:
+                times.end(self)
                 # No finalizer of these is to run here after the report of the end.
                 handle = envelope = body = result = origin = None  # type: ignore[assignment]  # noqa: PLW2901
                 if not await self._survives(error, reply, current):
@@ -287,7 +291,22 @@ class WorkerIncarnation(EndingIncarnation):
                 current.end()
             elif home.touched:
                 home.message_ended()
+        times.end(self)
         self.current = None
+        return True
+
+    def _passes_over(self, envelope: Envelope, times: Untimed) -> None:
+        """Drop a message whose asker waits no longer."""
+        times.skipped()
+        self.system.letters.expired(self.mailbox, envelope)
+
+    def _gives_back(self, envelope: Envelope, times: Untimed) -> bool:
+        """Leave a message to whoever comes next: there is an order to end. True: the incarnation is not over yet."""
+        times.skipped()
+        times.end(self)
+        refusal = self.mailbox.give_back(self, envelope)
+        if refusal is not None:
+            self.system.letters.refused(self.mailbox.path, self.mailbox, envelope, refusal)
         return True
 
     async def _survives(self, error: BaseException, reply: Reply | None, current: CurrentMessage) -> bool:

@@ -40,6 +40,7 @@ from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
     from actors.concurrency.wakeup import Wakeup
+    from actors.execution.handling_times import BatchTimes
     from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner, RestartCount
     from actors.messaging.envelope import Envelope, Home
     from actors.messaging.mailbox import Mailbox
@@ -149,6 +150,7 @@ class Incarnation:
         "spec",
         "system",
         "task",
+        "times",
     )
 
     urgent = is_elsewhere = False
@@ -190,6 +192,8 @@ class Incarnation:
         self.remains: list[Any] | None = None
         """Objects that its own pinned thread is to let go of when it ends."""
         self.gate: Wakeup | None = None
+        self.times: BatchTimes | None = None
+        """Times of the present batch, or of the last one; None: nobody measured it."""
         self.pulse: Pulse | None = None
         """Signs of life; None: nobody looks for any."""
 

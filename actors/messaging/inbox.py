@@ -67,7 +67,7 @@ NOTHING: Final[Iterator[Envelope]] = iter(())
 class Inbox:
     """A queue of messages with a bound, open or closed."""
 
-    __slots__ = ("bounds", "lock", "path", "places", "plain", "queue", "refusal")
+    __slots__ = ("bounds", "handled", "lock", "marks", "path", "places", "plain", "queue", "refusal", "taken")
 
     pack: Callable[[Any], Any] | None = None
     """Makes of a message what can cross to where it is handled, in the sender; None: it is handled here. A method."""
@@ -85,6 +85,22 @@ class Inbox:
         """True when a put needs no look at anything: open and without bound."""
         self.places = None if bounds.capacity is None else Places(bounds.capacity)
         """How many messages may wait; None: any number."""
+        self.taken = 0
+        """Messages that were taken out of the queue, or had to go."""
+        self.marks: tuple[tuple[float, int], ...] = ()
+        """Looks at what waits, and how many messages had come by then; see ``actors.messaging.handled``."""
+        self.handled: list[float] | None = None
+        """Times of handling: how many are in each bucket, those beyond all of them, and the sum. None: not measured."""
+
+    @property
+    def rest(self) -> int:
+        """Messages of its own that were taken out of the queue, and not begun."""
+        return 0
+
+    @property
+    def handling_since(self) -> float | None:
+        """When the message that is being handled was begun; None: none is."""
+        return None
 
     @property
     def depth(self) -> int:
@@ -159,6 +175,7 @@ class Inbox:
                     if queue and not nested:
                         oldest = queue[0]
                         del queue[0]
+                        self.taken += 1
                 try:
                     queue += claim if oldest is None else last
                 except IndexError:
@@ -208,6 +225,7 @@ class Inbox:
         at = next((at for at, each in enumerate(waiting) if each == wanted), None)
         if at is not None:
             del self.queue[at]
+            self.taken += 1
             if self.places is not None:
                 self.places.vacate()
         return at is not None

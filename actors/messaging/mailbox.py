@@ -48,11 +48,12 @@ signal, may run a finalizer or a handler there: what it puts waits for no lock, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import length_hint
 from threading import get_ident
 from typing import TYPE_CHECKING
 
+from actors.messaging.handled import add_times
 from actors.messaging.inbox import NOTHING, Inbox, PutResult, Refusal
 from actors.messaging.reply import Reply
 from actors.model.spec import UNBOUNDED, MailboxLimit
@@ -115,6 +116,17 @@ class Mailbox(Inbox):
     def depth(self) -> int:
         """Messages that wait for this life. Without the lock: a reading, right at some moment during the call."""
         return len(self.queue) + length_hint(self.batch)
+
+    @property
+    def rest(self) -> int:
+        """Messages of its own that were taken out of the queue, and not begun."""
+        return 0 if self.shared is not None else length_hint(self.batch)
+
+    @property
+    def handling_since(self) -> float | None:
+        """When the present message was begun: what is left of its batch had come before that. None: there is none."""
+        life = self.attached
+        return None if life is None or life.current is None else life.since
 
     @property
     def address(self) -> Mailbox | PoolAddress:
@@ -225,6 +237,7 @@ class Mailbox(Inbox):
             was_shared, self.shared = self.shared is not None, None
         if pool is not None and pool.queue and (was_shared is False or not self.queue):
             self.shared = pool.queue.popleft()
+            pool.taken += 1
             self.batch = iter((self.shared,))
             if pool.places is not None:
                 pool.places.vacate()
@@ -233,9 +246,7 @@ class Mailbox(Inbox):
         elif not self.queue:
             return None
         else:
-            taken = self.queue.copy()  # as ``drain``
-            del self.queue[: len(taken)]
-            self.batch = iter(taken)
+            self.batch = iter(self.drain())
         return self.batch
 
     def _has_work(self) -> bool:
@@ -267,6 +278,7 @@ class Mailbox(Inbox):
         """With the lock held: all that is in the queue, in order. What is appended meanwhile stays there."""
         taken = self.queue.copy()
         del self.queue[: len(taken)]
+        self.taken += len(taken)
         return taken
 
     def when_quiet(self) -> Reply:
@@ -304,6 +316,12 @@ class Mailbox(Inbox):
         origin.rouse()
         return None
 
+    def add_times(self, incarnation: Runnable, number: int, total_s: float, slow: Sequence[float]) -> None:
+        """Add what a life has handled, to its pool where it has one. What an abandoned one has done does not count."""
+        with self.lock:
+            if self.attached is incarnation:
+                add_times(self.address, number, total_s, slow)
+
     def detach(self, incarnation: Runnable, *, abandon: bool) -> list[Reply]:
         """With the lock held: the life is over; those who waited for quiet, to be completed by the caller.
 
@@ -332,6 +350,7 @@ class Mailbox(Inbox):
                 self.pool.return_first(rest.pop(0))
             elif self.places is not None:
                 self.places.exceed()  # it stays here, and had its place in the pool
+                self.taken += 1
         self.shared = None
         return rest
 

@@ -86,6 +86,7 @@ class PoolAddress(Inbox):
         taken = list(self.queue.copy())
         for _ in taken:
             self.queue.popleft()
+        self.taken += len(taken)
         return taken
 
     @property
@@ -118,6 +119,7 @@ class PoolAddress(Inbox):
     def return_first(self, envelope: Envelope) -> None:
         """A message that was taken and not begun: it is the next one again."""
         self.queue.appendleft(envelope)
+        self.taken -= 1
         if self.places is not None:
             self.places.take_back()
 

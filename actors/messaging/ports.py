@@ -95,6 +95,9 @@ class DeadLetters(Protocol):
 class FailureReports(Protocol):
     """Where is told what failed around a message."""
 
+    measures: bool
+    """True where somebody asks how long messages take: then that is measured."""
+
     def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None:
         """A handler answered with an error, and lives."""
 
@@ -146,6 +149,7 @@ class Runnable(Protocol):
     """Incarnation of a child, as messages see it. What it means stands in ``actors.execution.incarnation``."""
 
     current: Envelope | None
+    since: float
     running_on: int | None
     held: bool
     pulse: Pulse | None

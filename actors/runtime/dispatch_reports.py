@@ -15,6 +15,8 @@ class DispatchReports:
     def __init__(self, root_path: str, publish: Callable[[events.Event], object]) -> None:
         self._root_path = root_path
         self._publish = publish
+        self.measures = False
+        """True once somebody asks how long messages take."""
 
     def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None:
         """A handler answered with an error, and lives."""

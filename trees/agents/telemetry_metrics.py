@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from opentelemetry import metrics
-from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS, TreeMeter
+from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, TreeMeter, handling_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,11 +31,27 @@ class TreeMetrics:
         self._histograms = {
             name: meter.create_histogram(f"regrow_{name}_seconds", unit="s", description=tells)
             for name, tells in HISTOGRAMS.items()
+            if name != HANDLING
         }
+        self._create_handling(meter)
         for name, (tells, look) in GAUGES.items():
             meter.create_observable_gauge(name, [self._observed(look)], description=tells)
         meter_of_tree = TreeMeter(system, self)
         self.hear, self.end = meter_of_tree.hear, meter_of_tree.end
+
+    def _create_handling(self, meter: Meter) -> None:
+        """Create counters of messages and of their seconds: a histogram would have to be told of each message."""
+
+        def observed(part: Callable[[list[float]], float]) -> Callable[[CallbackOptions], list[Observation]]:
+            return lambda _: [Observation(part(row), {"path": path}) for path, row in handling_of(self._system).items()]
+
+        tells = HISTOGRAMS[HANDLING]
+        meter.create_observable_counter(
+            "regrow_handling_seconds_count", [observed(lambda row: sum(row[:-1]))], description=f"{tells}: how many"
+        )
+        meter.create_observable_counter(
+            "regrow_handling_seconds_sum", [observed(lambda row: row[-1])], unit="s", description=f"{tells}: their sum"
+        )
 
     def count(self, name: str, amount: float, labels: Labels) -> None:
         """Add to a counter."""

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from actors.messaging.handled import waited_s
 from actors.messaging.pool_address import PoolAddress
 from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
 from actors.tasks.model import task_events
@@ -40,7 +41,10 @@ COUNTERS: Final = {
     "store_pauses": "Times that the store could not write",
 }
 """Each is a metric ``regrow_..._total``, and what it tells."""
+HANDLING: Final = "handling"
+"""Histogram that the mailboxes have; nobody is told of each message. See ``handling_of``."""
 HISTOGRAMS: Final = {
+    HANDLING: "Seconds that workers took for a message, by path",
     "attempt": "Seconds that attempts ran, by worker and status",
     "queue_wait": "Seconds that subtasks stood in line, by worker",
     "task": "Seconds from submitting a task to its end, by status",
@@ -101,6 +105,7 @@ class TreeMeter:
     def __init__(self, system: System, sink: Sink) -> None:
         self._system = system
         self._sink = sink
+        system.reports.measures = True
         self._open: dict[str, _OpenTask] = {}
         """Tasks that go on, by id."""
         self.end = _measure_commits(system, sink)
@@ -212,6 +217,12 @@ def folded(system: System, path: str) -> str:
     return pool if mark and pool in system.boxes else path
 
 
+def handling_of(system: System) -> dict[str, list[float]]:
+    """Return for each worker and pool how many messages are in each bucket of ``BOUNDS``, those beyond, and the sum."""
+    boxes = system.boxes.copy().items()
+    return {path: box.handled.copy() for path, box in boxes if box.handled is not None}
+
+
 # -- gauges ------------------------------------------------------------------------------------------------------
 
 
@@ -227,6 +238,15 @@ def _mailboxes(system: System) -> Iterable[Value]:
         if depth and (path in system.children or isinstance(box, PoolAddress)):
             depths[folded(system, path)] += depth
     return [({"path": path}, depth) for path, depth in depths.items()]
+
+
+def _oldest_messages(system: System) -> Iterable[Value]:
+    now, ages = system.now(), dict[str, float]()
+    for path, box in system.boxes.copy().items():
+        if box.depth and (path in system.children or isinstance(box, PoolAddress)) and path not in system.supervisors:
+            whole = folded(system, path)
+            ages[whole] = max(ages.get(whole, 0.0), waited_s(box, now))
+    return [({"path": path}, age) for path, age in ages.items()]
 
 
 def _unfinished(system: System) -> Iterable[Value]:
@@ -285,6 +305,10 @@ def _restarts_left(system: System) -> Iterable[Value]:
 GAUGES: Final[Mapping[str, tuple[str, Callable[[System], Iterable[Value]]]]] = {
     "regrow_children": ("Children by state", _children),
     "regrow_mailbox_depth": ("Messages that wait, by the path of a worker or pool", _mailboxes),
+    "regrow_oldest_message_seconds": (
+        "Seconds for which the oldest message has waited at least, by the path of a worker or pool",
+        _oldest_messages,
+    ),
     "regrow_busy_threads": ("Workers that are running code now", _busy),
     "regrow_abandoned": ("Incarnations that were left to themselves and still run", _abandoned),
     "regrow_tasks_unfinished": ("Tasks that go on, by the path of their supervisor", _unfinished),

@@ -19,10 +19,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
+from actors.messaging.handled import BOUNDS
 from actors.tasks.model.event_base import AttemptEvent
 from actors.tasks.model.task_events import SubtaskSucceeded
 from trees.agents.packages import Package, require
-from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS, TreeMeter
+from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, TreeMeter, handling_of
 
 if TYPE_CHECKING:
     from actors.model.events import Event
@@ -117,6 +118,12 @@ class _TreeTables(_Tables):
             status = "succeeded" if isinstance(event, SubtaskSucceeded) else "failed"
             self.measure("attempt", event.ran_s, {"worker": getattr(event, "worker", None) or "", "status": status})
 
+    def look(self) -> None:
+        """Look at what the mailboxes have measured. A tree that is down keeps what was seen last."""
+        found: dict[Key, list[float]] = {(("path", path),): row for path, row in handling_of(self.system).items()}
+        if found or not self.system.is_down:
+            self.histograms[HANDLING] = found
+
     def count(self, name: str, amount: float, labels: Labels) -> None:
         """Add to a counter."""
         table, key = self.counters[name], tuple(labels.copy().items())
@@ -163,6 +170,7 @@ class TreeCollector:
             trees = list(self._trees)
             total.add(self._past)
         for each in trees:
+            each.look()
             total.add(each)
         yield from _counters(total)
         yield from _histograms(total)
@@ -171,6 +179,7 @@ class TreeCollector:
     def _forget_ended(self) -> None:
         """Keep the counts of trees that have ended, and nothing else of them."""
         for each in [each for each in self._trees if each.system.is_down]:
+            each.look()
             self._past.add(each)
             self._trees.remove(each)
 
@@ -191,7 +200,7 @@ def _histograms(total: _Tables) -> Iterator[Any]:
     for name, tells in HISTOGRAMS.items():
         found = core.HistogramMetricFamily(f"regrow_{name}_seconds", tells)
         for key, row in total.histograms[name].items():
-            _add_histogram(found, f"regrow_{name}_seconds", dict(key), row)
+            _add_histogram(found, f"regrow_{name}_seconds", dict(key), row, BOUNDS if name == HANDLING else BUCKETS)
         yield found
 
 
@@ -216,11 +225,13 @@ def _add_rows(to: dict[Key, list[float]], rows: dict[Key, list[float]]) -> None:
             mine[at] += amount
 
 
-def _add_histogram(family: Any, name: str, labels: dict[str, str], row: Iterable[float]) -> None:
+def _add_histogram(
+    family: Any, name: str, labels: dict[str, str], row: Iterable[float], bounds: Iterable[float]
+) -> None:
     """Add the samples of one series: Prometheus counts each bucket with those below it."""
     *buckets, total_s = row
     so_far = 0.0
-    for bound, amount in zip((*BUCKETS, float("inf")), buckets, strict=True):
+    for bound, amount in zip((*bounds, float("inf")), buckets, strict=True):
         so_far += amount
         family.add_sample(f"{name}_bucket", {**labels, "le": "+Inf" if bound == float("inf") else str(bound)}, so_far)
     family.add_sample(f"{name}_count", labels, so_far)

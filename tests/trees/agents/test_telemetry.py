@@ -535,6 +535,8 @@ def test_metrics_have_the_names_and_labels_of_the_page() -> None:
     assert numbers["regrow_task_seconds"] == {("succeeded",): 1}
     assert numbers["regrow_queue_wait_seconds"]["w",] >= 1
     assert numbers["regrow_children"]["running",] >= 5
+    assert numbers["regrow_handling_seconds_count"].items() >= {("p/h",): 1, ("p/w",): 2}.items()
+    assert 0.0 < numbers["regrow_handling_seconds_sum"]["p/w",] < LONG_S
 
 
 # -- whoever watches hurts nobody ------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,11 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from actors import ReplyTimeoutError, Worker
 from actors.model.errors import ConfigError
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
-from tests.support.hardening import eventually
+from tests.support.hardening import Gate, eventually, in_thread
 from trees import HA, Escalate, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
 from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS
 from trees.observe import metrics as door
@@ -143,6 +146,172 @@ def test_what_waits_for_a_free_member_of_a_pool_counts() -> None:
             assert begun.acquire(timeout=LONG_S)
         assert read(registry)["regrow_mailbox_depth"] == {("p/w",): 3.0}
         gate.set()
+
+
+class Timed(Worker):
+    """Lets the clock go on by what it is sent: a number, or what it raises after a second."""
+
+    clock: ManualClock
+    gate: Gate
+
+    def on_receive(self, message: Any) -> None:
+        if message == "wait":
+            Timed.gate()
+        elif isinstance(message, float):
+            Timed.clock.advance(message)
+        else:
+            Timed.clock.advance(1.0)
+            raise message
+
+
+class TimedOnLoop(Worker):
+    """The same, async."""
+
+    async def on_receive(self, message: Any) -> None:
+        if message == "wait":
+            await asyncio.to_thread(Timed.gate)
+        elif isinstance(message, float):
+            Timed.clock.advance(message)
+        else:
+            Timed.clock.advance(1.0)
+            raise message
+
+
+@pytest.fixture
+def timed() -> Iterator[tuple[ManualClock, Gate]]:
+    """Clock and gate of the workers that take their time."""
+    Timed.clock, Timed.gate = ManualClock(), Gate()
+    yield Timed.clock, Timed.gate
+    Timed.gate.open.set()
+
+
+def handled(found: dict[str, dict[tuple[str, ...], float]], path: str) -> tuple[dict[str, float], float, float]:
+    """The buckets that hold something, not added up; the number, and the sum."""
+    rows = [(at, n) for (at, where), n in found["regrow_handling_seconds_bucket"].items() if where == path]
+    below = [0.0, *(n for _, n in rows)]
+    each = {at: n - before for (at, n), before in zip(rows, below, strict=False) if n > before}
+    return each, found["regrow_handling_seconds_count"][path,], found["regrow_handling_seconds_sum"][path,]
+
+
+@pytest.mark.parametrize("kind", [Timed, TimedOnLoop])
+def test_each_message_is_measured_wherever_it_stands_in_its_batch(
+    kind: type[Worker], timed: tuple[ManualClock, Gate]
+) -> None:
+    clock, gate = timed
+    registry = CollectorRegistry()
+    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", actor=kind)]), clock=clock) as tree:
+        metrics(tree, registry)
+        tree.ref("p/w").tell("wait")
+        gate.wait_reached()
+        for seconds in (2.0, 0.0, 0.0, 0.05, 0.0, 7.0):  # they come in one batch: the first, the last and one between
+            tree.ref("p/w").tell(seconds)
+        gate.open.set()
+        settle(tree)
+        found = read(registry)
+    assert handled(found, "p/w") == ({"0.0001": 4, "0.05": 1, "2.5": 1, "10.0": 1}, 7, pytest.approx(9.05))
+
+
+@pytest.mark.parametrize("kind", [Timed, TimedOnLoop])
+def test_a_failed_request_and_a_crash_are_measured_and_what_comes_after_them(
+    kind: type[Worker], timed: tuple[ManualClock, Gate]
+) -> None:
+    clock, gate = timed
+    registry = CollectorRegistry()
+    worker = WorkerSpec(id="w", actor=kind, expected=(KeyError,))
+    with start(SupervisorSpec(id="p", children=[worker]), clock=clock) as tree:
+        metrics(tree, registry)
+        tree.ref("p/w").tell("wait")
+        gate.wait_reached()
+        for message in (KeyError("failed"), 0.0, 5.0, ValueError("crashed"), 20.0):
+            tree.ref("p/w").tell(message)
+        gate.open.set()
+        settle(tree)
+        found = read(registry)
+    assert found["regrow_child_restarts_total"] == {("p/w",): 1}
+    assert handled(found, "p/w") == ({"0.0001": 2, "1.0": 2, "5.0": 1, "30.0": 1}, 6, pytest.approx(27.0))
+
+
+def test_what_nobody_waits_for_any_more_and_what_an_order_leaves_is_not_measured(
+    timed: tuple[ManualClock, Gate],
+) -> None:
+    clock, gate = timed
+    registry = CollectorRegistry()
+    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", actor=Timed)]), clock=clock) as tree:
+        metrics(tree, registry)
+        tree.ref("p/w").tell("wait")
+        gate.wait_reached()
+        with pytest.raises(ReplyTimeoutError):
+            tree.ref("p/w").ask(3.0, timeout=0.01)
+        clock.advance(61.0)
+        tree.ref("p/w").tell(4.0)
+        over = in_thread(lambda: tree.terminate_child("p/w"))
+        eventually(lambda: tree._system.children["p/w"].incarnation.order is not None)
+        gate.open.set()
+        over()
+        tree.restart_child("p/w")
+        settle(tree)
+        found = read(registry)
+    assert handled(found, "p/w")[1:] == (1, 61.0)
+
+
+def test_members_of_a_pool_are_measured_as_their_pool_and_what_was_measured_stays_when_the_tree_is_down(
+    timed: tuple[ManualClock, Gate],
+) -> None:
+    registry = CollectorRegistry()
+    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", actor=Timed, pool=3)]), clock=timed[0]) as tree:
+        metrics(tree, registry)
+        for path in ("p/w", "p/w#0", "p/w#2"):
+            tree.ref(path).tell(2.0)
+            settle(tree)
+        found = read(registry)
+    assert handled(found, "p/w") == ({"2.5": 3}, 3, 6.0)
+    assert {path for _, path in found["regrow_handling_seconds_bucket"]} == {"p/w"}
+    assert handled(read(registry), "p/w") == ({"2.5": 3}, 3, 6.0)
+
+
+def test_while_nobody_asks_nothing_is_measured() -> None:
+    with small("one") as tree:
+        tree.ref("one/w").ask("hello", timeout=LONG_S)
+        box = tree._system.boxes["one/w"]
+        assert (box.handled, box.marks, tree._system.children["one/w"].incarnation.times) == (None, (), None)
+
+
+def test_the_oldest_message_has_waited_since_a_look_has_found_it(timed: tuple[ManualClock, Gate]) -> None:
+    clock, gate = timed
+    registry = CollectorRegistry()
+    children = [WorkerSpec(id="w", actor=Timed), WorkerSpec(id="pool", actor=Timed, pool=2)]
+    with start(SupervisorSpec(id="p", children=children), clock=clock) as tree:
+        metrics(tree, registry)
+        assert "regrow_oldest_message_seconds" not in read(registry)
+        busy = ("p/w", "p/pool#0", "p/pool#1")
+        for path in busy:
+            tree.ref(path).tell("wait")
+        eventually(lambda: all(tree._system.children[each].incarnation.current for each in busy))
+        for path in ("p/w", "p/pool"):
+            tree.ref(path).tell(0.0)
+        assert read(registry)["regrow_oldest_message_seconds"] == {("p/w",): 0, ("p/pool",): 0}
+        clock.advance(40.0)
+        tree.ref("p/pool#0").tell(0.0)
+        assert read(registry)["regrow_oldest_message_seconds"] == {("p/w",): 40, ("p/pool",): 40}
+        gate.open.set()
+        settle(tree)
+        assert "regrow_oldest_message_seconds" not in read(registry)
+
+
+def test_what_is_left_of_a_batch_has_waited_since_the_present_message_began(timed: tuple[ManualClock, Gate]) -> None:
+    clock, gate = timed
+    registry = CollectorRegistry()
+    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", actor=Timed)]), clock=clock) as tree:
+        metrics(tree, registry)
+        box = tree._system.boxes["p/w"]
+        with box.lock:  # the worker takes nothing until all three have come
+            for message in ("wait", 0.0, 0.0):
+                tree.ref("p/w").tell(message)
+        gate.wait_reached()
+        clock.advance(15.0)
+        waited = read(registry).get("regrow_oldest_message_seconds")
+        gate.open.set()
+    assert waited == {("p/w",): 15}
 
 
 def test_tasks_are_told_by_status_and_the_part_that_this_process_plays(tmp_path: Path) -> None:

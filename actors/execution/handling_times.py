@@ -1,0 +1,91 @@
+"""Times of the messages of one batch, taken where somebody measures (``FailureReports.measures``).
+
+A message ends when the next one begins, and when that is stands in ``Incarnation.since`` anyway. So measuring adds one
+look at the clock, at the end of a batch. Of a message that takes no longer than ``QUICK_S`` nothing is noted but that
+there was one: a batch has a time by which all its messages so far were quick (``due``), and only a message that begins
+after it has somebody look at the one before.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from operator import length_hint
+from typing import TYPE_CHECKING, Final
+
+from actors.messaging.handled import QUICK_S
+
+if TYPE_CHECKING:
+    from actors.execution.incarnation import Incarnation
+
+
+class Untimed:
+    """Batch that nobody measures."""
+
+    __slots__ = ()
+
+    due: float = inf
+    """While messages begin before this none of them was slow."""
+
+    def passed(self, began: float, now: float) -> float:  # noqa: ARG002 - this one measures nothing
+        """A message begins after ``due``: look at the one before, which began so early. Returns the new ``due``."""
+        return inf
+
+    def skipped(self) -> None:
+        """Take note of a message that was taken, and is not handled."""
+
+    def end(self, incarnation: Incarnation) -> None:
+        """Add what was handled so far. More may follow."""
+
+
+class BatchTimes(Untimed):
+    """Batches that are measured, one after the other, of one incarnation."""
+
+    __slots__ = ("_began", "_left", "_mailbox", "_now", "_slow", "_source", "due")
+
+    def __init__(self, incarnation: Incarnation) -> None:
+        self._mailbox, self._now = incarnation.mailbox, incarnation.system.now
+        self._slow: list[float] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a batch: the one that the mailbox has handed out."""
+        self._source = source = self._mailbox.batch
+        self._left = length_hint(source)
+        self._began = began = self._now()
+        self.due = began + QUICK_S
+
+    def passed(self, began: float, now: float) -> float:
+        """A message begins after ``due``: look at the one before, which began so early. Returns the new ``due``."""
+        took = now - max(began, self._began)  # what was before that was added already
+        if took > QUICK_S:
+            self._slow.append(took)
+        return now + QUICK_S
+
+    def skipped(self) -> None:
+        """Take note of a message that was taken, and is not handled."""
+        self._left -= 1
+
+    def end(self, incarnation: Incarnation) -> None:
+        """Add what was handled so far. More may follow."""
+        now, left, began = self._now(), length_hint(self._source), self._began
+        number = self._left - left
+        if number > 0:
+            if now - began > QUICK_S:
+                self.passed(incarnation.since, now)
+            self._mailbox.add_times(incarnation, number, now - began, self._slow)
+        if self._slow:
+            self._slow = []
+        self._left, self._began = left, now
+
+
+def begun(incarnation: Incarnation) -> BatchTimes:
+    """Return the times of the batch that an incarnation begins now."""
+    times = incarnation.times
+    if times is None:
+        times = incarnation.times = BatchTimes(incarnation)
+    else:
+        times.begin()
+    return times
+
+
+UNTIMED: Final = Untimed()

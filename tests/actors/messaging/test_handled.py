@@ -1,0 +1,180 @@
+"""How long messages take, and how long the oldest one waits: by the mailbox itself, against what a model knows."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from actors.messaging import handled
+from actors.messaging.handled import BOUNDS, MOST_MARKS, add_times, waited_s
+from actors.messaging.inbox import Inbox
+from actors.messaging.mailbox import Mailbox, Refusal
+from actors.messaging.pool_address import PoolAddress
+from actors.model.spec import MailboxLimit, Overflow
+
+
+class Life:
+    """As much of a life as a mailbox looks at."""
+
+    def __init__(self) -> None:
+        self.order = self.current = self.running_on = None
+        self.since = 0.0
+        self.held = False
+
+    def wake(self) -> None:
+        """Nothing runs here by itself."""
+
+
+class World:
+    """A mailbox with its life, and when each message that waits was sent."""
+
+    def __init__(self, seed: int, bounds: MailboxLimit, *, pooled: bool) -> None:
+        self.random = random.Random(seed)  # noqa: S311 - for a walk, not for secrets
+        self.now, self.life, self.number = 100.0, Life(), 0
+        self.began_of = 0.0
+        """When the message was sent that is being handled."""
+        self.pool = PoolAddress("t/p", bounds) if pooled else None
+        self.box = Mailbox("t/p#0" if pooled else "t/w", bounds, self.pool)
+        self.box.attach(self.life, idle=True)  # type: ignore[arg-type]
+        self.box.open()
+        self.box.hold(self.life)  # type: ignore[arg-type]
+        self.target: Inbox = self.box if self.pool is None else self.pool
+        if self.pool is not None:
+            self.pool.refill([self.box])
+        self.batch: Any = iter(())
+        self.sent: dict[int, float] = {}
+        """By the number of a message that waits, when it was sent."""
+        self.seen: dict[int, float] = {}
+        """By the number of a message that waits, when a look has first found it."""
+
+    def put(self) -> None:
+        self.number += 1
+        went = self.target.put((self.number, None, None))
+        assert not isinstance(went, Refusal)
+        if isinstance(went, tuple):
+            self.forget(went[0])
+        self.sent[self.number] = self.now
+
+    def forget(self, number: int) -> None:
+        self.sent.pop(number)
+        self.seen.pop(number, None)
+
+    def begin(self) -> None:
+        """Begin the next message; take what waits first where the batch has ended."""
+        self.life.current = None
+        envelope = next(self.batch, None)
+        if envelope is None:
+            self.box.hold(self.life)  # type: ignore[arg-type]
+            self.batch = self.box.take(self.life) or iter(())  # type: ignore[arg-type]
+            envelope = next(self.batch, None)
+        if envelope is not None:
+            self.life.since, self.life.current = self.now, envelope
+            self.began_of = self.sent[envelope[0]]
+            self.forget(envelope[0])
+
+    def give_back(self) -> None:
+        envelope = self.life.current
+        if envelope is not None:
+            assert self.box.give_back(self.life, envelope) is None  # type: ignore[arg-type]
+            self.sent[envelope[0]], self.batch = self.began_of, iter(())
+
+    def withdraw(self) -> None:
+        waiting = list(self.target.queue)
+        if waiting:
+            envelope = self.random.choice(waiting)
+            assert self.target.withdraw(envelope)
+            self.forget(envelope[0])
+
+    def close(self) -> None:
+        """Close it, and open it again."""
+        self.life.current = None
+        for number, _, _ in self.box.close(Refusal.STOPPED):
+            self.forget(number)
+        self.batch = iter(())
+        self.box.open()
+
+    def look(self) -> None:
+        found = waited_s(self.target, self.now)
+        for number in self.sent:
+            self.seen.setdefault(number, self.now)
+        waits = [at for number, at in self.sent.items()]
+        assert 0.0 <= found <= max((self.now - at for at in waits), default=0.0), "longer than any has waited"
+        self.found = found
+
+    def step(self) -> None:
+        self.now += self.random.choice((0.0, 0.5, 2.0))
+        acts = [self.put] * 5 + [self.begin] * 4 + [self.look] * 4 + [self.withdraw, self.give_back]
+        self.random.choice([*acts, self.close] if self.random.random() < 0.3 else acts)()
+
+
+BOUNDED = {
+    "unbounded": MailboxLimit(),
+    "drop oldest": MailboxLimit(capacity=4, overflow=Overflow.DROP_OLDEST),
+}
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+@pytest.mark.parametrize("bounds", BOUNDED.values(), ids=BOUNDED)
+def test_never_is_more_said_than_the_oldest_message_has_waited(bounds: MailboxLimit, pooled: bool) -> None:
+    for seed in range(60):
+        world = World(seed, bounds, pooled=pooled)
+        for _ in range(150):
+            world.step()
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_what_waits_in_line_has_waited_since_the_look_that_found_it_first(
+    pooled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handled, "MOST_MARKS", 1000)
+    for seed in range(40):
+        world = World(seed, MailboxLimit(), pooled=pooled)
+        for _ in range(150):
+            world.now += world.random.choice((0.5, 2.0))
+            world.random.choice([world.put, world.put, world.begin, world.look])()
+            world.look()
+            waits = [world.now - world.seen[number] for number in world.sent]
+            assert world.found >= max(waits, default=0.0)
+
+
+def test_many_looks_leave_few_marks_and_what_they_forget_makes_nobody_older() -> None:
+    world = World(0, MailboxLimit(), pooled=False)
+    for _ in range(10 * MOST_MARKS):
+        world.put()
+        world.now += 1.0
+        world.look()
+    assert len(world.box.marks) <= MOST_MARKS
+    assert world.found == 10 * MOST_MARKS - 1
+    while world.sent:
+        world.begin()
+        world.look()
+    assert waited_s(world.box, world.now) == 0.0
+    assert world.box.marks == ()
+
+
+def test_each_message_is_in_its_bucket() -> None:
+    box = Mailbox("t/w")
+    add_times(box, 1000, 0.002, [])
+    add_times(box, 4, 4000.0, [BOUNDS[1], BOUNDS[-1] + 1.0])
+    add_times(box, 1, 0.02, [0.02])
+    assert box.handled is not None
+    *buckets, total_s = box.handled
+    assert {at: amount for at, amount in enumerate(buckets) if amount} == {
+        0: 1002,
+        1: 1,
+        BOUNDS.index(0.025): 1,
+        len(BOUNDS): 1,
+    }
+    assert total_s == pytest.approx(4000.022)
+
+
+def test_what_an_abandoned_life_has_handled_does_not_count() -> None:
+    box, life, successor = Mailbox("t/w"), Life(), Life()
+    box.attach(life, idle=True)  # type: ignore[arg-type]
+    box.add_times(life, 1, 0.0, [])  # type: ignore[arg-type]
+    box.attach(successor, idle=True)  # type: ignore[arg-type]
+    box.add_times(life, 1, 0.0, [])  # type: ignore[arg-type]
+    assert box.handled is not None
+    assert sum(box.handled) == 1
