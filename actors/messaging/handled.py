@@ -1,4 +1,4 @@
-"""What is known of the messages of a worker, or of a pool, where somebody asks: how long they took, how long one waits.
+"""Facts on the messages of a worker, or of a pool, where somebody asks: how long they took, how long one waits.
 
 Nothing here costs a sender anything, and next to nothing a worker: most messages are only counted. One that takes no
 longer than ``QUICK_S`` belongs into the first bucket; only one that takes longer is looked at by itself, and that costs
