@@ -44,10 +44,9 @@ class _Runner:
 class _Reports:
     """Tells the host what goes wrong beside a message. A failed request is the host's own to tell."""
 
-    measures = False  # the host does
-
     def __init__(self, calls: BackCallClient) -> None:
         self._calls = calls
+        self.measures = False  # the host does
 
     def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None: ...
 
