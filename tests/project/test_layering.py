@@ -132,6 +132,7 @@ DOORS = (
             "trees/host/signals.py": "a dump on a signal, when the host asks for it",
         },
     ),
+    Door(frozenset({"ray"}), {"actors/dispatch/ray.py": "workers in a cluster, which the extra `ray` installs"}),
     Door(
         frozenset({"rich"}),
         {"trees/command/live_view.py": "the live view of the command line", "trees/command/top/": "texts of its cells"},
@@ -336,6 +337,7 @@ BREACHES: list[tuple[Rule, str, str]] = [
     (opens_a_door_of_others, "actors/supervision/supervisor.py", "import pykka"),
     (opens_a_door_of_others, "actors/supervision/supervisor.py", "from threading import Lock"),
     (opens_a_door_of_others, "trees/host/tree.py", "import concurrent.futures"),
+    (opens_a_door_of_others, "actors/dispatch/worker/ray_worker.py", "def f():\n    import ray"),
     (opens_a_door_of_others, "actors/execution/pykka_bridge.py", "from loguru import logger"),
     (opens_a_door_of_others, "actors/model/restart_window.py", "from time import monotonic"),
     (opens_a_door_of_others, "actors/model/restart_window.py", "if TYPE_CHECKING:\n    x = 1\nelse:\n    import time"),
@@ -485,6 +487,34 @@ def test_no_part_of_an_orchestrator_has_the_orchestrator_in_its_hands() -> None:
     knowing = {file.name for file in files if orchestrator in {target for target, _ in file.arrows()}}
     assert knowing == {f"{room}orchestrator_recipe.py"}
     assert not [file.name for file in files if "self._to." in (ROOT / file.name).read_text(encoding="utf-8")]
+
+
+def test_a_supervisor_knows_no_kind_of_incarnation_by_name() -> None:
+    known = {
+        target
+        for file in library()
+        if room_of(file.name) in {"actors/supervision", "actors/runtime"}
+        for target, _ in file.arrows()
+        if target.startswith("actors/dispatch/")
+    }
+    assert known == {"actors/dispatch/incarnation_types.py"}
+
+
+def test_no_framework_is_loaded_before_it_is_used() -> None:
+    """In an interpreter of its own, which loads the whole library but for what belongs to one framework."""
+    frameworks = {name for door in DOORS for name in door.modules if not name.startswith("_")} & LATE
+    code = "import sys, trees\nprint(*(set(sys.argv[1:]) & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *frameworks], capture_output=True, text=True, check=True, timeout=100, cwd=ROOT
+    )
+    assert frameworks == LATE
+    assert done.stdout.split() == []
+
+
+LATE = frozenset(
+    {"agents", "langchain_core", "langgraph", "mcp", "opentelemetry", "pydantic_ai", "ray", "sqlalchemy", "starlette"}
+)
+"""Packages of extras, which a process without such a worker, store or page never loads."""
 
 
 def test_no_circle_of_files_leaves_its_room() -> None:

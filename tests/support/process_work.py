@@ -9,11 +9,11 @@ from typing import Any
 
 import actors
 from actors.dispatch.ray import node_here
-from tests.support.process_workers import Explosive, OddError, spin
+from tests.support.process_workers import Explosive, OddError, below, spin
 from trees import Done, Usage
 
 
-def work(task: Any, context: Any) -> Any:
+def work(task: Any, context: Any) -> Any:  # noqa: C901 - one instruction, one act
     """Do what the instruction says."""
     match task.instruction:
         case "ask":
@@ -31,6 +31,9 @@ def work(task: Any, context: Any) -> Any:
             raise actors.Failed("no luck")
         case "hang":
             context.progress(0.5, "half")
+            spin()
+        case "hang with a process below":
+            Path(context.inputs["notes"]).write_text(str(below()))
             spin()
         case "die once" | "be killed once":
             if context.attempt == 1:

@@ -81,7 +81,8 @@ def test_the_mailbox_stays_in_the_host_and_one_message_at_a_time_is_handed_over(
 
 def _local() -> tuple[Any, Any]:
     class Local(Worker):
-        pass
+        def act(self) -> None:
+            """Do nothing."""
 
     def inner(message: object) -> object:
         return message
@@ -95,6 +96,7 @@ def _local() -> tuple[Any, Any]:
         ({"handle": lambda message: message}, "p/w.handle"),
         ({"handle": _local()[1]}, "p/w.handle"),
         ({"actor": _local()[0]}, "p/w.actor"),
+        ({"handle": _local()[0].act}, "p/w.handle"),
         ({"run": lambda: None}, "p/w.run"),
         ({"handle": there.do, "lifespan": lambda: None}, "p/w.lifespan"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from trees import (
     Retry,
     StaticPlan,
     Subtask,
+    SubtaskProgressed,
     SupervisorSpec,
     Task,
     TaskFailedError,
@@ -55,7 +55,9 @@ def report_of(tree: Tree, **inputs: Any) -> Report:
 
 
 def test_execute_runs_in_its_process_and_its_context_works_over_the_wire() -> None:
+    told: list[Any] = []
     with start(spec_of(("w", "see"), ("w", "ask"), ("a", "ask"), ("o", "see"))) as tree:
+        tree.subscribe(lambda event: told.append(event) if isinstance(event, SubtaskProgressed) else None)
         report = report_of(tree, k=1)
         pids = {name: tree.child(f"p/{name}").pid for name in "wao"}
     seen, asked, asked_async, of_object = (report.results[f"s{n}"] for n in range(4))
@@ -66,6 +68,8 @@ def test_execute_runs_in_its_process_and_its_context_works_over_the_wire() -> No
     assert asked_async == {"of": "o", "pid": pids["o"]}
     assert of_object == {"of": "o", "pid": pids["o"]}
     assert report.usage.tokens == Usage(tokens=3).tokens
+    assert eventually(lambda: told)
+    assert [(each.subtask, each.fraction, each.text) for each in told] == [("s0", 0.5, "half")]
 
 
 def test_what_it_raises_is_what_it_is_anywhere() -> None:
@@ -119,24 +123,15 @@ def test_an_attempt_past_its_time_is_ended_for_good_and_nothing_is_abandoned(
         assert "restarts 1/3" not in tree.dump(), "that says nothing of the worker, so it counts in no window"
 
 
-def test_an_attempt_that_is_cancelled_and_not_gone_after_a_grace_is_killed() -> None:
-    with start(spec_of(("w", "hang"))) as tree:
-        handle = tree.submit("go")
+def test_an_attempt_that_is_cancelled_and_not_gone_after_a_grace_is_killed_with_what_it_has_started(
+    tmp_path: Path,
+) -> None:
+    notes = tmp_path / "notes"
+    with start(spec_of(("w", "hang with a process below"))) as tree:
+        handle = tree.submit(Task("go", inputs={"notes": str(notes)}))
         pid = tree.child("p/w").pid or 0
-        assert eventually(lambda: tree.child("p/w").pid == pid and "busy" in _stat(pid))
+        below = int(eventually(lambda: notes.exists() and notes.read_text()))
         handle.cancel()
-        assert eventually(lambda: not runs(pid))
+        assert eventually(lambda: not runs(pid) and not runs(below))
         assert eventually(lambda: tree.child("p/w").incarnation == 2)
         assert tree.child("p/w").pid not in {None, pid, os.getpid()}
-
-
-def _stat(pid: int) -> str:
-    """Say if a process works."""
-    before = _cpu(pid)
-    time.sleep(0.05)
-    return "busy" if _cpu(pid) > before else "idle"
-
-
-def _cpu(pid: int) -> int:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
