@@ -249,7 +249,7 @@ class WorkerIncarnation(EndingIncarnation):
         """Handle messages; False when the incarnation is over."""
         handle, now = self.actor._regrow_handler(), self.system.now  # noqa: SLF001
         on_loop = self.recipe.where is DispatcherKind.LOOP  # where it may leave tasks behind
-        times = begun(self) if self.system.reports.measures else UNTIMED
+        times = begun(self) if self.system.reports.measures.on else UNTIMED
         due = times.due
         current: Any = None  # what CURRENT is: made for each message, but on a thread for one from outside
         home: Home | None = None

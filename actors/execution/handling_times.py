@@ -1,4 +1,4 @@
-"""Times of the messages of one batch, taken where somebody measures (``FailureReports.measures``).
+"""Times of the messages of one batch, taken where somebody measures (``Measures.on``).
 
 A message ends when the next one begins, and when that is stands in ``Incarnation.since`` anyway. So measuring adds one
 look at the clock, at the end of a batch. Of a message that takes no longer than ``QUICK_S`` nothing is noted but that
@@ -40,10 +40,12 @@ class Untimed:
 class BatchTimes(Untimed):
     """Batches that are measured, one after the other, of one incarnation."""
 
-    __slots__ = ("_began", "_left", "_mailbox", "_now", "_slow", "_source", "due")
+    __slots__ = ("_began", "_left", "_mailbox", "_measures", "_now", "_row", "_slow", "_source", "due")
 
     def __init__(self, incarnation: Incarnation) -> None:
         self._mailbox, self._now = incarnation.mailbox, incarnation.system.now
+        self._measures = incarnation.system.reports.measures
+        self._row = self._measures.row_of(self._mailbox.path)
         self._slow: list[float] = []
         self.begin()
 
@@ -72,7 +74,8 @@ class BatchTimes(Untimed):
         if number > 0:
             if now - began > QUICK_S:
                 self.passed(incarnation.since, now)
-            self._mailbox.add_times(incarnation, number, now - began, self._slow)
+            if self._mailbox.attached is incarnation:  # what an abandoned one has done does not count
+                self._measures.add(self._row, number, now - began, self._slow)
         if self._slow:
             self._slow = []
         self._left, self._began = left, now

@@ -8,11 +8,12 @@ How long the oldest message waits is known at least: no message has a time of it
 many messages had come by then. Of a message that waits at a later look it is known by these marks which look has found
 it first. It has waited since then.
 
-Locking: with the lock of the inbox.
+Locking: marks with the lock of their inbox, times with that of ``Measures``.
 """
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -26,21 +27,64 @@ BOUNDS: Final = (
 )
 """Upper bounds of the buckets of handling times, in seconds."""
 QUICK_S: Final = BOUNDS[0]
+MOST_LABELS: Final = 1000
+"""Number of workers and pools of a tree that have a label of their own."""
+MOST_BELOW: Final = 100
+"""Number of them below one supervisor."""
 MOST_MARKS: Final = 32
 """Marks that are kept for one inbox."""
 
 
-def add_times(inbox: Inbox, number: int, total_s: float, slow: Sequence[float]) -> None:
-    """With the lock held: add messages that were handled, the ``slow`` among them each by itself."""
-    row = inbox.handled
-    if row is None:
-        row = inbox.handled = [0.0] * (len(BOUNDS) + 2)
-    row[0] += number
-    if slow:
-        row[0] -= len(slow)
-        for seconds in slow:
-            row[bisect_left(BOUNDS, seconds)] += 1
-    row[-1] += total_s
+class Measures:
+    """Times of handling in one tree, by label. What was measured stays, whatever becomes of a child.
+
+    A worker has a label of its own, its path, or shares ``SUPERVISOR/*`` with others: a tree has no more than
+    ``MOST_LABELS`` of its own, and a supervisor no more than ``MOST_BELOW``, those that come first. So what reads them
+    stays small, also with 100,000 children, or with one for each request.
+    """
+
+    def __init__(self) -> None:
+        self.on = False
+        """True once somebody asks how long messages take: then that is measured."""
+        self.rows: dict[str, list[float]] = {}
+        """By label: how many are in each bucket, those beyond all of them, and the sum of the seconds."""
+        self._own: set[str] = set()
+        self._below: dict[str, int] = {}
+        self._lock = threading.RLock()
+        """Guards the rows and the labels. Inside it no other lock is taken, and no code of users is called; a finalizer
+        that runs there finds it re-entrant, and between two steps whatever it adds is added."""
+
+    def label(self, path: str) -> str:
+        """Return the label of a worker or of a member of a pool, which is that of the pool."""
+        path = path.partition("#")[0]  # no id has this sign
+        if path in self._own:
+            return path
+        above = path.rpartition("/")[0]
+        with self._lock:
+            below = self._below.get(above, 0)
+            if len(self._own) < MOST_LABELS and below < MOST_BELOW:
+                self._own.add(path)
+                self._below[above] = below + 1
+                return path
+        return f"{above}/*" if above in self._below else "*"
+
+    def row_of(self, path: str) -> list[float]:
+        """Return the row of a worker: also one that is gone had it, or others have it as well."""
+        return self.rows.setdefault(self.label(path), [0.0] * (len(BOUNDS) + 2))
+
+    def add(self, row: list[float], number: int, total_s: float, slow: Sequence[float]) -> None:
+        """Add messages that a worker has handled to its row, the ``slow`` among them each by itself."""
+        with self._lock:
+            row[0] += number
+            if slow:
+                row[0] -= len(slow)
+                for seconds in slow:
+                    row[bisect_left(BOUNDS, seconds)] += 1
+            row[-1] += total_s
+
+    def times(self) -> dict[str, list[float]]:
+        """Return a copy of the rows."""
+        return {label: row.copy() for label, row in self.rows.copy().items()}
 
 
 def waited_s(inbox: Inbox, now: float) -> float:

@@ -67,7 +67,7 @@ NOTHING: Final[Iterator[Envelope]] = iter(())
 class Inbox:
     """A queue of messages with a bound, open or closed."""
 
-    __slots__ = ("bounds", "handled", "lock", "marks", "path", "places", "plain", "queue", "refusal", "taken")
+    __slots__ = ("bounds", "lock", "marks", "path", "places", "plain", "queue", "refusal", "taken")
 
     pack: Callable[[Any], Any] | None = None
     """Makes of a message what can cross to where it is handled, in the sender; None: it is handled here. A method."""
@@ -89,8 +89,6 @@ class Inbox:
         """Messages that were taken out of the queue, or had to go."""
         self.marks: tuple[tuple[float, int], ...] = ()
         """Looks at what waits, and how many messages had come by then; see ``actors.messaging.handled``."""
-        self.handled: list[float] | None = None
-        """Times of handling: how many are in each bucket, those beyond all of them, and the sum. None: not measured."""
 
     @property
     def rest(self) -> int:

@@ -48,12 +48,11 @@ signal, may run a finalizer or a handler there: what it puts waits for no lock, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from operator import length_hint
 from threading import get_ident
 from typing import TYPE_CHECKING
 
-from actors.messaging.handled import add_times
 from actors.messaging.inbox import NOTHING, Inbox, PutResult, Refusal
 from actors.messaging.reply import Reply
 from actors.model.spec import UNBOUNDED, MailboxLimit
@@ -315,12 +314,6 @@ class Mailbox(Inbox):
                 self._return_shared([envelope])
         origin.rouse()
         return None
-
-    def add_times(self, incarnation: Runnable, number: int, total_s: float, slow: Sequence[float]) -> None:
-        """Add what a life has handled, to its pool where it has one. What an abandoned one has done does not count."""
-        with self.lock:
-            if self.attached is incarnation:
-                add_times(self.address, number, total_s, slow)
 
     def detach(self, incarnation: Runnable, *, abandon: bool) -> list[Reply]:
         """With the lock held: the life is over; those who waited for quiet, to be completed by the caller.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from actors.concurrency.thread_state import Job
     from actors.messaging.envelope import Address, Envelope, Home
+    from actors.messaging.handled import Measures
     from actors.messaging.inbox import Refusal
     from actors.messaging.mailbox import Mailbox
     from actors.messaging.message_errors import ActorStoppedError
@@ -95,8 +96,8 @@ class DeadLetters(Protocol):
 class FailureReports(Protocol):
     """Where is told what failed around a message."""
 
-    measures: bool
-    """True where somebody asks how long messages take: then that is measured."""
+    measures: Measures
+    """How long messages take, where somebody asks."""
 
     def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None:
         """A handler answered with an error, and lives."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from actors.messaging.handled import Measures
 from actors.model import events
 from actors.model.spec import Reason
 from actors.validation.introspection import type_name
@@ -15,8 +16,7 @@ class DispatchReports:
     def __init__(self, root_path: str, publish: Callable[[events.Event], object]) -> None:
         self._root_path = root_path
         self._publish = publish
-        self.measures = False
-        """True once somebody asks how long messages take."""
+        self.measures = Measures()
 
     def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None:
         """A handler answered with an error, and lives."""

@@ -56,6 +56,7 @@ DOORS = (
             "actors/execution/": "where handlers run: threads and the event loop",
             "actors/execution/incarnation_orders.py": "asks which thread a pinned life runs on",
             "actors/dispatch/": "one thread reads what all processes of this host write, and sees them end",
+            "actors/messaging/handled.py": "the lock of the times that all workers of a tree add to",
             "actors/messaging/inbox.py": "the lock of a mailbox, or of a pool and its members",
             "actors/messaging/mailbox.py": "on which thread a run is",
             "actors/messaging/ref.py": "the async ways to tell and ask",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, TreeMeter, handling_of
+from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, TreeMeter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,9 @@ class TreeMetrics:
         """Create counters of messages and of their seconds: a histogram would have to be told of each message."""
 
         def observed(part: Callable[[list[float]], float]) -> Callable[[CallbackOptions], list[Observation]]:
-            return lambda _: [Observation(part(row), {"path": path}) for path, row in handling_of(self._system).items()]
+            return lambda _: [
+                Observation(part(row), {"path": path}) for path, row in self._system.reports.measures.times().items()
+            ]
 
         tells = HISTOGRAMS[HANDLING]
         meter.create_observable_counter(

@@ -3,7 +3,7 @@
 A ``TreeMeter`` hears the events and tells a ``Sink`` what they count for. Gauges look at the tree when they are asked.
 
 Labels are paths of children, ids of workers, reasons and states: nothing that a task is about. Members of a pool count
-as the pool: 100,000 of them are one series.
+as the pool, and children of a crowd as one (``Measures.label``): 100,000 of them are no 100,000 series.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COUNTERS: Final = {
 }
 """Each is a metric ``regrow_..._total``, and what it tells."""
 HANDLING: Final = "handling"
-"""Histogram that the mailboxes have; nobody is told of each message. See ``handling_of``."""
+"""Histogram that the mailboxes have; nobody is told of each message. See ``Measures``."""
 HISTOGRAMS: Final = {
     HANDLING: "Seconds that workers took for a message, by path",
     "attempt": "Seconds that attempts ran, by worker and status",
@@ -103,9 +103,9 @@ class TreeMeter:
     """Counts the events of one tree. ``hear`` runs on one thread."""
 
     def __init__(self, system: System, sink: Sink) -> None:
-        self._system = system
         self._sink = sink
-        system.reports.measures = True
+        self._label = system.reports.measures.label
+        system.reports.measures.on = True
         self._open: dict[str, _OpenTask] = {}
         """Tasks that go on, by id."""
         self.end = _measure_commits(system, sink)
@@ -126,7 +126,7 @@ class TreeMeter:
     def _counter_of(self, kind: type[Event]) -> Callable[[Any], None] | None:
         table: list[tuple[type[Event], Callable[[Any], None]]] = [
             (ChildExited, self._exited),
-            (ChildRestarting, lambda event: self._add("child_restarts", path=folded(self._system, event.path))),
+            (ChildRestarting, lambda event: self._add("child_restarts", path=self._label(event.path))),
             (DeadLetter, lambda event: self._add("dead_letters", reason=str(event.reason))),
             (SupervisorGaveUp, lambda _: self._add("supervisor_gave_up")),
             (BreakerOpened, lambda event: self._add("breaker_opened", worker=event.path.rpartition("/")[2])),
@@ -149,7 +149,7 @@ class TreeMeter:
     # -- children ------------------------------------------------------------------------------------------
 
     def _exited(self, event: ChildExited) -> None:
-        self._add("child_exits", path=folded(self._system, event.path), reason=str(event.reason))
+        self._add("child_exits", path=self._label(event.path), reason=str(event.reason))
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
@@ -211,18 +211,6 @@ class TreeMeter:
         self._sink.count(name, 1, labels)
 
 
-def folded(system: System, path: str) -> str:
-    """Return the path of a pool for that of a member."""
-    pool, mark, _ = path.rpartition("#")
-    return pool if mark and pool in system.boxes else path
-
-
-def handling_of(system: System) -> dict[str, list[float]]:
-    """Return for each worker and pool how many messages are in each bucket of ``BOUNDS``, those beyond, and the sum."""
-    boxes = system.boxes.copy().items()
-    return {path: box.handled.copy() for path, box in boxes if box.handled is not None}
-
-
 # -- gauges ------------------------------------------------------------------------------------------------------
 
 
@@ -232,19 +220,19 @@ def _children(system: System) -> Iterable[Value]:
 
 
 def _mailboxes(system: System) -> Iterable[Value]:
-    depths = Counter[str]()
+    label, depths = system.reports.measures.label, Counter[str]()
     for path, box in system.boxes.copy().items():
         depth = getattr(box, "depth", 0)
         if depth and (path in system.children or isinstance(box, PoolAddress)):
-            depths[folded(system, path)] += depth
+            depths[label(path)] += depth
     return [({"path": path}, depth) for path, depth in depths.items()]
 
 
 def _oldest_messages(system: System) -> Iterable[Value]:
-    now, ages = system.now(), dict[str, float]()
+    now, label, ages = system.now(), system.reports.measures.label, dict[str, float]()
     for path, box in system.boxes.copy().items():
         if box.depth and (path in system.children or isinstance(box, PoolAddress)) and path not in system.supervisors:
-            whole = folded(system, path)
+            whole = label(path)
             ages[whole] = max(ages.get(whole, 0.0), waited_s(box, now))
     return [({"path": path}, age) for path, age in ages.items()]
 

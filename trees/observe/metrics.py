@@ -23,7 +23,7 @@ from actors.messaging.handled import BOUNDS
 from actors.tasks.model.event_base import AttemptEvent
 from actors.tasks.model.task_events import SubtaskSucceeded
 from trees.agents.packages import Package, require
-from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, TreeMeter, handling_of
+from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, TreeMeter
 
 if TYPE_CHECKING:
     from actors.model.events import Event
@@ -119,10 +119,10 @@ class _TreeTables(_Tables):
             self.measure("attempt", event.ran_s, {"worker": getattr(event, "worker", None) or "", "status": status})
 
     def look(self) -> None:
-        """Look at what the mailboxes have measured. A tree that is down keeps what was seen last."""
-        found: dict[Key, list[float]] = {(("path", path),): row for path, row in handling_of(self.system).items()}
-        if found or not self.system.is_down:
-            self.histograms[HANDLING] = found
+        """Look at what was measured of messages."""
+        self.histograms[HANDLING] = {
+            (("path", path),): row for path, row in self.system.reports.measures.times().items()
+        }
 
     def count(self, name: str, amount: float, labels: Labels) -> None:
         """Add to a counter."""

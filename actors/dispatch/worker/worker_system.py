@@ -14,6 +14,7 @@ from actors.dispatch.remote import pack_error
 from actors.dispatch.worker.back_calls import BackCallClient, Paths
 from actors.execution.loop import Loop
 from actors.messaging.dead_letters import stopped_error
+from actors.messaging.handled import Measures
 from actors.model.clock import SystemClock
 from actors.model.errors import ActorsError
 from actors.model.spec import DispatcherKind
@@ -46,7 +47,7 @@ class _Reports:
 
     def __init__(self, calls: BackCallClient) -> None:
         self._calls = calls
-        self.measures = False  # the host does
+        self.measures = Measures()  # the host does
 
     def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None: ...
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from actors.messaging import handled
-from actors.messaging.handled import BOUNDS, MOST_MARKS, add_times, waited_s
+from actors.messaging.handled import BOUNDS, MOST_BELOW, MOST_LABELS, MOST_MARKS, Measures, waited_s
 from actors.messaging.inbox import Inbox
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.pool_address import PoolAddress
 from actors.model.spec import MailboxLimit, Overflow
+from tests.support.hardening import in_thread
 
 
 class Life:
@@ -155,12 +156,12 @@ def test_many_looks_leave_few_marks_and_what_they_forget_makes_nobody_older() ->
 
 
 def test_each_message_is_in_its_bucket() -> None:
-    box = Mailbox("t/w")
-    add_times(box, 1000, 0.002, [])
-    add_times(box, 4, 4000.0, [BOUNDS[1], BOUNDS[-1] + 1.0])
-    add_times(box, 1, 0.02, [0.02])
-    assert box.handled is not None
-    *buckets, total_s = box.handled
+    measures = Measures()
+    row = measures.row_of("t/w")
+    measures.add(row, 1000, 0.002, [])
+    measures.add(row, 4, 4000.0, [BOUNDS[1], BOUNDS[-1] + 1.0])
+    measures.add(row, 1, 0.02, [0.02])
+    *buckets, total_s = measures.times()["t/w"]
     assert {at: amount for at, amount in enumerate(buckets) if amount} == {
         0: 1002,
         1: 1,
@@ -170,11 +171,26 @@ def test_each_message_is_in_its_bucket() -> None:
     assert total_s == pytest.approx(4000.022)
 
 
-def test_what_an_abandoned_life_has_handled_does_not_count() -> None:
-    box, life, successor = Mailbox("t/w"), Life(), Life()
-    box.attach(life, idle=True)  # type: ignore[arg-type]
-    box.add_times(life, 1, 0.0, [])  # type: ignore[arg-type]
-    box.attach(successor, idle=True)  # type: ignore[arg-type]
-    box.add_times(life, 1, 0.0, [])  # type: ignore[arg-type]
-    assert box.handled is not None
-    assert sum(box.handled) == 1
+def test_a_crowd_shares_a_label_and_who_has_one_of_its_own_keeps_it() -> None:
+    measures = Measures()
+    labels = [measures.label(f"t/crowd/w{n}") for n in range(MOST_BELOW + 50)]
+    assert labels == [*(f"t/crowd/w{n}" for n in range(MOST_BELOW)), *["t/crowd/*"] * 50]
+    assert measures.label("t/crowd/w0") == "t/crowd/w0"
+    assert measures.label("t/pool#70000") == "t/pool"
+    many = {measures.label(f"t/s{n}/w{k}") for n in range(2 * MOST_LABELS) for k in range(2)}
+    assert len({label for label in many if not label.endswith("*")}) == MOST_LABELS - MOST_BELOW - 1
+    assert "*" in many
+    assert len(many) < 2 * MOST_LABELS
+
+
+def test_what_several_threads_add_to_one_row_is_all_there() -> None:
+    measures, times = Measures(), 2000
+
+    def add() -> None:
+        for _ in range(times):
+            measures.add(measures.row_of("t/pool#1"), 2, 0.5, [0.3])
+
+    for each in [in_thread(add) for _ in range(4)]:
+        each()
+    row = measures.times()["t/pool"]
+    assert (sum(row[:-1]), row[BOUNDS.index(0.5)], row[-1]) == (8 * times, 4 * times, 2.0 * times)

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from actors import ReplyTimeoutError, Worker
+from actors.messaging.handled import MOST_BELOW
 from actors.model.errors import ConfigError
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
@@ -269,11 +270,47 @@ def test_members_of_a_pool_are_measured_as_their_pool_and_what_was_measured_stay
     assert handled(read(registry), "p/w") == ({"2.5": 3}, 3, 6.0)
 
 
+def test_what_a_hung_worker_does_after_it_was_given_up_is_not_measured(timed: tuple[ManualClock, Gate]) -> None:
+    clock, gate = timed
+    registry = CollectorRegistry()
+    child = WorkerSpec(id="w", actor=Timed, shutdown="brutal_kill")
+    with start(SupervisorSpec(id="p", children=[child]), clock=clock) as tree:
+        metrics(tree, registry)
+        tree.ref("p/w").tell("wait")
+        gate.wait_reached()
+        given_up = tree._system.children["p/w"].incarnation
+        tree.terminate_child("p/w")
+        tree.restart_child("p/w")
+        tree.ref("p/w").tell(2.0)
+        settle(tree)
+        gate.open.set()
+        eventually(lambda: given_up.running_on is None)
+        found = read(registry)
+    assert handled(found, "p/w") == ({"2.5": 1}, 1, 2.0)
+
+
+def test_a_crowd_of_short_lived_children_is_few_series_and_all_of_it_is_counted() -> None:
+    registry = CollectorRegistry()
+    with start(SupervisorSpec(id="p", max_restarts=1000)) as tree:
+        metrics(tree, registry)
+        for number in range(MOST_BELOW + 30):
+            tree.start_child("p", WorkerSpec(id=f"job-{number}", handle=faulty, restart="temporary"))
+            tree.ref(f"p/job-{number}").ask("hello", timeout=LONG_S)
+            tree.ref(f"p/job-{number}").tell("die")
+            settle(tree)
+        found = read(registry)
+    assert found["regrow_child_exits_total"]["p/*", "crashed"] == 30
+    assert len(found["regrow_child_exits_total"]) == MOST_BELOW + 1
+    assert found["regrow_handling_seconds_count"]["p/*",] == 60
+    assert sum(found["regrow_handling_seconds_count"].values()) == 2 * (MOST_BELOW + 30)
+
+
 def test_while_nobody_asks_nothing_is_measured() -> None:
     with small("one") as tree:
         tree.ref("one/w").ask("hello", timeout=LONG_S)
         box = tree._system.boxes["one/w"]
-        assert (box.handled, box.marks, tree._system.children["one/w"].incarnation.times) == (None, (), None)
+        assert (tree._system.reports.measures.rows, box.marks) == ({}, ())
+        assert tree._system.children["one/w"].incarnation.times is None
 
 
 def test_the_oldest_message_has_waited_since_a_look_has_found_it(timed: tuple[ManualClock, Gate]) -> None:
