@@ -43,7 +43,6 @@ from actors.model.errors import (
     MailboxFullError,
     MessageError,
     Problem,
-    ProcessDiedError,
     RecursionDetectedError,
     Rejected,
     RestartLimitError,
@@ -76,7 +75,7 @@ from actors.model.events import (
     TreeStarted,
     TreeStopped,
 )
-from actors.model.process_errors import NotPicklableError, RemoteError, WorkerLostError
+from actors.model.process_errors import NotPicklableError, ProcessDiedError, RemoteError, WorkerLostError
 from actors.model.stall_events import ChildStalled
 from actors.supervision.child import ChildInfo
 from actors.worker import Worker

@@ -38,7 +38,6 @@ A kill cancels what the host's half awaits; leaving the lifespan kills the group
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -46,6 +45,7 @@ from dataclasses import dataclass
 from multiprocessing import spawn
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from actors.dispatch.groups.process_group import named_signal
 from actors.dispatch.host.back_call_server import BackCallServer
 from actors.dispatch.host.fork_server import refuse_while_importing
 from actors.dispatch.host.process_incarnation import NotBegunError
@@ -53,8 +53,8 @@ from actors.dispatch.remote import Frame, Kind, Packed, PackedError, Parts, dump
 from actors.dispatch.worker.worker_main import Setup
 from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
-from actors.model.errors import Ignore, ProcessDiedError
-from actors.model.process_errors import NotPicklableError, WorkerLostError
+from actors.model.errors import Ignore
+from actors.model.process_errors import NotPicklableError, ProcessDiedError, WorkerLostError
 from actors.model.spec import Reason
 from actors.validation.introspection import type_name
 
@@ -113,7 +113,10 @@ class ProcessWorker(ManagedActor):
         """Answer to the message that is being handled there; of None: the process has died."""
         self._number = self._answered = 0
         """Numbers of the last message that was handed over, and of the last one whose answer has come."""
-        self._is_booted = False
+        self._starting: asyncio.Future[None] | None = None
+        """Start of its process, of which nothing of the user's is there yet."""
+        self._is_booted = self._is_called_off = False
+        """True once it was told to run the worker's code; once an order to end has come before that."""
         self.is_excused = False
         """True where it was killed because work took too long there: that says nothing of the worker."""
         self._goes = False
@@ -137,26 +140,38 @@ class ProcessWorker(ManagedActor):
 
     @property
     def waits_for(self) -> str:
-        """Reason why its start takes long, where a person could do something about it."""
-        return "" if self._handle is None else self._handle.waits_for
+        """Say what its start waits for."""
+        if self._handle is None:
+            return ""
+        return (
+            "its code is being imported there, or on_start still running" if self._is_booted else self._handle.waits_for
+        )
 
     # -- its life ------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Start the process; at the end kill what is left of it."""
+        """Start the process, unless it is called off meanwhile; at the end kill what is left of it."""
         refuse_while_importing()
         loop = asyncio.get_running_loop()
         self._started, self._exit = loop.create_future(), loop.create_future()
         handle = self._handle = self._code.place.handle(self)
         try:
-            await handle.start()
+            starting = self._starting = loop.create_task(handle.start())
+            try:
+                await starting
+            except asyncio.CancelledError:
+                life = self._regrow_incarnation
+                if not self._is_called_off or life is None or life.was_killed:
+                    raise
             yield
         finally:
             await handle.end()
 
     async def on_start(self) -> None:
         """Set it up, and wait until it is up."""
+        if self._is_called_off:
+            return
         code = self._code
         python = spawn.get_preparation_data(self._path)
         for name in ("authkey", "name"):
@@ -185,11 +200,17 @@ class ProcessWorker(ManagedActor):
 
     async def _stopped(self) -> None:
         self.tell_to_stop()
+        if self._is_called_off:
+            return
         self._raise(await asyncio.shield(self._futures()[1]))
 
     def tell_to_stop(self) -> None:
-        """Tell it once to end, as soon as it can hear."""
-        if self._is_booted and not self._goes and not self._futures()[1].done():
+        """Tell it once to end, as soon as it can hear; where no code of it runs yet, it is not started."""
+        if not self._is_booted:
+            self._is_called_off = True
+            if self._starting is not None:
+                self._starting.cancel()
+        elif not self._goes and not self._futures()[1].done():
             self._goes = True
             self._send(Kind.STOP, 0, [b""])
 
@@ -355,7 +376,7 @@ class ProcessWorker(ManagedActor):
     def died(self, exit_code: int | None, number: int | None, node: str | None = None) -> None:
         """Take note of its end."""
         if not self._futures()[1].done():
-            error = ProcessDiedError(self._path, exit_code, None if number is None else _signal_of(number))
+            error = ProcessDiedError(self._path, exit_code, None if number is None else named_signal(number))
             self._ends(InnerExit(Reason.CRASHED, error if node is None else WorkerLostError(self._path, node)))
 
     def _ends(self, exit_: InnerExit) -> None:
@@ -370,10 +391,3 @@ class ProcessWorker(ManagedActor):
                 life.request_stop(Reason.NORMAL)
             else:
                 cast("ProcessIncarnation", life).lose_resource(exit_.error)
-
-
-def _signal_of(number: int) -> int:
-    try:
-        return signal.Signals(number)
-    except ValueError:
-        return number

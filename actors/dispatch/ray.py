@@ -90,6 +90,7 @@ class RayHandle(WorkerHandle):
         super().__init__(owner)
         self._theirs.settimeout(0)
         self._place = place
+        self.waits_for = "Ray has not been asked for its actor"
         self._actor: Any = None
         self._job = ""
         """Job of this process that the actor belongs to."""
@@ -124,7 +125,7 @@ class RayHandle(WorkerHandle):
                 self.kill()
                 if error.actor_init_failed or not left:  # type: ignore[attr-defined]  # of Ray
                     raise
-        self.waits_for = ""
+        self.waits_for = "its actor does not answer"
         self._listen()
         self._carries = self._loop.create_task(self._carry())
         await self._hello

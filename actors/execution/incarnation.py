@@ -34,7 +34,8 @@ from actors.concurrency.thread_state import soon
 from actors.messaging.envelope import SystemMessage
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
-from actors.model.errors import ProcessDiedError, StalledError
+from actors.model.errors import StalledError
+from actors.model.process_errors import ProcessDiedError
 from actors.model.spec import ChildSpec, Reason
 from actors.validation.introspection import type_name
 

@@ -15,7 +15,7 @@ from actors.execution.incarnation_orders import ControlledIncarnation
 from actors.execution.residence import PlaceLostError
 from actors.messaging.envelope import Hook
 from actors.messaging.message_errors import ActorStoppedError
-from actors.model.errors import for_asker
+from actors.model.process_errors import for_asker
 from actors.model.spec import DispatcherKind, Reason
 
 if TYPE_CHECKING:

@@ -262,15 +262,6 @@ class StalledError(ActorsError):
         )
 
 
-def for_asker(path: str, error: BaseException) -> BaseException:
-    """Return what the asker gets for an error that left the code of the worker at ``path``."""
-    if isinstance(error, Exception) and not isinstance(error, ProcessDiedError):
-        return error
-    wrapped = WorkerCrashedError(path, type(error).__name__)
-    wrapped.__cause__ = error
-    return wrapped
-
-
 # -- the operator ------------------------------------------------------------------------------------------
 
 
@@ -300,31 +291,6 @@ class RestartLimitError(ActorsError):
             f"{self.path}: restart {self.restarts} within {self.period_s:g} s, limit {self.limit}. "
             f"Last: {self.child!r}, {self.last}. {self.path!r} stopped its children and gave up. {advice}"
         )
-
-
-class ProcessDiedError(ActorsError):
-    """The process of a worker has ended: with an exit code that is not among those that are all right, or by a signal.
-
-    ``exit_code`` is None where a signal has ended it, and ``signal`` (a ``signal.Signals``) where it ended by itself.
-    """
-
-    def __init__(self, path: str, exit_code: int | None, signal: int | None = None) -> None:
-        super().__init__(path, exit_code, signal)
-        self.path = path
-        self.exit_code = exit_code
-        self.signal = signal
-
-    @property
-    def exit_detail(self) -> str:
-        """How it ended, in the words of a dump."""
-        if self.signal is not None:
-            return f"died {getattr(self.signal, 'name', f'of signal {self.signal}')}"
-        if self.exit_code is None:
-            return "died"
-        return f"died exit code {self.exit_code}"
-
-    def __str__(self) -> str:
-        return f"{self.path}: its process {self.exit_detail}. What a command wrote last is in the event of its exit."
 
 
 # -- what a worker raises to say something -----------------------------------------------------------------

@@ -5,7 +5,7 @@ They belong to the tree of errors in ``actors.model.errors``, and pickle as thos
 
 from __future__ import annotations
 
-from actors.model.errors import ActorsError, MessageError, ProcessDiedError
+from actors.model.errors import ActorsError, MessageError, WorkerCrashedError
 
 
 class NotPicklableError(MessageError):
@@ -23,6 +23,32 @@ class NotPicklableError(MessageError):
             f"{self.path}: {self.type_name} cannot cross to or from its process: it cannot be pickled{why}. "
             "Send plain data, or objects of classes that stand in a module."
         )
+
+
+class ProcessDiedError(ActorsError):
+    """The process of a worker has ended: with an exit code that is not among those that are all right, or by a signal.
+
+    ``exit_code`` is None where a signal has ended it, and ``signal`` where it ended by itself. The latter is a
+    ``signal.Signals``; of a signal of real time it is the number: those have no names.
+    """
+
+    def __init__(self, path: str, exit_code: int | None, signal: int | None = None) -> None:
+        super().__init__(path, exit_code, signal)
+        self.path = path
+        self.exit_code = exit_code
+        self.signal = signal
+
+    @property
+    def exit_detail(self) -> str:
+        """How it ended, in the words of a dump."""
+        if self.signal is not None:
+            return f"died {getattr(self.signal, 'name', f'of signal {self.signal}')}"
+        if self.exit_code is None:
+            return "died"
+        return f"died exit code {self.exit_code}"
+
+    def __str__(self) -> str:
+        return f"{self.path}: its process {self.exit_detail}. What a command wrote last is in the event of its exit."
 
 
 class WorkerLostError(ProcessDiedError):
@@ -63,3 +89,12 @@ class RemoteTraceback(Exception):  # noqa: N818 - it is no error, but where one 
 
     def __str__(self) -> str:
         return f"\n\n{self.text}"
+
+
+def for_asker(path: str, error: BaseException) -> BaseException:
+    """Return what the asker gets for an error that left the code of the worker at ``path``."""
+    if isinstance(error, Exception) and not isinstance(error, ProcessDiedError):
+        return error
+    wrapped = WorkerCrashedError(path, type(error).__name__)
+    wrapped.__cause__ = error
+    return wrapped

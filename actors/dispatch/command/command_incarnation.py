@@ -25,11 +25,13 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.concurrency.wakeup import SingleJob
 from actors.dispatch.command.command_process import CommandProcess, Stream
 from actors.dispatch.command.program import Program
+from actors.dispatch.groups.process_group import named_signal
 from actors.dispatch.groups.process_reader import READER
 from actors.execution.incarnation import Exit, Incarnation, IncarnationPhase, Started
 from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
 from actors.model.command_events import CommandOutput, CommandOutputLost
-from actors.model.errors import ProcessDiedError, StartError
+from actors.model.errors import StartError
+from actors.model.process_errors import ProcessDiedError
 from actors.model.spec import ChildSpec, Reason, WorkerRecipe
 
 if TYPE_CHECKING:
@@ -209,7 +211,7 @@ class CommandIncarnation(Incarnation):
         output = process.tail.texts() if process is not None else ()
         with self.mailbox.lock:
             order, was_up = self.order, self.came_up
-        code, number = (returncode, None) if returncode >= 0 else (None, _signal_of(-returncode))
+        code, number = (returncode, None) if returncode >= 0 else (None, named_signal(-returncode))
         path = self.mailbox.path
         if order is not None:
             exit_ = Exit(order, output=output)
@@ -276,10 +278,3 @@ class _Listener(SingleJob):
 
 def _number_of(name: str) -> int:
     return int(signal.Signals[f"SIG{name.removeprefix('SIG')}"])
-
-
-def _signal_of(number: int) -> int:
-    try:
-        return signal.Signals(number)
-    except ValueError:
-        return number  # one of real time

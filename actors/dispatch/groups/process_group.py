@@ -232,6 +232,14 @@ def signal_group(group: int, number: int) -> bool:
     return True
 
 
+def named_signal(number: int) -> int:
+    """Return the signal of this number: a ``signal.Signals``, or the number of one of real time."""
+    try:
+        return signal.Signals(number)
+    except ValueError:
+        return number
+
+
 def has_others(group: int) -> bool:
     """True if a process of this group other than its leader is there still, where the system shows that."""
     return any(pid != group and _group_of(pid) == group for pid in _pids())

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from actors.execution.crash_boundary import WorkerIncarnation
-from actors.model.errors import ProcessDiedError
+from actors.model.process_errors import ProcessDiedError
 from actors.model.spec import Reason
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class ProcessIncarnation(WorkerIncarnation):
         actor = cast("ProcessWorker | None", self.actor)
         if actor is not None and actor.is_excused:
             exit_ = replace(exit_, excused=True)
-        if actor is not None and not self.came_up and actor.waits_for:
+        if actor is not None and not self.came_up and self.order is Reason.KILLED:
             exit_ = replace(exit_, what=actor.waits_for)
         if self.is_recycled and exit_.reason is Reason.SHUTDOWN:
             by_itself = actor is not None and actor.has_ended_itself

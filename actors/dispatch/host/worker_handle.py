@@ -45,8 +45,8 @@ class WorkerHandle:
         """Number of its process on this host, while it is there."""
         self.node: str | None = None
         """Id of the node of a cluster that it runs on; None: it runs on this host, or on none yet."""
-        self.waits_for = ""
-        """Reason why its start takes long, where a person could do something about it."""
+        self.waits_for = "its process has not been started"
+        """Description of what its start waits for."""
         self.environment: Mapping[str, str] = {}
         """Variables by which its environment names its host."""
         self._owner = owner

@@ -21,7 +21,8 @@ from actors.execution.incarnation import Exited
 from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
-from actors.model.errors import StalledError, for_asker
+from actors.model.errors import StalledError
+from actors.model.process_errors import for_asker
 from actors.model.spec import DispatcherKind
 from actors.tasks.execution.detached_incarnation import detached_incarnation
 from actors.tasks.execution.off_loop import off_loop

@@ -16,7 +16,7 @@ from actors.execution.incarnation import Exited
 from actors.messaging.envelope import CURRENT, CurrentMessage
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
-from actors.model.errors import for_asker
+from actors.model.process_errors import for_asker
 from actors.model.spec import DispatcherKind
 from actors.tasks.execution.detached_incarnation import detached_incarnation
 

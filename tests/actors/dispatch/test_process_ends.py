@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from tests.actors.dispatch.test_process_group import runs
 from tests.support import process_workers as there
 from tests.support.hardening import eventually
 from tests.support.process_trees import Exits, running, spec_of, worker
-from trees import Backoff, Process, start
+from trees import Backoff, Process, Tree, start
 
 ROOT = Path(__file__).parents[3]
 
@@ -229,6 +230,29 @@ def test_a_death_is_told_with_its_signal_also_while_the_fork_server_is_stopped()
         finally:
             os.kill(server, signal.SIGCONT)
         assert ask(21) == 42
+
+
+def test_a_start_is_called_off_at_once_though_the_fork_server_is_stopped() -> None:
+    """Nothing of the worker runs there yet: there is nobody to be given time for a last hook."""
+    with running(worker()) as (tree, ask), ThreadPoolExecutor(1) as other:
+        server = int(Path(f"/proc/{ask('pid')}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(server, signal.SIGSTOP)
+        try:
+            added = other.submit(tree.start_child, "p", worker("late", shutdown=600.0, start_timeout_s=600.0))
+            eventually(lambda: _is_being_made(tree, "p/late"))
+            tree.terminate_child("p/late")
+            with pytest.raises(StartError, match="was stopped while it started"):
+                added.result(30)
+        finally:
+            os.kill(server, signal.SIGCONT)
+        tree.start_child("p", worker("late"))
+        assert tree.ref("p/late").ask(21) == ask(21) == 42
+
+
+def _is_being_made(tree: Tree, path: str) -> bool:
+    child = tree._system.children.get(path)
+    incarnation: Any = None if child is None else child.incarnation
+    return incarnation is not None and incarnation.actor is not None and incarnation.actor._starting is not None
 
 
 # -- 1.8: limits, environment, folder -------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from loguru import logger
 
+from actors import StartError
 from actors.dispatch.host.fork_server import SERVERS
 from actors.dispatch.remote import dumped, loaded, packed
 from tests.actors.dispatch.test_process_group import runs
@@ -63,6 +64,15 @@ def test_preload_names_modules_that_the_server_imports_once(tmp_path: Path, monk
 
 
 # -- 1.3: large buffers, and the log ---------------------------------------------------------------------------
+
+
+def test_a_start_that_takes_too_long_says_what_it_waits_for() -> None:
+    slow = worker(actor=there.Broken, args=("spin",), start_timeout_s=0.5)
+    with pytest.raises(StartError) as caught, start(spec_of(slow)):
+        pass
+    assert "p/w: did not start within 0.5 s (its code is being imported there, or on_start still running)" in str(
+        caught.value
+    )
 
 
 def test_large_buffers_cross_out_of_band() -> None:

@@ -200,6 +200,20 @@ def test_a_worker_waits_for_room(cluster: RayCluster) -> None:
             assert tree.ref("p/late").ask(21, timeout=LONG_S) == 42
 
 
+def test_a_worker_that_waits_for_room_is_called_off_at_once() -> None:
+    """Nothing of it runs there: there is nobody to be given time for a last hook."""
+    late = worker("late", dispatch=on_ray(resources={"late": 1}), shutdown=600.0, start_timeout_s=600.0)
+    with running(worker(dispatch=on_ray())) as (tree, ask), ThreadPoolExecutor(1) as other:
+        exits = Exits(tree)
+        added = other.submit(tree.start_child, "p", late)
+        eventually(lambda: _waits(tree, "p/late"), within_s=LONG_S)
+        tree.terminate_child("p/late")
+        with pytest.raises(StartError, match="was stopped while it started"):
+            added.result(LONG_S)
+        assert [event.path for event in exits.all if event.reason == "crashed"] == []
+        assert ask(21) == 42
+
+
 def test_the_loss_of_a_node_is_the_exit_of_each_worker_on_it_and_they_come_back_on_another(
     cluster: RayCluster,
 ) -> None:
@@ -297,6 +311,12 @@ def test_a_process_is_in_one_cluster_at_a_time() -> None:
     elsewhere = worker(dispatch=on_ray(address="192.0.2.1:6379"))
     with pytest.raises(StartError, match=r"cannot use 192\.0\.2\.1:6379 as well"), start(spec_of(elsewhere)):
         pass
+
+
+def _waits(tree: Tree, path: str) -> bool:
+    child = tree._system.children.get(path)
+    incarnation: Any = None if child is None else child.incarnation
+    return incarnation is not None and incarnation.actor is not None and "asks for" in incarnation.actor.waits_for
 
 
 def _runs(pid: int) -> bool:
