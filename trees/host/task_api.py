@@ -146,7 +146,7 @@ class TaskApi:
             return port
         if at not in system.supervisors:
             raise system.no_supervisor(at)
-        raise NoOrchestratorError(at)
+        raise NoOrchestratorError(at, *(each.path for each in task_runtime_of(system).all_ports()))
 
     def submission(self, task: Task | str, path: str | None, *, joined: bool) -> tuple[Submission, str]:
         """Return what brings a task into the journal, and the id of the task."""
@@ -207,9 +207,13 @@ def _stands_at(handle: TaskHandle, wanted: TaskStatus) -> bool:
 class NoOrchestratorError(TaskError):
     """The supervisor was declared without ``tasks=``."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
+    def __init__(self, path: str, *others: str) -> None:
+        super().__init__(path, *others)
         self.path = path
+        self.others = others
+        """Supervisors of the same tree that take tasks."""
 
     def __str__(self) -> str:
-        return f"{self.path}: has no orchestrator, so it takes no tasks. Declare it with tasks=Tasks()."
+        others = ", ".join(self.others)
+        hint = f"Say with path= which supervisor does it ({others}), or declare it" if others else "Declare it"
+        return f"{self.path}: has no orchestrator, so it takes no tasks. {hint} with tasks=Tasks()."

@@ -8,6 +8,8 @@ import re
 import threading
 from typing import Any
 
+import pytest
+
 from actors import Failed
 from actors.tasks.journal.task_state import TaskState
 from actors.testing import Hang, settle
@@ -23,7 +25,9 @@ from trees import (
     SupervisorSpec,
     Tasks,
     WorkerSpec,
+    start,
 )
+from trees.host.task_api import NoOrchestratorError
 from trees.views.snapshot import TreeSnapshot
 from trees.views.tree_text import render
 
@@ -101,6 +105,17 @@ def test_a_snapshot_has_every_task_and_survives_the_way_through_json_without_a_g
     assert json.loads(text)["top"]["tasks"][0]["subtasks"][0]["progress"] == 0.4
     assert GOAL not in text + graph
     assert "t1" not in graph
+
+
+def test_a_task_for_a_supervisor_without_tasks_is_refused_with_those_that_take_some() -> None:
+    office = SupervisorSpec(id="office", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda _: "done")])
+    with start(SupervisorSpec(id="shop", children=[office])) as tree, pytest.raises(NoOrchestratorError) as refused:
+        tree.submit("go")
+    assert str(refused.value) == (
+        "shop: has no orchestrator, so it takes no tasks. Say with path= which supervisor does it (shop/office), "
+        "or declare it with tasks=Tasks()."
+    )
+    assert str(NoOrchestratorError("shop")).endswith("takes no tasks. Declare it with tasks=Tasks().")
 
 
 def test_a_supervisor_without_tasks_knows_nothing_of_them() -> None:
