@@ -36,6 +36,7 @@ def row(path: str, kind: str = "worker", **told: Any) -> Shape:
         "size": None,
         "busy": None,
         "folded": False,
+        "restarted_at": [],
     }
     return {**plain, **told}
 

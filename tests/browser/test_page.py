@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from actors import Context
+from actors.testing import settle
 from tests.browser.conftest import TOKEN
 from tests.browser.shop import BEGAN, SCRIPT, Shop, bar, row, task
-from trees import Alert, Log, Retry, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from tests.support.hardening import Gate
+from trees import Alert, Log, Retry, SupervisorSpec, Task, Tasks, Web, WorkerSpec, start
 
 pytestmark = [pytest.mark.slow, pytest.mark.serial]
 
@@ -120,6 +122,33 @@ def test_an_event_below_a_folded_pool_lights_up_the_pool(page: Any, shop: Shop) 
     page.wait_for_selector(f"{parse}.flash")
     page.wait_for_selector(f"{parse} .spark[aria-label='1 restart in the last minute']")
     assert page.query_selector("tr[data-path='shop'].flash") is None
+
+
+def test_restarts_of_before_the_page_was_opened_are_in_its_sparklines(browser: Any) -> None:
+    page = browser.new_page()
+    spec = SupervisorSpec(id="shop", max_restarts=10, children=[WorkerSpec(id="parse", handle=int)])
+    with start(spec, web=Web(port=0)) as tree, closing(page):
+        for _ in range(2):
+            tree.ref("shop/parse").tell("no number")
+            settle(tree)
+        page.goto(tree.page.url)
+        page.wait_for_selector("tr[data-path='shop/parse'] .spark[aria-label='2 restarts in the last minute']")
+        page.wait_for_selector("[data-live=live]")
+        tree.ref("shop/parse").tell("no number")
+        page.wait_for_selector("tr[data-path='shop/parse'] .spark[aria-label='3 restarts in the last minute']")
+
+
+def test_a_stack_is_shown_from_its_end_where_the_code_of_the_worker_stands(browser: Any) -> None:
+    gate, page = Gate(), browser.new_page()
+    with start(SupervisorSpec(id="shop", children=[WorkerSpec(id="slow", handle=gate)])) as tree, closing(page):
+        tree.ref("shop/slow").tell("go")
+        gate.wait_reached()
+        page.goto(tree.serve(0).url + "#/tree/shop%2Fslow")
+        page.click("aside.panel >> text=Show stack")
+        page.wait_for_selector("aside.panel pre[aria-label=Stack] >> text=hardening.py")
+        stack = "document.querySelector('pre[aria-label=Stack]')"
+        until(page, f"{stack}.scrollTop > 0 && {stack}.scrollTop + {stack}.clientHeight >= {stack}.scrollHeight - 2")
+        gate.open.set()
 
 
 def test_of_many_restarts_the_newest_are_listed_first(page: Any, shop: Shop) -> None:

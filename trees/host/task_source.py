@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from actors.model.errors import ActorsError
 from actors.model.events import Event
 from actors.runtime.system import System
+from actors.tasks.journal.person_waits import status_of
 from actors.tasks.model.policy import ANSWERS
-from actors.tasks.model.task import TaskStatus
+from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
@@ -27,6 +30,9 @@ _AT_ONCE: Final = 500
 """First records of finished tasks that a search reads with one query."""
 _MOST_ROWS: Final = 2 * MOST_LOOKS
 """Rows of finished tasks, and goals, that are remembered: they do not change any more."""
+
+_SLOWEST: Final = 10
+"""Attempts that are told of those that run."""
 
 Told = Callable[[str, str, str, str], object]
 """Is told of an act: the path, the act, who did it, and the id of what it was about."""
@@ -65,6 +71,30 @@ class TaskSource:
         cut = cut or len(found) > limit
         found.sort(key=lambda row: row["created_at"], reverse=True)
         return {"version": VERSION, "tasks": found[:limit], "cut": cut}
+
+    def now(self) -> Shape:
+        """Return how many tasks stand where, how many subtasks are queued, and the attempts that have run for longest.
+
+        Of all supervisors, whatever is drawn of the tree. A team's part is no task of its own.
+        """
+        counts: Counter[str] = Counter()
+        running: list[Shape] = []
+        queued, runtime = 0, task_runtime_of(self._system)
+        for port in list(runtime.ports.values()):
+            now = port.time()
+            counts["finished"] += port.finished
+            for state in [each for each in list(port.states.values()) if each.final is None]:
+                if state.parent is None:
+                    counts[str(status_of(state, runtime.part_of))] += 1
+                for node in list(state.nodes.values()):
+                    status = node.status
+                    queued += status is SubtaskStatus.QUEUED
+                    if status is SubtaskStatus.RUNNING:
+                        path = f"{port.path}/{node.worker}" if node.worker else port.path
+                        since = max(0.0, now - node.started_at)
+                        running.append({"path": path, "task": state.id, "subtask": node.id, "since_s": since})
+        slowest = heapq.nlargest(_SLOWEST, running, key=lambda each: each["since_s"])
+        return {"tasks": dict(+counts), "ready_queue": queued, "slowest": slowest}
 
     def _newest(self) -> Iterator[tuple[OrchestratorPort, str]]:
         """Ids of all supervisors, first what is not finished, then the newest that is; one of each in turn."""

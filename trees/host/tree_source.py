@@ -36,13 +36,13 @@ from trees.observe.tree_shapes import (
     room_for,
     row_of,
     rows,
-    slowest,
-    task_counts,
 )
 from trees.views.capture import capture
 from trees.views.snapshot import PoolSnapshot, TreeSnapshot, WorkerSnapshot
 
 _MOST_ATTEMPTS: Final = 50
+_LATELY_S: Final = 60.0
+"""Restarts of so many seconds are told with a row."""
 
 
 class TreeSource:
@@ -76,9 +76,9 @@ class TreeSource:
         """The tree as rows."""
         taken = self._capture(None, unfold, limit)
         found, total, cut = rows(taken, unfold, limit)
+        restarted = self._history.recent(taken.taken_at - _LATELY_S)
         for row in found:
-            self._complete(row)
-        counts, queued = task_counts(taken.top)
+            self._complete(row)["restarted_at"] = sorted(restarted.get(row["path"], ()))
         return {
             "version": VERSION,
             "at": taken.taken_at,
@@ -89,13 +89,11 @@ class TreeSource:
             "total": total,
             "cut": cut,
             "now": {
-                "tasks": counts,
+                **self._tasks.now(),
                 "crashes": self._history.crashes(),
                 "dead_letters": taken.dead_letters,
                 "alerts": [alert for notifier in tuple(self._notifiers) for alert in notifier.firing()],
                 "busy_threads": self._busy(),
-                "ready_queue": queued,
-                "slowest": slowest(taken.top),
             },
         }
 
@@ -225,8 +223,9 @@ class TreeSource:
 
 
 def _frames(stack: str | None) -> list[str]:
-    """Return the lines of a stack, a place and its source text each."""
-    return [] if not stack else [line.strip() for line in stack.splitlines() if line.strip()]
+    """Return the lines of a stack: of each frame its place, and below that, indented, its source text."""
+    lines = [line.strip() for line in (stack or "").splitlines() if line.strip()]
+    return [line if line.startswith("File ") else f"    {line}" for line in lines]
 
 
 @contextmanager

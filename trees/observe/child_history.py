@@ -96,6 +96,16 @@ class ChildHistory:
         restarts.sort(key=lambda each: each["at"], reverse=True)
         return {"exits": exits[:MOST_EXITS], "restarts": restarts[:MOST_RESTARTS]}
 
+    def recent(self, since: float) -> dict[str, list[float]]:
+        """Return by path when children were restarted since then; restarts of the members of a pool are those of it."""
+        found: dict[str, list[float]] = {}
+        with self._lock:
+            for path, past in reversed(self._paths.items()):
+                times = [each["at"] for each in past.restarts if each["at"] >= since]
+                if times:
+                    found.setdefault(path.partition("#")[0], []).extend(times)
+        return found
+
     def crashes(self) -> list[dict[str, Any]]:
         """Return crashes by path and type, the newest first."""
         with self._lock:

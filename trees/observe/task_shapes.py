@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from actors.model.clock import local
 from actors.model.event_dict import ErrorTexts
 from actors.tasks.journal.person_waits import PartOf, no_part, status_of
 from actors.tasks.journal.questions import Escalation
@@ -158,7 +159,7 @@ def _log(every: Iterable[tuple[TaskView, str]], *, content: bool, errors: ErrorT
 
 def _line(record: TaskEvent, prefix: str, *, content: bool, errors: ErrorTexts) -> Shape:
     told = record.as_dict(content=content, errors=errors)
-    said = (f"{name}={_word(value)}" for name, value in told.items() if name not in _UNSAID and _says(value))
+    said = (f"{name}={_word(value, name)}" for name, value in told.items() if name not in _UNSAID and _says(value))
     subtask = f"{prefix}{record.subtask}" if isinstance(record, SubtaskEvent) and record.subtask else None
     return {"at": record.at, "kind": record.name, "subtask": subtask, "text": " ".join(said)}
 
@@ -167,8 +168,10 @@ def _says(value: object) -> bool:
     return value is not None and value is not False and value not in ("", [], {})
 
 
-def _word(value: object) -> str:
-    text = f"{value:g}" if isinstance(value, float) else str(value)
+def _word(value: object, name: str) -> str:
+    if isinstance(value, float) and (name == "due" or name.endswith("_at")):
+        return local(value)
+    text = f"{value:.3g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."
 
 

@@ -5,7 +5,6 @@ A row is a child: supervisors and pools have their ``size``. ``folded``: what st
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Final
 
@@ -152,30 +151,3 @@ def nodes_of(top: NodeSnapshot) -> Iterator[NodeSnapshot]:
 def role_of(snapshot: TreeSnapshot) -> str:
     """``leader``, ``standby``, or ``alone`` where nobody else could lead."""
     return "alone" if snapshot.token is None else snapshot.role
-
-
-def slowest(top: NodeSnapshot, most: int = 10) -> list[Shape]:
-    """Return the attempts that have run for longest."""
-    found = [
-        {"path": node.path, "task": task.id, "subtask": each.id, "since_s": each.running_s}
-        for node in nodes_of(top)
-        if isinstance(node, SupervisorSnapshot)
-        for task in node.tasks or ()
-        for each in task.subtasks
-        if each.running_s is not None
-    ]
-    return sorted(found, key=lambda each: -float(str(each["since_s"])))[:most]
-
-
-def task_counts(top: NodeSnapshot) -> tuple[dict[str, int], int]:
-    """Return the unfinished tasks by status with those that have ended, and the subtasks that are queued."""
-    counts: Counter[str] = Counter()
-    queued = 0
-    for node in nodes_of(top):
-        if isinstance(node, SupervisorSnapshot) and node.tasks is not None:
-            counts.update(str(task.status) for task in node.tasks)
-            more = (node.tasks_unfinished or 0) - len(node.tasks)
-            counts.update({"running": more} if more > 0 else {})
-            counts.update({"finished": node.tasks_finished} if node.tasks_finished else {})
-            queued += sum(count for task in node.tasks for status, count in task.counts.items() if status == "queued")
-    return dict(counts), queued

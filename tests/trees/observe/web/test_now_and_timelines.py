@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import httpx
 
-from actors import ActorStoppedError
-from actors.testing import settle
+from actors import ActorStoppedError, Context
+from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually
-from trees import Check, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, Usage, Verdict, WorkerSpec, start
+from trees import (
+    Check,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    Tasks,
+    Tree,
+    Usage,
+    Verdict,
+    WorkerSpec,
+    start,
+)
+from trees.host.tree_source import TreeSource
 from trees.observe.web.web_app import Handlers
 
 
@@ -95,8 +110,9 @@ def test_now_has_the_slowest_attempt_the_busy_threads_and_what_is_queued() -> No
             eventually(lambda: now_of(client)["ready_queue"] == 1)
             now = now_of(client)
             assert (idle["ready_queue"], idle["tasks"]) == (0, {"running": 1})
-            assert [(each["path"], each["task"], each["subtask"]) for each in now["slowest"]] == [("shop", "t-1", "a")]
-            assert now["slowest"][0]["since_s"] >= 0
+            (slowest,) = now["slowest"]
+            assert (slowest["path"], slowest["task"], slowest["subtask"]) == ("shop/w", "t-1", "a")
+            assert slowest["since_s"] >= 0
             assert now["busy_threads"] >= 1
             assert now["tasks"] == {"running": 2}
         finally:
@@ -105,6 +121,53 @@ def test_now_has_the_slowest_attempt_the_busy_threads_and_what_is_queued() -> No
             handle.result(LONG_S)
         eventually(lambda: now_of(client)["tasks"] == {"finished": 2})
         assert (now_of(client)["slowest"], now_of(client)["ready_queue"]) == ([], 0)
+
+
+def test_now_tells_of_tasks_wherever_their_supervisor_stands_and_however_few_rows_are_drawn() -> None:
+    gate = Gate()
+    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
+    office = SupervisorSpec(id="office", tasks=tasks, children=[WorkerSpec(id="w", execute=lambda _: gate())])
+    many = [WorkerSpec(id=f"w{n}", handle=str) for n in range(60)]  # so many are folded
+    with looked_at(SupervisorSpec(id="shop", children=[*many, office])) as (tree, client):
+        try:
+            handle = tree.submit(Task("go", id="t-1"), "shop/office")
+            gate.wait_reached()
+            for limit in (1, 500):
+                now = client.get("/api/snapshot", params={"limit": limit}).json()["now"]
+                assert now["tasks"] == {"running": 1}
+                assert [each["path"] for each in now["slowest"]] == ["shop/office/w"]
+        finally:
+            gate.open.set()
+        handle.result(LONG_S)
+
+
+def test_restarts_of_the_last_minute_stand_in_the_row_of_a_child_and_of_a_pool() -> None:
+    clock = ManualClock(2000.0)
+    children = [WorkerSpec(id="a", handle=faulty), WorkerSpec(id="pool", handle=faulty, pool=2)]
+    spec = SupervisorSpec(id="shop", max_restarts=10, children=children)
+    with start(spec, clock=clock) as tree, closing(TreeSource(tree._system, tree._leadership, [])) as source:
+        for path in ("a", "pool#0", "pool#1"):
+            tree.ref(f"shop/{path}").tell(ValueError())
+            settle(tree)
+            clock.advance(25.0)
+        rows = {row["path"]: row["restarted_at"] for row in source.snapshot()["rows"]}
+    assert rows == {"shop": [], "shop/a": [], "shop/pool": [2025.0, 2050.0]}
+
+
+def test_the_log_of_a_task_shows_times_as_times_of_day() -> None:
+    def flaky(_: Any, context: Context) -> str:
+        if context.attempt == 1:
+            raise OSError("gone")
+        return "done"
+
+    worker = WorkerSpec(id="w", execute=flaky, on_failure=[Retry(initial_s=0.01)])
+    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
+    with looked_at(SupervisorSpec(id="shop", tasks=tasks, children=[worker])) as (tree, client):
+        tree.submit(Task("go", id="t")).result(LONG_S)
+        log = client.get("/api/tasks/t").json()["log"]
+    (retried,) = (line["text"] for line in log if line["kind"] == "subtask_retrying")
+    assert re.search(r"\bdue=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", retried)
+    assert "e+" not in "".join(line["text"] for line in log)
 
 
 # -- timelines -----------------------------------------------------------------------------------------------

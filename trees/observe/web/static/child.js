@@ -49,6 +49,7 @@ export class ChildPanel {
       const { frames } = await get("/api/stack", { path: this.path });
       this.frames.hidden = false;
       say(this.frames, frames.length ? frames.join("\n") : "It runs nothing just now.");
+      this.frames.scrollTop = this.frames.scrollHeight; // its own code stands at the end
     });
   }
 

@@ -169,6 +169,12 @@ export class Recent {
     if (this.#times.size > this.most) this.#times.delete(this.#times.keys().next().value);
   }
 
+  /** Take over what happened before anybody counted here; what an event has told meanwhile counts once. */
+  recall(path, times) {
+    const known = new Set(this.#times.get(path));
+    for (const at of times) if (!known.has(at)) this.add(path, at);
+  }
+
   /** So many counts, the newest last. */
   buckets(path, now, many = 20) {
     const counts = new Array(many).fill(0);

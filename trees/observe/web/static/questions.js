@@ -40,7 +40,7 @@ export class QuestionsView {
         h("a", { href: this.app.href("tasks", task) }, task),
         subtask && h("span", { class: "fine" }, subtask),
         h("span", { class: "fine" }, path)),
-      h("p", { class: "question" }, text ?? "Its text is not shown here: the page was started without content."),
+      h("p", { class: "question" }, text ?? "Its text is not shown here: content=True of the page, or regrow observe, shows it."),
       question.error && question.error !== text && h("p", { class: "error" }, question.error));
     card.since = h("time", { title: time(at) });
     card.querySelector("header").append(card.since);

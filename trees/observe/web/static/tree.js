@@ -72,6 +72,7 @@ export class TreeView {
   /** A restart that no event told of (a page that was away, a source without events). */
   #notice(row) {
     const before = this.#incarnations.get(row.path);
+    if (before === undefined) this.app.restarts.recall(row.path, row.restarted_at ?? []);
     if (before !== undefined && row.incarnation > before.incarnation && this.app.now() - before.flashed > 2) {
       this.app.restarts.add(row.path, this.app.now());
       this.#flash(row.path);
