@@ -151,6 +151,28 @@ def test_a_stack_is_shown_from_its_end_where_the_code_of_the_worker_stands(brows
         gate.open.set()
 
 
+def test_numbers_and_moments_of_an_event_are_readable(page: Any, shop: Shop) -> None:
+    show(page, "now", ".now table")
+    shop.tell("subtask_retrying", "office", queued_s=0.0001811981201171875, due=BEGAN, attempt=1)
+    page.wait_for_selector("table[aria-label=Events] td:has-text('queued s 0.000181 · due ')")
+    assert str(int(BEGAN)) not in told(page, "table[aria-label=Events]")
+
+
+def test_a_button_waits_until_its_act_is_done(browser: Any) -> None:
+    gate, page = Gate(), browser.new_page()
+    slow = WorkerSpec(id="slow", handle=gate, shutdown="infinity")
+    with start(SupervisorSpec(id="shop", children=[slow])) as tree, closing(page):
+        tree.ref("shop/slow").tell("go")
+        gate.wait_reached()
+        page.goto(tree.serve(0).url + "#/tree/shop%2Fslow")
+        page.click("aside.panel button >> text=Restart")
+        page.wait_for_selector("aside.panel button:disabled >> text=Restart")
+        gate.open.set()
+        page.wait_for_selector("text=shop/slow is being restarted.")
+        page.wait_for_selector("aside.panel button:enabled >> text=Restart")
+        until(page, "document.querySelector(\"tr[data-path='shop/slow'] .incarnation\").textContent === '2'")
+
+
 def test_of_many_restarts_the_newest_are_listed_first(page: Any, shop: Shop) -> None:
     shop.restarts = [{"at": shop.at - 60 * number, "attempt": number, "delay_s": 0.0} for number in range(1, 31)]
     page.click(LEDGER)

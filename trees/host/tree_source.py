@@ -41,6 +41,8 @@ from trees.views.capture import capture
 from trees.views.snapshot import PoolSnapshot, TreeSnapshot, WorkerSnapshot
 
 _MOST_ATTEMPTS: Final = 50
+_MOST_RECALLED: Final = 200
+"""Crashes of before the first look that are shown."""
 _LATELY_S: Final = 60.0
 """Restarts of so many seconds are told with a row."""
 
@@ -59,7 +61,9 @@ class TreeSource:
         self._content = content
         self._errors = system.error_texts
         self._history = ChildHistory(self._errors)
+        began = system.now()
         self._unsubscribe = system.bus.subscribe(self._history.hear)
+        self._recall(began)
         self._collector = TreeCollector()
         self._tasks = TaskSource(system, TaskApi(leadership), self._operated, content=content)
         self.tasks, self.task, self.questions = self._tasks.tasks, self._tasks.task, self._tasks.questions
@@ -69,6 +73,17 @@ class TreeSource:
     def name(self) -> str:
         """Id of the root."""
         return self._system.root_path
+
+    def _recall(self, before: float) -> None:
+        """Take over the last crash of each child: what was before anybody looked is what most come here for."""
+        epoch = self._system.epoch
+        crashes = [
+            (last.at, child.path, last)
+            for child in list(self._system.children.values())
+            if (last := child.last_exit) is not None and not last.reason.clean and last.at < before
+        ]
+        for at, path, last in sorted(crashes, key=lambda each: each[0])[-_MOST_RECALLED:]:
+            self._history.recall(path, str(last.reason), last.detail, epoch + at)
 
     # -- looking -------------------------------------------------------------------------------------------
 

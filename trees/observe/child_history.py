@@ -55,6 +55,12 @@ class ChildHistory:
             with self._lock:
                 self._past(event.path).restarts.append(entry)
 
+    def recall(self, path: str, reason: str, detail: str, at: float) -> None:
+        """Take over an end of before anybody heard: its type, and no text or frames, which nobody has kept."""
+        told = {"path": path, "at": at, "reason": reason, "detail": detail, "lasted_s": None}
+        with self._lock:
+            self._exited(told, clean=False)
+
     def _past(self, path: str) -> _Past:
         past = self._paths.setdefault(path, _Past())
         self._paths.move_to_end(path)

@@ -101,7 +101,7 @@ def head_line(shape: Shape) -> str:
     parts = [
         f"{shape['name']} ({shape.get('role') or 'alone'})",
         "ready" if health.get("ready") else "not ready" if health else "",
-        f"{shape['total']:,} children" + (" (cut)" if shape.get("cut") else ""),
+        f"{shape['total']:,} {'child' if shape['total'] == 1 else 'children'}" + (" (cut)" if shape.get("cut") else ""),
         f"tasks: {tasks}" if tasks else "",
         f"dead letters {dead}" if dead else "",
         *(f"alert {each['name']}" for each in now.get("alerts") or ()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
@@ -95,6 +96,25 @@ def test_crashes_of_the_members_of_a_pool_are_those_of_the_pool() -> None:
         assert (crash["path"], crash["type"], crash["count"]) == ("shop/parse", "ValueError", 3)
         exits = client.get("/api/child", params={"path": "shop/parse#2"}).json()["exits"]
         assert len(exits) == 2
+
+
+def test_crashes_of_before_the_first_look_are_shown_once() -> None:
+    children = [WorkerSpec(id="a", handle=faulty), WorkerSpec(id="b", handle=faulty)]
+    with start(SupervisorSpec(id="shop", max_restarts=10, children=children)) as tree:
+        for error in (KeyError(), ValueError("secret")):
+            tree.ref("shop/a").tell(error)
+            settle(tree)
+        with closing(TreeSource(tree._system, tree._leadership, [])) as source:
+            tree.ref("shop/b").tell(ValueError())
+            settle(tree)
+            crashes = source.snapshot()["now"]["crashes"]
+            exits = source.child("shop/a")["exits"]
+    assert [(each["path"], each["type"], each["count"]) for each in crashes] == [
+        ("shop/b", "ValueError", 1),
+        ("shop/a", "ValueError", 1),
+    ]
+    assert [(each["reason"], each["type"], each["frames"]) for each in exits] == [("crashed", "ValueError", [])]
+    assert abs(exits[0]["at"] - time.time()) < LONG_S
 
 
 def test_now_has_the_slowest_attempt_the_busy_threads_and_what_is_queued() -> None:

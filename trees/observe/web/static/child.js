@@ -39,9 +39,19 @@ export class ChildPanel {
     return h("button", {
       type: "button",
       class: act === "terminate" ? "danger" : null,
-      onclick: () => this.app.act("/api/children", { path: this.path, act }, `${this.path} ${done}.`,
+      onclick: ({ currentTarget }) => this.#act(currentTarget, act, `${this.path} ${done}.`,
         question && `${label} ${this.path}? ${question}`),
     }, label);
+  }
+
+  /** Have it done; until it is, which takes as long as the worker does to end, the button is not pressed again. */
+  async #act(button, act, done, question) {
+    button.disabled = true;
+    try {
+      await this.app.act("/api/children", { path: this.path, act }, done, question);
+    } finally {
+      button.disabled = false;
+    }
   }
 
   async #stack() {
@@ -95,7 +105,7 @@ export class ChildPanel {
     const shown = exits.map((exit, place) => h("details", { class: "exit", open: place === 0 },
       h("summary", {},
         h("span", { class: "reason" }, exit.reason), " ",
-        exit.type && h("code", {}, exit.type), " ",
+        exit.type && exit.type !== exit.reason && h("code", {}, exit.type), " ",
         h("time", { title: time(exit.at) }, ago(exit.at, now))),
       exit.text && h("p", { class: "error" }, exit.text),
       h("p", { class: "fine" }, `at ${time(exit.at)}`, exit.lasted_s === null ? "" : `, after ${duration(exit.lasted_s)}`),

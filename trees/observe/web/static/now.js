@@ -105,6 +105,13 @@ function tell({ value }, text) {
 /** What else an event says, in one line. */
 function rest(event) {
   const told = Object.entries(event).filter(([name, value]) => !UNTOLD.has(name) && ["string", "number"].includes(typeof value)
-    && value !== "").map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`);
+    && value !== "").map(([name, value]) => `${name.replaceAll("_", " ")} ${figured(name, value)}`);
   return h("span", { class: "fine one" }, told.join(" · ").slice(0, 200));
+}
+
+/** A value as people read it: a moment as a time of day, a measurement with three digits. */
+function figured(name, value) {
+  if (typeof value !== "number") return value;
+  if (name === "due" || name.endsWith("_at") || name === "since") return time(value);
+  return Number.isInteger(value) ? value : Number(value.toPrecision(3));
 }
