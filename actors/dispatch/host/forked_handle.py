@@ -72,6 +72,8 @@ class ForkedHandle(WorkerHandle):
         self._server = server
         self.environment = {MARK: marked_environment({})[MARK]}
         self._status = self._pidfd = -1
+        self._is_handed_over = False
+        """True once the worker's end of the wire is closed by whoever starts the process."""
         self._told = b""
         self._hello: asyncio.Future[int] = self._loop.create_future()
         self._over: asyncio.Future[None] = self._loop.create_future()
@@ -89,6 +91,7 @@ class ForkedHandle(WorkerHandle):
             OSError: it cannot be.
         """
         job = self._loop.run_in_executor(None, self._server.start_process, self._theirs)
+        self._is_handed_over = True
         try:
             self._status = await asyncio.shield(job)
         except asyncio.CancelledError:
@@ -194,6 +197,8 @@ class ForkedHandle(WorkerHandle):
                 self._loop.remove_reader(pipe)
                 os.close(pipe)
         self._close_wire()
+        if not self._is_handed_over:  # it was called off before it began
+            self._theirs.close()
 
 
 def _close_result(job: asyncio.Future[int]) -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from actors.dispatch.host import forked_handle
 from actors.dispatch.host.forked_handle import ForkedHandle, ForkedPlace
 from actors.dispatch.process import ProcessCode, ProcessWorker
 from actors.dispatch.remote import Frame, FrameReader, Kind, dumped, frame, loaded, parts_of
+from actors.model.spec import Reason
 from tests.support.process_trees import running, spec_of, worker
 from trees import Process, start
 
@@ -90,6 +92,41 @@ def test_a_process_that_was_not_forked_before_its_server_was_killed_is_a_failed_
         await handle.end()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("has_begun", [False, True], ids=["before its first step", "after it"])
+def test_a_start_that_is_called_off_leaves_no_socket(has_begun: bool) -> None:
+    """A task that is cancelled before its first step never runs: who made the sockets closes them then."""
+
+    async def scenario() -> None:
+        life: Any = SimpleNamespace(
+            mailbox=SimpleNamespace(path="p/w"), system=None, order=Reason.SHUTDOWN, was_killed=False
+        )
+        handles: list[ForkedHandle] = []
+
+        def handle(owner: Any) -> ForkedHandle:
+            handles.append(ForkedHandle(owner, KilledServer(has_forked=False)))  # type: ignore[arg-type]
+            return handles[-1]
+
+        half: Any = ProcessWorker(life, ProcessCode(b"", SimpleNamespace(handle=handle)))  # type: ignore[arg-type]
+        lifespan = half.lifespan()
+        entering = asyncio.ensure_future(lifespan.__aenter__())
+        while half._starting is None:  # noqa: ASYNC110 - the loop turns until the task is made
+            await asyncio.sleep(0)
+        if has_begun:
+            await asyncio.sleep(0)
+        assert handles[0]._is_handed_over == has_begun
+        half.tell_to_stop()
+        with suppress(ChildProcessError):  # the server may have been too quick
+            await entering
+            await half.on_start()
+            await half.on_stop()
+            await lifespan.__aexit__(None, None, None)
+        while handles[0]._theirs.fileno() >= 0:  # noqa: ASYNC110 - the thread closes it that was asked to
+            await asyncio.sleep(0)
+        assert handles[0]._ours.fileno() < 0
+
+    asyncio.run(asyncio.wait_for(scenario(), 10))
 
 
 def test_a_process_that_cannot_be_guarded_is_a_failed_start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
