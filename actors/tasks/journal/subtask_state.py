@@ -92,8 +92,11 @@ class EffectRecord:
         self.done, self.result = True, result
 
     def fails(self, *, may_have_acted: bool) -> None:
-        """An attempt has ended without one. That it did nothing says nothing of one before it that was broken off."""
-        self.unknown = self.unknown or self.broken or may_have_acted
+        """An attempt has ended without one. That it did nothing says nothing of one before it that was broken off.
+
+        A team that gave way goes on where it was: its part knows what was done.
+        """
+        self.unknown = self.unknown or may_have_acted or (self.broken and not self.part)
         self.open = self.broken = False
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors import Failed
+from actors.tasks.journal.subtask_state import EffectRecord
 from actors.tasks.model.task_events import SubtaskStarted
 from actors.testing import ManualClock, settle
 from tests.support.dispatching import until
@@ -20,8 +21,12 @@ from trees import (
     Reject,
     Report,
     Retry,
+    StaticPlan,
     Subtask,
+    SupervisorSpec,
+    Task,
     TaskFailedError,
+    Tasks,
     TaskStatus,
     WorkerSpec,
     start,
@@ -48,6 +53,49 @@ def test_a_team_that_had_succeeded_has_its_members_undo_what_they_did_in_reverse
     assert undone == [("y", "did the goal", "undo"), ("x", "did the goal", "undo")]
     assert report.compensated == ["only"]
     assert {one.id: str(one.status) for one in report.graph} == {"only": "compensated", "after": "failed"}
+
+
+def test_a_team_that_was_broken_off_goes_on_where_it_was_so_its_clean_failure_is_one() -> None:
+    """Its part knows what was done: of another worker nobody would, and its undo would be called."""
+    undone, begun = list[Any](), [threading.Event(), threading.Event()]
+
+    async def hopeless(task: Subtask, context: Any) -> None:
+        is_first = not begun[0].is_set()
+        begun[not is_first].set()
+        if is_first:
+            await asyncio.get_running_loop().create_future()
+        raise Failed("no")
+
+    def blow(_: str) -> None:
+        raise ValueError
+
+    inner = team(WorkerSpec(id="x", execute=hopeless), undo=lambda *_: undone.append("team"))
+    spec = SupervisorSpec(
+        id="p",
+        strategy="one_for_all",
+        tasks=Tasks(planner=StaticPlan([Subtask("only", worker="team")]), on_failure=[]),
+        children=[inner, WorkerSpec(id="fuse", handle=blow)],
+    )
+    with start(spec) as tree:
+        handle = tree.submit(Task("go"))
+        assert begun[0].wait(LONG_S)
+        tree.ref("p/fuse").tell("blow")
+        with pytest.raises(TaskFailedError):
+            handle.result(LONG_S)
+    assert begun[1].is_set()
+    assert undone == []
+
+
+@pytest.mark.parametrize(("part", "is_undone"), [("", True), ("t@team:1.1", False)], ids=["worker", "team"])
+def test_what_gave_way_and_then_fails_cleanly_is_undone_where_nobody_knows_what_it_did(
+    part: str, is_undone: bool
+) -> None:
+    act = EffectRecord("w", 1, 1)
+    act.open, act.part = True, part
+    act.interrupted()
+    act.open = True  # it goes on
+    act.fails(may_have_acted=False)
+    assert act.needs_compensation == is_undone
 
 
 def test_an_undo_of_the_team_itself_goes_before_those_of_its_members() -> None:
