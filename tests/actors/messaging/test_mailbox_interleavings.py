@@ -531,8 +531,8 @@ FAULTS: dict[str, Fault] = {
     ),
     "swaps the queue out without a lock of the senders": (
         Mailbox,
-        "_next_batch",
-        "taken = self.queue.copy()  # as ``drain``\n        del self.queue[: len(taken)]",
+        "drain",
+        "taken = self.queue.copy()\n    del self.queue[: len(taken)]",
         "taken, self.queue = self.queue, []",
         two_senders,
     ),

@@ -29,7 +29,7 @@ def spec(address: str) -> SupervisorSpec:
     return SupervisorSpec(
         id="t",
         tasks=tasks,
-        children=[WorkerSpec(id="w", execute=there.part, dispatch=place, pool=POOL, start_timeout_s=60.0)],
+        children=[WorkerSpec(id="w", execute=there.part, dispatch=place, pool=POOL, start_timeout_s=300.0)],
     )
 
 
