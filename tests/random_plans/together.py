@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -318,11 +319,14 @@ class Doer(Worker):
         return self.world.execute(task, context)
 
 
-def told(report: Report) -> str:
-    """What of a report is the same each time, as text: some values are not equal to themselves."""
-    graph = sorted((each.id, str(each.status)) for each in report.graph if "." not in each.id)
+def told(report: Report, but: Collection[str] = ()) -> str:
+    """What of a report is the same each time, as text: some values are not equal to themselves.
+
+    Of those in ``but`` it is left out whether they were undone.
+    """
+    graph = sorted((each.id, each.id in but or str(each.status)) for each in report.graph if "." not in each.id)
     names = ("status", "output", "results", "failed", "skipped", "iterations", "replans", "best_effort", "undo_errors")
-    plain = {"graph": graph, "compensated": sorted(report.compensated)} | {
+    plain = {"graph": graph, "compensated": sorted({*report.compensated} - {*but})} | {
         name: getattr(report, name) for name in names
     }
     return json.dumps(plain, sort_keys=True, indent=1)
