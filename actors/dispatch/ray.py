@@ -17,8 +17,9 @@ So is a ``take`` that fails for another reason. Ray tells neither exit code nor 
 cannot be reached, the worker is lost with it: it is killed, should it still be there, and given up.
 
 A host that leaves its cluster (``ray.shutdown()``) has lost all actors that it had made there. Ray tells nobody: the
-stream never ends, and no call is answered, also if the host has joined again. So each handle knows the job of its
-actor, which is another one after each ``ray.init``, and looks every ``LOOK_S`` whether this process still is that job.
+stream never ends, and no call is answered, also if the host has joined again. So each handle knows the session of its
+actor, and looks every ``LOOK_S`` whether this process is still in it: that is an object which each ``ray.init`` makes.
+To ask Ray's core for its job would end this process where another thread leaves at that moment.
 
 Calls of Ray that may wait run on a thread beside the loop. ``_CONNECTING`` guards the connection of this process to a
 cluster, which is made once; it is held while Ray is started, for seconds, and by no other code.
@@ -92,8 +93,8 @@ class RayHandle(WorkerHandle):
         self._place = place
         self.waits_for = "Ray has not been asked for its actor"
         self._actor: Any = None
-        self._job = ""
-        """Job of this process that the actor belongs to."""
+        self._session: Any = None
+        """Connection of this process that the actor belongs to."""
         self._died: type[Exception] = Exception
         """Error of an actor that is dead, or cannot be reached."""
         self._unreachable: type[Exception] = Exception
@@ -133,7 +134,7 @@ class RayHandle(WorkerHandle):
     async def _create(self) -> None:
         job = self._loop.run_in_executor(None, _actor_at, self._place)
         try:
-            self._actor, self._job = await asyncio.shield(job)
+            self._actor, self._session = await asyncio.shield(job)
         except asyncio.CancelledError:
             job.add_done_callback(_kill_result)
             raise
@@ -143,7 +144,7 @@ class RayHandle(WorkerHandle):
         begun = asyncio.ensure_future(_result(self._actor.begin.remote()))
         try:
             while not (await asyncio.wait({begun}, timeout=LOOK_S))[0]:
-                if not _is_in(self._job):
+                if not _is_in(self._session):
                     raise ChildProcessError("this process has left the cluster")
                 self.waits_for = await self._loop.run_in_executor(None, _room, self._place)
             node: str = begun.result()
@@ -162,7 +163,7 @@ class RayHandle(WorkerHandle):
         back = self._loop.create_task(self._pass_back())
         on = self._loop.create_task(self._pass_on(back))
         try:
-            while not (await asyncio.wait({back}, timeout=LOOK_S))[0] and _is_in(self._job):
+            while not (await asyncio.wait({back}, timeout=LOOK_S))[0] and _is_in(self._session):
                 pass
         finally:
             on.cancel()
@@ -175,7 +176,7 @@ class RayHandle(WorkerHandle):
         try:
             with suppress(self._died):
                 while piece := await self._loop.sock_recv(self._theirs, PIECE):
-                    if not _is_in(self._job):  # else Ray would join a cluster by itself
+                    if not _is_in(self._session):  # else Ray would join a cluster by itself
                         back.cancel()
                         return
                     await _result(self._actor.take.remote(piece))
@@ -252,8 +253,8 @@ def _deaths() -> tuple[type[Exception], type[Exception]]:
     return exceptions.RayActorError, exceptions.ActorUnavailableError
 
 
-def _actor_at(place: RayPlace) -> tuple[Any, str]:
-    """Create an actor, which may have to wait for room; the job that it belongs to."""
+def _actor_at(place: RayPlace) -> tuple[Any, Any]:
+    """Create an actor, which may have to wait for room; the session that it belongs to."""
     ray = _connected(place)
     options = {
         "num_cpus": place.num_cpus,
@@ -264,7 +265,7 @@ def _actor_at(place: RayPlace) -> tuple[Any, str]:
     }
     given = {name: value for name, value in options.items() if value is not None}
     maker = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=METHODS, **given)(RayWorker)
-    return maker.remote(node_here), ray.get_runtime_context().get_job_id()
+    return maker.remote(node_here), _session()
 
 
 def _connected(place: RayPlace) -> Any:
@@ -313,12 +314,16 @@ def _joined() -> Any | None:
     return ray if ray.is_initialized() else None
 
 
-def _is_in(job: str) -> bool:
-    """Return True while this process is connected to a cluster as this job."""
-    ray = _joined()
-    with suppress(Exception):  # it leaves at this moment
-        return ray is not None and ray.get_runtime_context().get_job_id() == job
-    return False
+def _is_in(session: Any) -> bool:
+    """Return True while this process is connected to a cluster, and has not left since."""
+    return _joined() is not None and _session() is session
+
+
+def _session() -> Any:
+    """Return what stands for the present connection: an object that ``ray.init`` makes."""
+    from ray._private.worker import global_worker  # noqa: PLC0415 - a large package, and an extra
+
+    return global_worker.node
 
 
 def _is_there(node: str) -> bool:
