@@ -141,11 +141,9 @@ class ProcessWorker(ManagedActor):
     @property
     def waits_for(self) -> str:
         """Say what its start waits for."""
-        if self._handle is None:
-            return ""
-        return (
-            "its code is being imported there, or on_start still running" if self._is_booted else self._handle.waits_for
-        )
+        if self._is_booted:
+            return "its code is being imported there, or on_start still running"
+        return "" if self._handle is None else self._handle.waits_for
 
     # -- its life ------------------------------------------------------------------------------------------
 
@@ -157,16 +155,23 @@ class ProcessWorker(ManagedActor):
         self._started, self._exit = loop.create_future(), loop.create_future()
         handle = self._handle = self._code.place.handle(self)
         try:
-            starting = self._starting = loop.create_task(handle.start())
-            try:
-                await starting
-            except asyncio.CancelledError:
-                life = self._regrow_incarnation
-                if not self._is_called_off or life is None or life.was_killed:
-                    raise
+            await self._start(handle)
             yield
         finally:
             await handle.end()
+
+    async def _start(self, handle: WorkerHandle) -> None:
+        """Start the process. An order that came before there was this object is seen here; a later one cancels it."""
+        life = cast("ProcessIncarnation", self._regrow_incarnation)
+        if life.order is not None:
+            self._is_called_off = True
+            return
+        self._starting = asyncio.ensure_future(handle.start())
+        try:
+            await self._starting
+        except asyncio.CancelledError:
+            if not self._is_called_off or life.was_killed:
+                raise
 
     async def on_start(self) -> None:
         """Set it up, and wait until it is up."""

@@ -94,14 +94,14 @@ def test_a_process_that_was_not_forked_before_its_server_was_killed_is_a_failed_
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("has_begun", [False, True], ids=["before its first step", "after it"])
-def test_a_start_that_is_called_off_leaves_no_socket(has_begun: bool) -> None:
+@pytest.mark.parametrize("when", ["before there is an object", "before its first step", "after it"])
+def test_a_start_that_is_called_off_leaves_no_socket(when: str) -> None:
     """A task that is cancelled before its first step never runs: who made the sockets closes them then."""
 
     async def scenario() -> None:
-        life: Any = SimpleNamespace(
-            mailbox=SimpleNamespace(path="p/w"), system=None, order=Reason.SHUTDOWN, was_killed=False
-        )
+        is_early = when == "before there is an object"  # nobody could tell that to stop, so it looks itself
+        life: Any = SimpleNamespace(mailbox=SimpleNamespace(path="p/w"), system=None, was_killed=False)
+        life.order = Reason.SHUTDOWN if is_early else None
         handles: list[ForkedHandle] = []
 
         def handle(owner: Any) -> ForkedHandle:
@@ -111,12 +111,13 @@ def test_a_start_that_is_called_off_leaves_no_socket(has_begun: bool) -> None:
         half: Any = ProcessWorker(life, ProcessCode(b"", SimpleNamespace(handle=handle)))  # type: ignore[arg-type]
         lifespan = half.lifespan()
         entering = asyncio.ensure_future(lifespan.__aenter__())
-        while half._starting is None:  # noqa: ASYNC110 - the loop turns until the task is made
+        while not is_early and half._starting is None:  # noqa: ASYNC110 - the loop turns until the task is made
             await asyncio.sleep(0)
-        if has_begun:
+        if when == "after it":
             await asyncio.sleep(0)
-        assert handles[0]._is_handed_over == has_begun
-        half.tell_to_stop()
+        if not is_early:
+            life.order = Reason.SHUTDOWN
+            half.tell_to_stop()
         with suppress(ChildProcessError):  # the server may have been too quick
             await entering
             await half.on_start()
@@ -125,6 +126,7 @@ def test_a_start_that_is_called_off_leaves_no_socket(has_begun: bool) -> None:
         while handles[0]._theirs.fileno() >= 0:  # noqa: ASYNC110 - the thread closes it that was asked to
             await asyncio.sleep(0)
         assert handles[0]._ours.fileno() < 0
+        assert handles[0]._is_handed_over == (when == "after it")
 
     asyncio.run(asyncio.wait_for(scenario(), 10))
 
