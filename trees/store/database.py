@@ -96,10 +96,14 @@ class Database:
             raise StoreError(self.name, what) from error
 
     def _tighten(self, file: Path) -> None:
-        """Let only the owner read and write what is in there."""
+        """Let only the owner read and write a file. Nothing else is changed: a directory is others', too."""
         mode = 0
         try:
-            mode = stat.S_IMODE(file.stat().st_mode)
+            found = file.stat().st_mode
+            if not stat.S_ISREG(found):
+                what = "a directory: name a file in it" if stat.S_ISDIR(found) else "no regular file: name another one"
+                raise StoreError(self.name, f"{file} is {what}, such as {file.parent / 'tasks.db'}")
+            mode = stat.S_IMODE(found)
             if mode & 0o077:
                 file.chmod(mode & ~0o077)
         except FileNotFoundError:

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -154,8 +154,15 @@ def test_a_guard_that_cannot_be_taken_says_which_file_that_is(tmp_path: Path) ->
     assert "tasks.db.p.lock" in refusal(f"sqlite:///{tmp_path / 'tasks.db'}")
 
 
-def test_a_directory_is_no_file(tmp_path: Path) -> None:
-    assert "cannot be opened" in refusal(f"sqlite:///{tmp_path}")
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_is_refused_and_stays_as_open_as_it_was(make: Callable[[Path], object], tmp_path: Path) -> None:
+    """Such as ``/tmp``: a directory that others use, which only its owner could open after that."""
+    place = tmp_path / "tasks"
+    make(place)
+    place.chmod(0o1777)
+
+    assert "name a" in refusal(f"sqlite:///{place}")
+    assert stat.S_IMODE(place.stat().st_mode) == 0o1777
 
 
 def test_a_damaged_file_is_said_to_be_that(tmp_path: Path) -> None:
