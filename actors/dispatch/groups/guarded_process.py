@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final
 
-from actors.dispatch.groups.process_group import end_group, guard, has_others, marked_environment, signal_group
-from actors.dispatch.groups.process_reader import READER
+from actors.dispatch.groups.process_group import end_group, guard, has_others, signal_group
+from actors.dispatch.groups.process_reader import READER, marked_environment
 
 LOOK_S: Final = 0.05
 """Seconds between two looks, at what cannot be watched."""
@@ -41,6 +41,7 @@ class GuardedProcess:
 
         Raises:
             OSError: it cannot be started.
+            RuntimeError: the machine gives no more threads.
             ValueError: a text holds what no program can be given.
         """
         self._lock = threading.Lock()

@@ -14,7 +14,7 @@ after ``unguard(pgid)``        nothing of it was running: the group is killed be
 =============================  ==================================================================================
 
 A guardian that was killed is replaced, and told all groups, as soon as anybody looks (``mended``): a reader of
-processes is called when its pipe ends. The order of a start is therefore: ``marked_environment``, start, ``guard``;
+processes is called when its pipe ends. The order of a start is therefore: ``marked``, start, ``guard``;
 that of an end: kill the group, ``unguard``, reap. So a number is never sent to a group that is not ours.
 ``actors.dispatch.groups.guarded_process`` keeps that order, for commands and for servers of tools alike.
 
@@ -205,11 +205,6 @@ _EXIT_CODE: Final = 49
 """Place of the exit code in ``/proc/PID/stat``, counted from the state of the process."""
 GROUPS: Final = ProcessGroups()
 """The groups of this host."""
-
-
-def marked_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return this environment with the mark of this host, for a process that is not to outlive it."""
-    return GROUPS.marked(environment)
 
 
 def guard(group: int) -> None:

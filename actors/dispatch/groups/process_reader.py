@@ -14,7 +14,7 @@ import os
 import selectors
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -200,3 +200,22 @@ def _empty(fd: int) -> None:
 
 READER: Final = ProcessReader()
 """The reader of this host."""
+
+
+def marked_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return this environment with the mark of this host, for a process that is not to outlive it.
+
+    From now on there is a guardian, and a reader that lets it go when there is nothing to guard: also where the process
+    is never started.
+
+    Raises:
+        OSError: the guardian cannot be started.
+        RuntimeError: the machine gives no more threads.
+    """
+    marked = GROUPS.marked(environment)
+    READER.call(_stay)
+    return marked
+
+
+def _stay() -> None:
+    """Do nothing: a reader that was called stays ``LINGER_S`` longer, and then it lets the guardian go."""

@@ -23,7 +23,7 @@ from contextlib import suppress
 from multiprocessing import connection, reduction, resource_tracker
 from typing import Final
 
-from actors.dispatch.groups.process_group import marked_environment
+from actors.dispatch.groups.process_reader import marked_environment
 from actors.dispatch.worker.worker_imports import IMPORTS
 from actors.dispatch.worker.worker_main import Entry
 

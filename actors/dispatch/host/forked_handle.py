@@ -35,10 +35,9 @@ from actors.dispatch.groups.process_group import (
     end_group,
     exit_code_of_dead,
     guard,
-    marked_environment,
     signal_group,
 )
-from actors.dispatch.groups.process_reader import READER
+from actors.dispatch.groups.process_reader import READER, marked_environment
 from actors.dispatch.host.fork_server import SERVERS
 from actors.dispatch.host.worker_handle import WorkerHandle
 from actors.dispatch.remote import CHUNK

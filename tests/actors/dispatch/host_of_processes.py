@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from actors.dispatch.groups.process_group import GROUPS, guard, marked_environment
+from actors.dispatch.groups.process_group import GROUPS, guard
 
 _SLEEPS = "import time; time.sleep(600)"
 _STARTS = (
@@ -24,7 +24,7 @@ def start(how: str) -> list[int]:
     program = _SLEEPS if how in {"guarded", "marked"} else _STARTS.format(apart=int(how == "apart"))
     process = subprocess.Popen(
         [sys.executable, "-c", program],
-        env=marked_environment(os.environ),
+        env=GROUPS.marked(os.environ),
         start_new_session=True,
         stdout=subprocess.PIPE,
         text=True,

@@ -18,6 +18,7 @@ from loguru import logger
 
 from actors import ChildExited, CommandOutput, CommandOutputLost, ProcessDiedError, StartError
 from actors.dispatch.groups.process_group import GROUPS
+from actors.dispatch.groups.process_reader import READER
 from actors.model.clock import monotonic
 from tests.actors.dispatch.test_process_group import runs
 from tests.support.hardening import eventually
@@ -295,6 +296,15 @@ def test_a_guardian_that_is_killed_is_started_again_and_the_commands_go_on() -> 
 
         eventually(lambda: GROUPS._guardian != guardian and runs(GROUPS._guardian))
         assert pid_of(seen.tree) == pid
+
+
+def test_a_command_that_cannot_be_started_leaves_no_guardian() -> None:
+    assert eventually(lambda: READER.thread is None), "what others have left"
+    with start(SupervisorSpec(id="p")) as tree, pytest.raises(StartError):
+        tree.start_child("p", WorkerSpec(id="m", command=["/no/such/program"]))
+
+    assert GROUPS._guardian
+    assert eventually(lambda: GROUPS._told is None and not runs(GROUPS._guardian))
 
 
 # -- output --------------------------------------------------------------------------------------------------
