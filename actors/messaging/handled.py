@@ -75,16 +75,15 @@ class Measures:
     def add(self, row: list[float], number: int, total_s: float, slow: Sequence[float]) -> None:
         """Add messages that a worker has handled to its row, the ``slow`` among them each by itself."""
         with self._lock:
-            row[0] += number
-            if slow:
-                row[0] -= len(slow)
-                for seconds in slow:
-                    row[bisect_left(BOUNDS, seconds)] += 1
+            row[0] += number - len(slow)  # in one step: a count never goes down, also for a finalizer that looks here
+            for seconds in slow:
+                row[bisect_left(BOUNDS, seconds)] += 1
             row[-1] += total_s
 
     def times(self) -> dict[str, list[float]]:
         """Return a copy of the rows."""
-        return {label: row.copy() for label, row in self.rows.copy().items()}
+        with self._lock:
+            return {label: row.copy() for label, row in self.rows.copy().items()}
 
 
 def waited_s(inbox: Inbox, now: float) -> float:

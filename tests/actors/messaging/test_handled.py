@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -169,6 +171,41 @@ def test_each_message_is_in_its_bucket() -> None:
         len(BOUNDS): 1,
     }
     assert total_s == pytest.approx(4000.022)
+
+
+def test_who_looks_between_two_steps_never_sees_fewer_messages_than_before() -> None:
+    """As a scrape by another thread, or a finalizer in this one: fewer would be read as a start from nothing."""
+    measures = Measures()
+    row = measures.row_of("t/w")
+    measures.add(row, 10, 0.1, [])
+    seen = list[list[float]]()
+
+    class Slow(list[float]):
+        def __iter__(self) -> Iterator[float]:
+            for each in super().__iter__():
+                seen.append(measures.times()["t/w"])
+                yield each
+
+    seen.append(measures.times()["t/w"])
+    measures.add(row, 3, 0.1, Slow([0.02, 0.3]))
+    seen.append(measures.times()["t/w"])
+    assert len(seen) == 4
+    assert all(was <= now for before, after in pairwise(seen) for was, now in zip(before, after, strict=True))
+
+
+def test_who_looks_from_another_thread_waits_until_a_batch_is_added() -> None:
+    measures = Measures()
+    row, looked = measures.row_of("t/w"), list[float]()
+
+    class Slow(list[float]):
+        def __iter__(self) -> Iterator[float]:
+            looks.append(in_thread(lambda: looked.append(sum(measures.times()["t/w"][:-1]))))
+            yield from super().__iter__()
+
+    looks = list[Any]()
+    measures.add(row, 2, 0.1, Slow([0.02, 0.3]))
+    looks[0]()
+    assert looked == [2]
 
 
 def test_a_crowd_shares_a_label_and_who_has_one_of_its_own_keeps_it() -> None:
