@@ -159,7 +159,8 @@ class StoreSource:
         """Have a task cancelled by its tree."""
         with _refusing():
             view, _ = self._found(self._client.task, id)
-            said = self._client.cancel(view, reason, TAKEN_S, by)
+            because = " ".join(filter(None, (reason, by and f"({by})")))  # the journal keeps it, and no event
+            said = self._client.cancel(view, because, TAKEN_S, by)
         return {"version": VERSION, "ok": True, "text": said}
 
     def answer(self, id: str, answer: str, text: str | None = None, value: Any = None, by: str = "") -> Shape:

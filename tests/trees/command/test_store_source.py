@@ -16,7 +16,20 @@ from tests.support.command import regrow, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url
 from tests.support.stores import asked
-from trees import HA, Escalate, Operated, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees import (
+    HA,
+    Escalate,
+    Operated,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskCancelledError,
+    Tasks,
+    Tree,
+    WorkerSpec,
+    start,
+)
 from trees.command import store_source
 from trees.command.store_client import StoreClient, StoreClientError
 from trees.command.store_source import StoreSource
@@ -119,6 +132,8 @@ def test_each_act_by_way_of_a_store_is_an_event_of_its_tree_with_who_did_it(url:
         asked(shop.submit(Task("sell milk", id="t-2")), shop)
         client.set_priority(client.task("t-2")[0], 7, LONG_S)
         source.cancel("t-2", "no more", by="page 10.0.0.7")
+        with pytest.raises(TaskCancelledError, match=r": no more \(page 10\.0\.0\.7\)$"):  # the journal keeps no events
+            shop.task("t-2").result(LONG_S)
         client.remove("t-1", "shop", LONG_S)
         acts = [heard.get(timeout=LONG_S) for _ in range(4)]
     me = f"store uid {os.geteuid()}, {this_process()}"
