@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from opentelemetry import context as otel
 from opentelemetry import trace
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from actors.model.clock import monotonic
 from actors.model.events import CallbackRaised, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
@@ -42,6 +41,7 @@ from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised, TaskFinished
 from actors.tasks.model.task_ids import whole_of
 from trees.agents import telemetry_names as names
+from trees.agents.telemetry_context import links_to, name_of, nanoseconds, otel_context, set_error, within
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -55,14 +55,13 @@ if TYPE_CHECKING:
 
 SCOPE: Final = "regrow"
 """Instrumentation scope of all spans and metrics."""
-_MOST_PENDING: Final = 4_096
-"""Submissions whose task is yet to be kept; of more the oldest has no span."""
+_MOST_KEPT: Final = 4_096
+"""Spans of a kind that wait for something; of more the oldest is dropped."""
 _NOTED: Final = (ChildRestarting, SupervisorGaveUp, BreakerOpened, BreakerHalfOpened, BreakerClosed, DeadLetter)
 """Kinds that the spans of tasks are told of."""
 _HEARD: Final = (*_NOTED, EscalationRaised, EscalationAnswered, EscalationExpired, TaskFinished)
 _MOST_TOLD: Final = 16
 """Tasks whose spans are told of one event."""
-_HEADER: Final = "traceparent"
 _NO_TEXT: Final = "its text cannot be told"
 
 ParamsP = ParamSpec("ParamsP")
@@ -105,6 +104,8 @@ class TreeSpans:
         """Tasks that go on, and teams' parts, by id."""
         self._pending: OrderedDict[str, OpenSpan] = OrderedDict()
         """Spans of tasks that are being submitted, by the name of the trace."""
+        self._ended: OrderedDict[str, OpenSpan] = OrderedDict()
+        """Tasks that have ended, by id, until their last event is heard: those before it belong to them as well."""
         self._attempts: dict[int, AttemptSpan] = {}
         self._waits: dict[str, Span] = {}
         """Waits for people, by the id of the question."""
@@ -139,13 +140,9 @@ class TreeSpans:
     @_guarded
     def _submit(self, task: str, path: str) -> str:
         begun = self._begin_task(task, path, otel.get_current(), [])
-        header: dict[str, str] = {}
-        TraceContextTextMapPropagator().inject(header, begun.context)
-        traceparent = header.get(_HEADER, "")
+        traceparent = name_of(begun.context)
         if traceparent:
-            self._pending[traceparent] = begun
-            if len(self._pending) > _MOST_PENDING:
-                self._pending.popitem(last=False)
+            _keep(self._pending, traceparent, begun)
         return traceparent
 
     @_guarded
@@ -167,7 +164,7 @@ class TreeSpans:
         """Go on with the span of a task that is kept now; begin one for a part, and for one that is resumed."""
         begun = self._tasks.get(task) or (self._pending.pop(trace, None) if trace else None)
         if begun is None:
-            begun = self._begin_task(task, path, self._around(task, variables), _links_to(trace))
+            begun = self._begin_task(task, path, self._around(task, variables), links_to(trace))
         begun = self._tasks.setdefault(task, begun)
         return within(variables, begun.context)
 
@@ -192,6 +189,7 @@ class TreeSpans:
         begun = self._tasks.pop(report.task_id, None)
         if begun is None:
             return
+        _keep(self._ended, report.task_id, begun)
         span, error = begun.span, report.error
         if span.is_recording():
             span.set_attributes({names.STATUS: str(report.status), **names.of_usage(report.usage)})
@@ -287,18 +285,19 @@ class TreeSpans:
     @_guarded
     def _heard(self, event: Any) -> None:
         if isinstance(event, EscalationRaised):
-            begun = self._tasks.get(event.task)
+            begun = self._tasks.get(event.task) or self._ended.get(event.task)
             if begun is not None:
                 attributes = {names.TASK: event.task, names.SUBTASK: event.subtask, names.PATH: event.path}
                 self._waits[event.escalation] = self._tracer.start_span(
-                    "wait for a person", begun.context, attributes=attributes, start_time=_nanoseconds(event.at)
+                    "wait for a person", begun.context, attributes=attributes, start_time=nanoseconds(event.at)
                 )
         elif isinstance(event, (EscalationAnswered, EscalationExpired)):
             wait = self._waits.pop(event.escalation, None)
             if wait is not None:
                 wait.set_attribute(names.STATUS, getattr(event, "answer", "expired"))
-                wait.end(_nanoseconds(event.at))
+                wait.end(nanoseconds(event.at))
         elif isinstance(event, TaskFinished):
+            self._ended.pop(event.task, None)
             self._end_waits(event)
         else:
             self._note(event)
@@ -314,14 +313,14 @@ class TreeSpans:
                 attributes |= {names.ERROR_TYPE: type(event.error).__name__}
         told = [each for each in self._tasks.copy().values() if event.path.startswith(f"{each.path}/")]
         for each in told[-_MOST_TOLD:]:
-            each.span.add_event(f"regrow.{event.name}", attributes, _nanoseconds(event.at))
+            each.span.add_event(f"regrow.{event.name}", attributes, nanoseconds(event.at))
 
     def _end_waits(self, event: TaskFinished) -> None:
         """End the waits of a task that was answered by nobody: events come in order, so an answer came before this."""
         for escalation in [each for each in list(self._waits) if each.startswith(f"{event.task}:")]:
             wait = self._waits.pop(escalation, None)
             if wait is not None:
-                wait.end(_nanoseconds(event.at))
+                wait.end(nanoseconds(event.at))
 
     @_guarded
     def close(self) -> None:
@@ -363,32 +362,7 @@ class AttemptSpan:
         self._spans.end_attempt(self, attempt)
 
 
-def within(variables: contextvars.Context | None, context: otel.Context) -> contextvars.Context:
-    """Make a copy of contextvars in which this is the current context of OpenTelemetry."""
-    copy = variables.copy() if variables is not None else contextvars.Context()
-    copy.run(otel.attach, context)
-    return copy
-
-
-def otel_context(span: Span, around: otel.Context) -> otel.Context:
-    """Make the context in which a span is the current one."""
-    return trace.set_span_in_context(span, around)
-
-
-def set_error(span: Span, type_: str, text: str) -> None:
-    """Mark a span as failed; with a text only where content is wanted."""
-    span.set_attribute(names.ERROR_TYPE, type_)
-    span.set_status(trace.Status(trace.StatusCode.ERROR, text or None))
-
-
-def _links_to(traceparent: str) -> list[Link]:
-    """Return a link to the trace of the process that had the task before."""
-    if not traceparent:
-        return []
-    context = TraceContextTextMapPropagator().extract({_HEADER: traceparent}, otel.Context())
-    before = trace.get_current_span(context).get_span_context()
-    return [trace.Link(before)] if before.is_valid else []
-
-
-def _nanoseconds(at: float) -> int:
-    return int(at * 1e9)
+def _keep(table: OrderedDict[str, OpenSpan], key: str, begun: OpenSpan) -> None:
+    table[key] = begun
+    if len(table) > _MOST_KEPT:
+        table.popitem(last=False)

@@ -44,6 +44,7 @@ from trees import (
     start,
 )
 from trees.agents.telemetry import instrument
+from trees.agents.telemetry_spans import TreeSpans
 
 SECRET = "sk-SECRET-42"  # noqa: S105 - no password
 
@@ -246,6 +247,46 @@ def test_planner_reviewer_synthesizer_undo_and_the_wait_for_a_person_have_spans(
     waits = [span for span in seen.spans if span.name == "wait for a person"]
     assert attributes(waits[0])["regrow.status"] == "approve"
     assert "  wait for a person" in names
+
+
+def test_a_wait_for_a_person_that_is_heard_of_after_the_end_of_its_task_has_its_span(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The span of a task ends on the task's thread; events are told on another one, which may be slow."""
+    seen, hear = Telescope(), TreeSpans.hear
+    may_hear, asked, told = threading.Event(), threading.Event(), threading.Event()
+
+    def slowly(self: TreeSpans, event: Any) -> None:
+        if event.name == "escalation_raised":
+            asked.set()
+            assert may_hear.wait(LONG_S)
+        hear(self, event)
+        if event.name == "task_finished":
+            told.set()
+
+    monkeypatch.setattr(TreeSpans, "hear", slowly)
+
+    def risky(task: Any, context: Any) -> str:
+        if not context.answers:
+            raise Escalated("may I?")
+        return "done"
+
+    spec = tree_of([Subtask("a", worker="risky")], WorkerSpec(id="risky", execute=risky, on_failure=[Escalate()]))
+    with start(spec) as tree:
+        spans = seen.watch(tree)._spans
+        handle = tree.submit(Task("go", id="t"))
+        assert asked.wait(LONG_S)
+        handle.respond(handle.escalations[0].id, Approve())
+        assert handle.result(LONG_S).status == "succeeded"
+        assert not [span for span in seen.spans if span.name == "wait for a person"]
+        may_hear.set()
+        assert told.wait(LONG_S)
+        assert not spans._ended
+
+    wait = seen.named("wait for a person")
+    assert attributes(wait)["regrow.status"] == "approve"
+    assert wait.parent is not None
+    assert wait.parent.span_id == seen.named("invoke_workflow p").context.span_id
 
 
 def test_review_and_synthesis_of_a_users_code_have_spans() -> None:
