@@ -82,7 +82,7 @@ class TaskSource:
         queued, runtime = 0, task_runtime_of(self._system)
         for port in list(runtime.ports.values()):
             now = port.time()
-            counts["finished"] += port.finished
+            counts["finished"] += port.finished - port.finished_parts
             for state in [each for each in list(port.states.values()) if each.final is None]:
                 if state.parent is None:
                     counts[str(status_of(state, runtime.part_of))] += 1

@@ -23,6 +23,7 @@ from actors.tasks.model.report import Report
 from actors.tasks.model.task import Usage
 from actors.tasks.model.task_errors import StoreError, TaskFailedError
 from actors.tasks.model.task_events import TaskFinished
+from actors.tasks.model.task_ids import MARK
 from actors.tasks.orchestration.crash_guard import CrashGuard
 from actors.tasks.orchestration.delegation_calls import delegate, tools
 from actors.tasks.orchestration.fetching import Fetching
@@ -83,7 +84,8 @@ class OrchestratorPort:
         """Escalations that somebody has answered, and the orchestrator has yet to hear of."""
         self.guard = CrashGuard()
         """Over which tasks incarnations have died."""
-        self.finished = 0  # tasks so far
+        self.finished = self.finished_parts = 0
+        """Tasks so far, and those among them that are parts of a team."""
         self.orders: deque[Any] = deque()
         """Commands for the orchestrator. Each stays here until it is carried out, whatever incarnation does that."""
         self.tries = 0
@@ -265,7 +267,9 @@ class OrchestratorPort:
             if finish is not None:
                 finish()
         finally:  # the store may break down: the task has ended nevertheless
-            self.finished += self.reports.add(report)
+            is_new = self.reports.add(report)
+            self.finished += is_new
+            self.finished_parts += is_new and MARK in id_
             with self.runtime.removing:
                 if self.states.get(id_) is state:
                     self.states.pop(id_, None)

@@ -161,6 +161,18 @@ def test_now_tells_of_tasks_wherever_their_supervisor_stands_and_however_few_row
         handle.result(LONG_S)
 
 
+def test_a_part_of_a_team_that_has_ended_is_no_task_that_has_ended() -> None:
+    tasks = Tasks(planner=StaticPlan([Subtask("part", worker="team"), Subtask("own", worker="w")]))
+    inner = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
+    worker = WorkerSpec(id="w", execute=lambda _: "done")
+    team = SupervisorSpec(id="team", tasks=inner, description="A team.", children=[worker])
+    with looked_at(SupervisorSpec(id="shop", tasks=tasks, children=[worker, team])) as (tree, client):
+        assert tree.run("go", timeout=LONG_S).status == "succeeded"
+        tree.submit(Task("go", id="t-2"), "shop/team").result(LONG_S)
+        settle(tree)
+        assert now_of(client)["tasks"] == {"finished": 2}
+
+
 def test_restarts_of_the_last_minute_stand_in_the_row_of_a_child_and_of_a_pool() -> None:
     clock = ManualClock(2000.0)
     children = [WorkerSpec(id="a", handle=faulty), WorkerSpec(id="pool", handle=faulty, pool=2)]
