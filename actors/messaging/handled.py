@@ -50,6 +50,7 @@ class Measures:
         """By label: how many are in each bucket, those beyond all of them, and the sum of the seconds."""
         self._own: set[str] = set()
         self._below: dict[str, int] = {}
+        self._workers: set[str] = set()
         self._lock = threading.RLock()
         """Guards the rows and the labels. Inside it no other lock is taken, and no code of users is called; a finalizer
         that runs there finds it re-entrant, and between two steps whatever it adds is added."""
@@ -67,6 +68,16 @@ class Measures:
                 self._below[above] = below + 1
                 return path
         return f"{above}/*" if above in self._below else "*"
+
+    def worker_label(self, worker: str) -> str:
+        """Return the label of a worker of tasks by its id: those that come first have one of their own."""
+        if worker in self._workers:
+            return worker
+        with self._lock:
+            if len(self._workers) < MOST_LABELS:
+                self._workers.add(worker)
+                return worker
+        return "*"
 
     def row_of(self, path: str) -> list[float]:
         """Return the row of a worker: also one that is gone had it, or others have it as well."""

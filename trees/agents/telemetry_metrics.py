@@ -65,7 +65,8 @@ class TreeMetrics:
 
     def attempt_ended(self, worker: str, status: str, seconds: float) -> None:
         """Measure an attempt."""
-        self.measure("attempt", seconds, {"worker": worker, "status": status})
+        label = self._system.reports.measures.worker_label(worker)
+        self.measure("attempt", seconds, {"worker": label, "status": status})
 
     def _observed(self, look: Callable[[System], Iterable[Value]]) -> Callable[[CallbackOptions], list[Observation]]:
         return lambda _: [Observation(value, labels) for labels, value in look(self._system)]

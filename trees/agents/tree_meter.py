@@ -3,7 +3,7 @@
 A ``TreeMeter`` hears the events and tells a ``Sink`` what they count for. Gauges look at the tree when they are asked.
 
 Labels are paths of children, ids of workers, reasons and states: nothing that a task is about. Members of a pool count
-as the pool, and children of a crowd as one (``Measures.label``): 100,000 of them are no 100,000 series.
+as the pool, and children of a crowd as one (``Measures.label``, ``worker_label``): 100,000 are no 100,000 series.
 """
 
 from __future__ import annotations
@@ -104,8 +104,9 @@ class TreeMeter:
 
     def __init__(self, system: System, sink: Sink) -> None:
         self._sink = sink
-        self._label = system.reports.measures.label
-        system.reports.measures.on = True
+        measures = system.reports.measures
+        self._label, self._worker_label = measures.label, measures.worker_label
+        measures.on = True
         self._open: dict[str, _OpenTask] = {}
         """Tasks that go on, by id."""
         self.end = _measure_commits(system, sink)
@@ -129,7 +130,7 @@ class TreeMeter:
             (ChildRestarting, lambda event: self._add("child_restarts", path=self._label(event.path))),
             (DeadLetter, lambda event: self._add("dead_letters", reason=str(event.reason))),
             (SupervisorGaveUp, lambda _: self._add("supervisor_gave_up")),
-            (BreakerOpened, lambda event: self._add("breaker_opened", worker=event.path.rpartition("/")[2])),
+            (BreakerOpened, self._breaker_opened),
             (StorePaused, lambda _: self._add("store_pauses")),
             (task_events.TaskReopened, lambda _: None),
             (task_events.TaskSubmitted, self._submitted),
@@ -150,6 +151,9 @@ class TreeMeter:
 
     def _exited(self, event: ChildExited) -> None:
         self._add("child_exits", path=self._label(event.path), reason=str(event.reason))
+
+    def _breaker_opened(self, event: BreakerOpened) -> None:
+        self._add("breaker_opened", worker=self._worker_label(event.path.rpartition("/")[2]))
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
@@ -175,7 +179,8 @@ class TreeMeter:
         if task is not None:
             queued = task.queued.pop(event.subtask, None)
             if queued is not None:
-                self._sink.measure("queue_wait", max(0.0, event.at - queued), {"worker": event.worker})
+                labels = {"worker": self._worker_label(event.worker)}
+                self._sink.measure("queue_wait", max(0.0, event.at - queued), labels)
             task.workers[event.subtask] = event.worker
 
     def _subtask_ended(self, event: Any) -> None:
@@ -200,12 +205,12 @@ class TreeMeter:
                 self._sink.count(name, amount, {"worker": self._worker_of(event)})
 
     def _worker_of(self, event: Any) -> str:
-        """Return the worker that an event is about: a step of the task has the name of the step."""
+        """Return the label of the worker that an event is about: a step of the task has the name of the step."""
         worker = getattr(event, "worker", None)
         task = self._open.get(event.task)
         if not worker and task is not None:
             worker = task.workers.get(getattr(event, "subtask", ""))
-        return str(worker or getattr(event, "step", ""))
+        return self._worker_label(str(worker or getattr(event, "step", "")))
 
     def _add(self, name: str, **labels: str) -> None:
         self._sink.count(name, 1, labels)
@@ -263,10 +268,13 @@ def _oldest_subtask(system: System) -> Iterable[Value]:
 
 
 def _breakers(system: System) -> Iterable[Value]:
+    label, worst = system.reports.measures.worker_label, dict[str, int]()
     for port in list(task_runtime_of(system).ports.values()):
         for row in port.rows():
             if row.breaker is not None:
-                yield {"worker": row.id}, _BREAKERS[row.breaker]
+                worker = label(row.id)
+                worst[worker] = max(worst.get(worker, 0), _BREAKERS[row.breaker])
+    return [({"worker": worker}, state) for worker, state in worst.items()]
 
 
 def _busy(system: System) -> Iterable[Value]:

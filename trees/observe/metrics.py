@@ -116,7 +116,8 @@ class _TreeTables(_Tables):
         self._meter.hear(event)
         if isinstance(event, AttemptEvent) and event.ran_s:
             status = "succeeded" if isinstance(event, SubtaskSucceeded) else "failed"
-            self.measure("attempt", event.ran_s, {"worker": getattr(event, "worker", None) or "", "status": status})
+            worker = self.system.reports.measures.worker_label(getattr(event, "worker", None) or "")
+            self.measure("attempt", event.ran_s, {"worker": worker, "status": status})
 
     def look(self) -> None:
         """Look at what was measured of messages."""

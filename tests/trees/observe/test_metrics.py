@@ -19,7 +19,7 @@ from actors.model.errors import ConfigError
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually, in_thread
-from trees import HA, Escalate, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
+from trees import HA, Breaker, Escalate, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
 from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS
 from trees.observe import metrics as door
 from trees.observe.metrics import metrics
@@ -89,6 +89,22 @@ def test_tasks_are_counted_with_retries_times_and_tokens() -> None:
     assert found["regrow_queue_wait_seconds_count"]["w",] >= 1
     assert found["regrow_breaker_state"] == {("w",): 0}
     assert found["regrow_tasks_unfinished"] == {("p",): 0}
+
+
+def test_workers_of_tasks_beyond_the_first_ones_share_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.messaging.handled.MOST_LABELS", 2)
+    registry, ids = CollectorRegistry(), ["a", "b", "c", "d"]
+    plan = [Subtask(id_, worker=id_, depends_on=ids[:n]) for n, id_ in enumerate(ids)]
+    children = [WorkerSpec(id=id_, execute=lambda _: "done", breaker=Breaker()) for id_ in ids]
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan(plan)), children=children)
+    with start(spec) as tree:
+        metrics(tree, registry)
+        tree.run("go", timeout=LONG_S)
+        settle(tree)
+        found = read(registry)
+    assert found["regrow_subtasks_total"] == {("succeeded", "a"): 1, ("succeeded", "b"): 1, ("succeeded", "*"): 2}
+    assert set(found["regrow_attempt_seconds_count"]) == {("succeeded", "a"), ("succeeded", "b"), ("succeeded", "*")}
+    assert found["regrow_breaker_state"] == {("a",): 0, ("b",): 0, ("*",): 0}
 
 
 def test_every_metric_of_the_table_is_told_by_its_name() -> None:
