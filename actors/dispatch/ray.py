@@ -53,6 +53,7 @@ GONE_S: Final = 10.0
 """Seconds in which the end of an actor that was killed is told. A node that cannot be reached tells nothing."""
 TRIES: Final = 3
 """Actors that are created for one incarnation: Ray may choose a node that is lost, as long as it does not know that."""
+_HAS_LEFT: Final = "this process has left the cluster"
 _CONNECTING: Final = threading.RLock()
 
 
@@ -141,11 +142,13 @@ class RayHandle(WorkerHandle):
 
     async def _begun(self) -> str:
         """Wait until it runs, and return the id of its node; meanwhile look what it waits for."""
+        if not _is_in(self._session):
+            raise ChildProcessError(_HAS_LEFT)
         begun = asyncio.ensure_future(_result(self._actor.begin.remote()))
         try:
             while not (await asyncio.wait({begun}, timeout=LOOK_S))[0]:
                 if not _is_in(self._session):
-                    raise ChildProcessError("this process has left the cluster")
+                    raise ChildProcessError(_HAS_LEFT)
                 self.waits_for = await self._loop.run_in_executor(None, _room, self._place)
             node: str = begun.result()
         finally:
@@ -177,8 +180,7 @@ class RayHandle(WorkerHandle):
             with suppress(self._died):
                 while piece := await self._loop.sock_recv(self._theirs, PIECE):
                     if not _is_in(self._session):  # else Ray would join a cluster by itself
-                        back.cancel()
-                        return
+                        return  # ``_carry`` sees it, too
                     await _result(self._actor.take.remote(piece))
         except Exception as error:  # noqa: BLE001 - whatever Ray says: the worker hears nothing any more
             self._note(error)
@@ -218,7 +220,7 @@ class RayHandle(WorkerHandle):
     def kill(self) -> None:
         """Have Ray kill it; its end is told as any."""
         if self._actor is not None:
-            self._loop.run_in_executor(None, _kill, self._actor)
+            self._loop.run_in_executor(None, _kill, self._actor, self._session)
 
     async def end(self) -> None:
         """Kill it, and wait until it is gone, or its node has not said so for ``GONE_S``."""
@@ -254,8 +256,12 @@ def _deaths() -> tuple[type[Exception], type[Exception]]:
 
 
 def _actor_at(place: RayPlace) -> tuple[Any, Any]:
-    """Create an actor, which may have to wait for room; the session that it belongs to."""
+    """Create an actor, which may have to wait for room; the session that it belongs to.
+
+    The session is read before: where this process leaves meanwhile, the actor is seen to be none of a later one.
+    """
     ray = _connected(place)
+    session = _session()
     options = {
         "num_cpus": place.num_cpus,
         "num_gpus": place.num_gpus,
@@ -265,7 +271,7 @@ def _actor_at(place: RayPlace) -> tuple[Any, Any]:
     }
     given = {name: value for name, value in options.items() if value is not None}
     maker = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=METHODS, **given)(RayWorker)
-    return maker.remote(node_here), _session()
+    return maker.remote(node_here), session
 
 
 def _connected(place: RayPlace) -> Any:
@@ -337,7 +343,7 @@ def _room(place: RayPlace) -> str:
     """Describe what an actor waits for, and what there is."""
     ray = _joined()
     if ray is None:
-        return "this process has left the cluster"
+        return _HAS_LEFT
     try:
         there, free = ray.cluster_resources(), ray.available_resources()
     except Exception:  # noqa: BLE001 - the cluster does not answer, and that is what is to be said
@@ -349,14 +355,14 @@ def _room(place: RayPlace) -> str:
     return "the cluster has not started it" + (f": it asks for {said}" if said else "")
 
 
-def _kill(actor: Any) -> None:
+def _kill(actor: Any, session: Any) -> None:
     ray = _joined()
     with suppress(Exception):  # the cluster is gone, and the actor with it
-        if ray is not None:
+        if ray is not None and _is_in(session):
             ray.kill(actor, no_restart=True)
 
 
 def _kill_result(job: asyncio.Future[Any]) -> None:
     """Kill an actor that nobody wants any more."""
     if not job.cancelled() and job.exception() is None:
-        job.get_loop().run_in_executor(None, _kill, job.result()[0])
+        job.get_loop().run_in_executor(None, _kill, *job.result())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.dispatch import ray as door
-from actors.dispatch.ray import RayPlace
+from actors.dispatch.ray import RayHandle, RayPlace
 from trees import Ray
 
 
@@ -21,6 +22,7 @@ class NotingRay(SimpleNamespace):
         self.connected = connected
         self.addresses: list[str] = []
         self.options: dict[str, Any] = {}
+        self.session, self.killed = object(), list[str]()
 
     def is_initialized(self) -> bool:
         return self.connected
@@ -34,13 +36,21 @@ class NotingRay(SimpleNamespace):
 
     def remote(self, **options: Any) -> Any:
         self.options = options
-        return lambda _: SimpleNamespace(remote=lambda *_: "actor")
+        return lambda _: SimpleNamespace(remote=lambda *_: self.created())
+
+    def created(self) -> str:
+        return "actor"
+
+    def kill(self, actor: str, *, no_restart: bool) -> None:
+        assert no_restart
+        self.killed.append(actor)
 
 
 def noting(monkeypatch: pytest.MonkeyPatch, *, connected: bool = False) -> NotingRay:
     ray = NotingRay(connected=connected)
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(door, "_on_a_thread_that_stays", lambda act: act())
+    monkeypatch.setattr(door, "_session", lambda: ray.session)
     return ray
 
 
@@ -82,3 +92,28 @@ def test_an_actor_is_created_with_what_the_worker_asks_for_and_is_never_restarte
 
     assert ray.options.pop("max_concurrency") == door.METHODS
     assert ray.options == {"max_restarts": 0, "max_task_retries": 0, "memory": 3 * 1024 * 1024, **given}
+
+
+def test_where_the_host_leaves_and_joins_again_while_an_actor_is_created_it_is_none_of_the_new_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ray = noting(monkeypatch, connected=True)
+
+    def leaves() -> str:
+        ray.session = object()
+        return "actor"
+
+    monkeypatch.setattr(ray, "created", leaves)
+    begun: list[str] = []
+
+    async def scenario() -> None:
+        handle = RayHandle(SimpleNamespace(), place())  # type: ignore[arg-type]
+        await handle._create()
+        handle._actor = SimpleNamespace(begin=SimpleNamespace(remote=lambda: begun.append("begin")))
+        with pytest.raises(ChildProcessError, match="has left the cluster"):
+            await handle._begun()
+        await handle.end()
+        await asyncio.get_running_loop().shutdown_default_executor()
+
+    asyncio.run(scenario())
+    assert (begun, ray.killed) == ([], []), "whatever is asked now is asked of another cluster"
