@@ -101,8 +101,7 @@ class Database:
         try:
             found = file.stat().st_mode
             if not stat.S_ISREG(found):
-                what = "a directory: name a file in it" if stat.S_ISDIR(found) else "no regular file: name another one"
-                raise StoreError(self.name, f"{file} is {what}, such as {file.parent / 'tasks.db'}")
+                raise StoreError(self.name, _not_a_file(file, found))
             mode = stat.S_IMODE(found)
             if mode & 0o077:
                 file.chmod(mode & ~0o077)
@@ -288,6 +287,13 @@ def _text(found: bytes) -> str:
 
 def _begin_at_once(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _not_a_file(place: Path, mode: int) -> str:
+    """Say what stands in the place of a file, and what to name."""
+    if stat.S_ISDIR(mode):
+        return f"{place} is a directory: name a file in it, such as {place / 'tasks.db'}"
+    return f"{place} is no regular file: name another one, such as {place.parent / 'tasks.db'}"
 
 
 def _meant(url: str) -> str:
