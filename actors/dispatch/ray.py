@@ -19,7 +19,9 @@ cannot be reached, the worker is lost with it: it is killed, should it still be 
 A host that leaves its cluster (``ray.shutdown()``) has lost all actors that it had made there. Ray tells nobody: the
 stream never ends, and no call is answered, also if the host has joined again. So each handle knows the session of its
 actor, and looks every ``LOOK_S`` whether this process is still in it: that is an object which each ``ray.init`` makes.
-To ask Ray's core for its job would end this process where another thread leaves at that moment.
+Ray's core ends this process where one thread uses it while another one leaves: so this look does not use it. What
+carries a message does, and nothing can be done about that here: a host stops its tree before it leaves, or leaves on
+the thread of the loop.
 
 Calls of Ray that may wait run on a thread beside the loop. ``_CONNECTING`` guards the connection of this process to a
 cluster, which is made once; it is held while Ray is started, for seconds, and by no other code.

@@ -50,6 +50,9 @@ class Ray(SpecModel, frozen=True):
 
     What holds for a ``Process`` holds there: what crosses is pickled, an order to end is a kill in the end. This
     library, and the worker's code, must be importable on every node.
+
+    Stop the tree before you call ``ray.shutdown()``: Ray ends a process in which another thread uses its
+    core meanwhile.
     """
 
     num_cpus: Annotated[float, Field(ge=0)] = 1

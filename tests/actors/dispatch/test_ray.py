@@ -245,18 +245,24 @@ from actors import ChildExited
 from tests.support import process_workers as there
 from trees import Ray, SupervisorSpec, WorkerSpec, start
 
+async def leave(_):
+    import ray
+    ray.shutdown()  # on the loop's thread: Ray ends a process in which another thread uses its core meanwhile
+
 if __name__ == "__main__":
-    spec = SupervisorSpec(id="p", children=[WorkerSpec(id="w", handle=there.do, dispatch=Ray(num_cpus=0.01))])
+    spec = SupervisorSpec(id="p", children=[
+        WorkerSpec(id="w", handle=there.do, dispatch=Ray(num_cpus=0.01)),
+        WorkerSpec(id="leaver", handle=leave),
+    ])
     for _ in range(2):
         with start(spec) as tree:
             print(tree.ref("p/w").ask("pid"), flush=True)
             if sys.argv[1] == "stays":
                 sys.stdin.read()
             if sys.argv[1] == "leaves":
-                import ray
                 crashed = threading.Event()
                 tree.subscribe(lambda event: isinstance(event, ChildExited) and crashed.set())
-                ray.shutdown()
+                tree.ref("p/leaver").ask(None, timeout=60)
                 crashed.wait(60)  # nobody has asked it anything
                 print(tree.ref("p/w").ask("pid", timeout=60), tree.child("p/w").incarnation, flush=True, sep="\\n")
 """
