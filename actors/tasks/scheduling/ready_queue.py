@@ -33,6 +33,8 @@ Order: TypeAlias = tuple[float, int, int]
 
 TICKS: Final = 30
 """Ticks in one step of priority."""
+_MOST_LEFT: Final = 32
+"""Entries that were taken back, and places that lanes do not have any more, that need not be looked for."""
 _ROUNDING: Final = 1e-3
 """Part of a tick by which a time may be off, being the difference of two large ones."""
 
@@ -61,11 +63,20 @@ class _Waiting(Generic[ItemT]):
 
 
 _Heap: TypeAlias = "list[tuple[Order, int, _Waiting[ItemT]]]"
+
+
+def _waiting_in(heap: _Heap[ItemT]) -> _Heap[ItemT]:
+    """Return a heap without those that were taken back."""
+    left = [each for each in heap if each[2].item is not None]
+    heapq.heapify(left)
+    return left
+
+
 _LAST: Final[Rank] = (0, math.inf, 0, 0)
 
 
 class _Lane(Generic[ItemT]):
-    __slots__ = ("classes", "front", "heaps", "key", "place", "rank")
+    __slots__ = ("classes", "entries", "front", "heaps", "key", "place", "rank", "waiting")
 
     def __init__(self, key: LaneKey) -> None:
         self.key = key
@@ -73,6 +84,10 @@ class _Lane(Generic[ItemT]):
         """By class, those that wait."""
         self.classes: list[int] = []
         """Keys of ``heaps``, in order."""
+        self.waiting = 0
+        """How many wait."""
+        self.entries = 0
+        """How many entries there are: those that were taken back, too, until they are let go of."""
         self.place: int | None = None
         """Where it stands in the queue of lanes; a closed one has none, and waits until a worker of it is free."""
         self.front: _Waiting[ItemT] | None = None
@@ -90,6 +105,17 @@ class _Lane(Generic[ItemT]):
             heap = self.heaps[entry.class_] = []
             insort(self.classes, entry.class_)
         heapq.heappush(heap, (entry.order, number, entry))
+        self.waiting += 1
+        self.entries += 1
+
+    def take_back(self, entry: _Waiting[ItemT]) -> None:
+        """Have an entry wait no more."""
+        entry.item = None
+        self.waiting -= 1
+        if self.entries > 2 * self.waiting + _MOST_LEFT:
+            self.heaps = {class_: left for class_, heap in self.heaps.items() if (left := _waiting_in(heap))}
+            self.classes = sorted(self.heaps)
+            self.entries = self.waiting
 
     def best(self, tick: int) -> _Heap[ItemT] | None:
         """The heap whose first entry is next; None: nothing waits. Heaps in which nothing waits are let go of."""
@@ -100,6 +126,7 @@ class _Lane(Generic[ItemT]):
             heap = self.heaps[classes[at]]
             while heap and heap[0][2].item is None:
                 heapq.heappop(heap)
+                self.entries -= 1
             if not heap:
                 del self.heaps[classes[at]], classes[at]
                 continue
@@ -196,10 +223,10 @@ class ReadyQueue(Generic[ItemT]):
     def withdraw(self, ticket: object) -> None:
         """Withdraw an item; fine if it was taken already."""
         if isinstance(ticket, _Waiting) and ticket.item is not None:
-            ticket.item = None
             self.size -= 1
-            lane = self._lanes.get(ticket.key)
-            if lane is not None and lane.head(self._tick) is None:
+            lane = self._lanes[ticket.key]  # it is there as long as something waits in it
+            lane.take_back(ticket)
+            if lane.head(self._tick) is None:
                 self._drop(lane)
 
     def take_next(self, serve: Callable[[LaneKey], T | None], now: float = 0.0) -> tuple[ItemT, T] | None:
@@ -227,6 +254,8 @@ class ReadyQueue(Generic[ItemT]):
     def _pop(self, lane: _Lane[ItemT], heap: _Heap[ItemT]) -> ItemT:
         entry = heapq.heappop(heap)[2]
         item, entry.item = entry.item, None
+        lane.waiting -= 1
+        lane.entries -= 1
         assert item is not None  # noqa: S101 - best() has just looked
         self.size -= 1
         head = lane.head(self._tick) if heap or len(lane.classes) > 1 else None
@@ -240,10 +269,18 @@ class ReadyQueue(Generic[ItemT]):
         """Nothing waits in it; one of the same key may follow, and has a place of its own."""
         lane.place = None
         del self._lanes[lane.key]
+        self._tidy()
 
     def _open_lane(self, lane: _Lane[ItemT], head: _Waiting[ItemT]) -> None:
         lane.place, lane.front, lane.rank = next(self._places), head, self._rank(head)
         heapq.heappush(self._open, (lane.rank, lane.place, lane))
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Let go of places that lanes do not have any more, once they are the most; each costs as much as it took."""
+        if len(self._open) > 2 * len(self._lanes) + _MOST_LEFT:
+            self._open = [each for each in self._open if each[2].place == each[1]]
+            heapq.heapify(self._open)
 
     def reopen(self, key: LaneKey) -> None:
         """A lane may be served again."""

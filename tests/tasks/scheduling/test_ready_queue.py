@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from actors.tasks.scheduling import ready_queue
 from actors.tasks.scheduling.ready_queue import LaneKey, ReadyQueue
 
 A, B, C = LaneKey("a"), LaneKey(None, "b"), LaneKey("c", None, ("x",))
@@ -253,6 +254,24 @@ def test_lanes_that_cannot_be_served_cost_nothing_at_the_next_take() -> None:
     assert len(asked) == 1000
 
 
+@pytest.mark.parametrize("lanes", ["one lane", "a lane for each", "a lane that is opened again and again"])
+def test_what_was_taken_back_takes_no_room_while_nothing_can_be_taken(lanes: str) -> None:
+    """The first waits for a worker that is busy for hours; others come and are cancelled meanwhile."""
+    queue = queue_of((A, 5, math.inf, "first"))
+    assert queue.take_next(lambda _: None) is None
+
+    for number in range(1000):
+        key = A if lanes == "one lane" else LaneKey(f"w{number}" if lanes == "a lane for each" else "w")
+        tickets = [queue.push(key, priority, math.inf, "other") for priority in (3, 2, 1)]
+        for ticket in tickets:
+            queue.withdraw(ticket)
+
+    assert len(queue._open) < 100
+    assert sum(len(heap) for lane in queue._lanes.values() for heap in lane.heaps.values()) < 100
+    queue.reopen_all()
+    assert taken(queue) == ["first"]
+
+
 # -- against a naive one -------------------------------------------------------------------------------------
 
 LANES = st.sampled_from([A, B, C])
@@ -374,5 +393,11 @@ class AgainstANaiveQueue(RuleBasedStateMachine):
         assert heads == expected
 
 
-TestAgainstANaiveQueue = AgainstANaiveQueue.TestCase
+@pytest.fixture
+def tidies_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was taken back is let go of at once, and not when there is more of it."""
+    monkeypatch.setattr(ready_queue, "_MOST_LEFT", 0)
+
+
+TestAgainstANaiveQueue = pytest.mark.usefixtures("tidies_soon")(AgainstANaiveQueue.TestCase)
 TestAgainstANaiveQueue.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
