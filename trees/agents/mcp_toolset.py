@@ -14,13 +14,15 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import ActorsError, RecursionDetectedError
 from actors.tasks.model.executable import ToolInfo
 from actors.tasks.model.task_errors import LeaseLostError
+from trees.agents.tool_names import UsedNames, for_models, parameters_for
 
 _TYPES: Final[dict[str, Any]] = {
     "string": str,
@@ -36,7 +38,8 @@ class OfferedTool(NamedTuple):
     """One tool, as the model sees it."""
 
     name: str
-    """Name of the tool; where two servers have one of that name, ``SERVER_NAME``."""
+    """Name of the tool; where two servers have one of that name, ``SERVER_NAME``. What no model takes in a name is
+    ``_`` there."""
     worker: str
     info: ToolInfo
 
@@ -103,13 +106,21 @@ class Toolset:
                 name=each.name,
                 description=each.info.description or each.name,
                 args_schema=tool_schema(each.info),
-                func=lambda _name=each.name, **given: as_text(self.call_sync(_name, given)),
-                coroutine=self._for_langchain(each.name),
+                func=self._sync(each.name),
+                coroutine=self._async(each.name),
             )
             for each in self.offered.values()
         ]
 
-    def _for_langchain(self, name: str) -> Callable[..., Awaitable[str]]:
+    def _sync(self, name: str) -> Callable[..., str]:
+        """Make a function of a tool that takes nothing but what the model gives."""
+
+        def call(**given: Any) -> str:
+            return as_text(self.call_sync(name, given))
+
+        return call
+
+    def _async(self, name: str) -> Callable[..., Awaitable[str]]:
         async def call(**given: Any) -> str:
             return as_text(await self.call(name, given))
 
@@ -144,11 +155,12 @@ class Toolset:
 
     def _function(self, tool: OfferedTool) -> Callable[..., Awaitable[Any]]:
         """Make a plain function of a tool."""
+        names = parameters_for(tool_schema(tool.info)["properties"])
 
         async def call(**given: Any) -> Any:
-            return await self.call(tool.name, given)
+            return await self.call(tool.name, {names.get(name, name): value for name, value in given.items()})
 
-        signature = _signature(tool.info)
+        signature = _signature(tool.info, names)
         call.__name__ = call.__qualname__ = tool.name
         call.__doc__ = tool.info.description or f"Call {tool.name}."
         call.__signature__ = signature  # type: ignore[attr-defined]
@@ -187,11 +199,14 @@ def _failure(name: str, error: BaseException) -> str:
 
 
 def _offered(tools: dict[str, tuple[ToolInfo, ...]]) -> Iterator[OfferedTool]:
-    names = [tool.name for each in tools.values() for tool in each]
-    for worker, each in tools.items():
-        for tool in each:
-            name = tool.name if names.count(tool.name) == 1 else f"{worker}_{tool.name}"
-            yield OfferedTool(name, worker, tool)
+    """Give each tool a name that models take, and that no other one has: its own, where it can."""
+    every = [(worker, tool) for worker, each in tools.items() for tool in each]
+    count = Counter(for_models(tool.name) for _, tool in every)
+    used = UsedNames(name for name, number in count.items() if name and number == 1)
+    for worker, tool in every:
+        own = for_models(tool.name)
+        is_free = own and count[own] == 1
+        yield OfferedTool(own if is_free else used.use(for_models(f"{worker}_{tool.name}")), worker, tool)
 
 
 def tool_schema(tool: ToolInfo) -> dict[str, Any]:
@@ -199,23 +214,28 @@ def tool_schema(tool: ToolInfo) -> dict[str, Any]:
     return {"type": "object", "properties": {}, **(tool.input_schema or {})}
 
 
-def _signature(tool: ToolInfo) -> inspect.Signature:
+def _signature(tool: ToolInfo, names: Mapping[str, str]) -> inspect.Signature:
     """Return the signature that a schema stands for; what has no simple type is ``Any``."""
     schema = tool_schema(tool)
     needed = set(schema.get("required") or ())
     found = [
         inspect.Parameter(
-            name,
+            parameter,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if name in needed else said.get("default"),
-            annotation=_type_of(said) if name in needed else _type_of(said) | None,
+            default=inspect.Parameter.empty if name in needed else _default(schema["properties"][name]),
+            annotation=_type_of(schema["properties"][name])
+            if name in needed
+            else _type_of(schema["properties"][name]) | None,
         )
-        for name, said in schema["properties"].items()
-        if name.isidentifier()
+        for parameter, name in names.items()
     ]
     return inspect.Signature(found, return_annotation=Any)
 
 
-def _type_of(said: dict[str, Any]) -> Any:
-    kind = said.get("type")
+def _default(said: Any) -> Any:
+    return said.get("default") if isinstance(said, dict) else None
+
+
+def _type_of(said: Any) -> Any:
+    kind = said.get("type") if isinstance(said, dict) else None
     return _TYPES.get(kind, Any) if isinstance(kind, str) else Any

@@ -107,8 +107,8 @@ class TreeSpans:
         self._ended: OrderedDict[str, OpenSpan] = OrderedDict()
         """Tasks that have ended, by id, until their last event is heard: those before it belong to them as well."""
         self._attempts: dict[int, AttemptSpan] = {}
-        self._waits: dict[str, Span] = {}
-        """Waits for people, by the id of the question."""
+        self._waits: dict[str, tuple[str, Span]] = {}
+        """Waits for people, each with the id of its task, by the id of the question."""
         self._failures: set[type[BaseException]] = set()
 
     def failed(self, error: Exception) -> None:
@@ -288,11 +288,12 @@ class TreeSpans:
             begun = self._tasks.get(event.task) or self._ended.get(event.task)
             if begun is not None:
                 attributes = {names.TASK: event.task, names.SUBTASK: event.subtask, names.PATH: event.path}
-                self._waits[event.escalation] = self._tracer.start_span(
+                wait = self._tracer.start_span(
                     "wait for a person", begun.context, attributes=attributes, start_time=nanoseconds(event.at)
                 )
+                self._waits[event.escalation] = event.task, wait
         elif isinstance(event, (EscalationAnswered, EscalationExpired)):
-            wait = self._waits.pop(event.escalation, None)
+            _, wait = self._waits.pop(event.escalation, ("", None))
             if wait is not None:
                 wait.set_attribute(names.STATUS, getattr(event, "answer", "expired"))
                 wait.end(nanoseconds(event.at))
@@ -317,8 +318,8 @@ class TreeSpans:
 
     def _end_waits(self, event: TaskFinished) -> None:
         """End the waits of a task that was answered by nobody: events come in order, so an answer came before this."""
-        for escalation in [each for each in list(self._waits) if each.startswith(f"{event.task}:")]:
-            wait = self._waits.pop(escalation, None)
+        for escalation in [each for each, (task, _) in self._waits.copy().items() if task == event.task]:
+            _, wait = self._waits.pop(escalation, ("", None))
             if wait is not None:
                 wait.end(nanoseconds(event.at))
 
@@ -326,7 +327,7 @@ class TreeSpans:
     def close(self) -> None:
         """End all spans that are open, as they stand."""
         attempts, tasks, waits = list(self._attempts), list(self._tasks), list(self._waits)
-        open_ = [self._waits.pop(each, None) for each in waits]
+        open_ = [self._waits.pop(each, ("", None))[1] for each in waits]
         open_ += [new.span for each in list(self._pending) if (new := self._pending.pop(each, None)) is not None]
         open_ += [begun.span for each in attempts if (begun := self._attempts.pop(each, None)) is not None]
         open_ += [one.span for each in tasks if (one := self._tasks.pop(each, None)) is not None]

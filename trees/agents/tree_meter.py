@@ -55,7 +55,7 @@ Labels: TypeAlias = "dict[str, str]"
 Value: TypeAlias = "tuple[Labels, float]"
 """Value of a gauge, with its labels."""
 _MOST_OPEN: Final = 100_000
-"""Tasks that go on and are measured; of more only the counters go on."""
+"""Tasks that go on and are measured; of more the oldest is only counted."""
 _BREAKERS: Final = {"closed": 0, "half_open": 1, "open": 2}
 _STATUS: Final[dict[type[Event], str]] = {
     task_events.SubtaskSucceeded: "succeeded",
@@ -158,8 +158,9 @@ class TreeMeter:
     # -- tasks ---------------------------------------------------------------------------------------------
 
     def _submitted(self, event: task_events.TaskSubmitted) -> None:
-        if len(self._open) < _MOST_OPEN:
-            self._open[event.task] = _OpenTask(event.at)
+        if len(self._open) >= _MOST_OPEN:
+            del self._open[next(iter(self._open))]  # its end may have been among the events that were lost
+        self._open[event.task] = _OpenTask(event.at)
 
     def _finished(self, event: task_events.TaskFinished) -> None:
         task = self._open.pop(event.task, None)

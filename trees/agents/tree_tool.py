@@ -19,25 +19,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Annotated, Any, Final, Protocol, TypeAlias
+from typing import Annotated, Any, Protocol, TypeAlias
 from uuid import uuid4
 
 from pydantic import BeforeValidator, WithJsonSchema
 
 from actors.model.errors import ActorsError, Failed, RecursionDetectedError
+from actors.runtime.handle import system_of
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task
+from actors.tasks.orchestration.task_runtime import task_runtime_of
 from actors.validation.validation_messages import type_phrase
-
-MOST_NAME_CHARS: Final = 64
-"""Longest name of a tool that models take."""
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
+from trees.agents.tool_names import for_models
 
 
 class TaskTree(Protocol):
@@ -131,9 +129,18 @@ async def _result(tree: TaskTree, task: Task, path: str | None) -> Any:
     try:
         return (await tree.arun(task, path)).output
     except asyncio.CancelledError:
-        with suppress(ActorsError):  # it was never submitted, or is over
-            tree.task(task.id or "").cancel("its caller was cancelled")
+        _cancel(tree, task.id or "")
         raise
+
+
+def _cancel(tree: Any, id_: str) -> None:
+    """Cancel a task that nobody waits for. It may be on its way into the store still: then once it is there."""
+
+    def cancel() -> None:
+        with suppress(ActorsError):  # it was never submitted, or is over
+            tree.task(id_).cancel("its caller was cancelled")
+
+    task_runtime_of(system_of(tree)).when_kept(id_, cancel)
 
 
 def for_model(error: Exception) -> Exception:
@@ -166,7 +173,7 @@ def _task(goal: object, inputs: object, at: str) -> Task:
 
 def _name(name: str | None, at: str) -> str:
     """Name that models take: letters, digits, ``_`` and ``-``."""
-    return _NO_NAME.sub("_", name or at.rpartition("/")[2]).strip("_")[:MOST_NAME_CHARS] or "run_task"
+    return for_models(name or at.rpartition("/")[2]).strip("_") or "run_task"
 
 
 def _description_of(tree: TaskTree, path: str | None) -> str:

@@ -119,6 +119,14 @@ class TaskRuntime:
         """Completed when what other processes had wanted by now was heard; None: no other process can want anything."""
         return self.durable.heard_orders() if self.durable is not None else None
 
+    def when_kept(self, task: str, act: Callable[[], object]) -> None:
+        """Call ``act()`` now, or, where this task is just being submitted, once it is kept; never if it is refused."""
+        under_way = self.submitting.get(task)
+        if under_way is None:
+            act()
+        else:
+            under_way.when_done(lambda: act() if under_way.succeeded else None)
+
     def flush(self, *tasks: str | None) -> Reply | None:
         """None: all that is recorded is kept, of these tasks where they are named. Else: completed when it is."""
         if self.durable is None or None in tasks or not tasks:

@@ -289,6 +289,27 @@ def test_a_wait_for_a_person_that_is_heard_of_after_the_end_of_its_task_has_its_
     assert wait.parent.span_id == seen.named("invoke_workflow p").context.span_id
 
 
+def test_the_end_of_a_task_ends_no_wait_of_another_whose_id_begins_like_its_own() -> None:
+    seen = Telescope()
+
+    def risky(_: Any, context: Any) -> str:
+        if not context.answers:
+            raise Escalated("may I?")
+        return "done"
+
+    spec = tree_of([Subtask("a", worker="risky")], WorkerSpec(id="risky", execute=risky, on_failure=[Escalate()]))
+    with start(spec) as tree:
+        seen.watch(tree)
+        handles = [tree.submit(Task("go", id=id_)) for id_ in ("order", "order:7")]
+        settle(tree)
+        for handle, ended in zip(handles, (1, 2), strict=True):
+            handle.respond(handle.escalations[0].id, Approve())
+            assert handle.result(LONG_S).status == "succeeded"
+            settle(tree)
+            waits = [span for span in seen.spans if span.name == "wait for a person"]
+            assert [attributes(span)["regrow.status"] for span in waits] == ["approve"] * ended
+
+
 def test_review_and_synthesis_of_a_users_code_have_spans() -> None:
     seen = Telescope()
     spec = tree_of(

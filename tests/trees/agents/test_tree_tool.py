@@ -18,7 +18,10 @@ from pydantic_ai.models.test import TestModel
 
 from actors import RecursionDetectedError, UnknownPathError
 from actors.model.errors import Failed
+from actors.testing import settle
+from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
+from tests.support.late_store import LateStore
 from trees import (
     Last,
     Retry,
@@ -123,6 +126,33 @@ def test_cancelling_the_caller_cancels_the_task(tree: Tree) -> None:
     asyncio.run(cancelled())
 
     eventually(lambda: [str(each.status) for each in tree.tasks()] == ["cancelled"])
+
+
+def test_cancelling_the_caller_cancels_a_task_that_is_just_being_written() -> None:
+    """It could not be taken back any more, and nobody would have read its result."""
+    calls: list[Any] = []
+    worker = WorkerSpec(id="w", execute=lambda task: calls.append(task) or "done")
+    store = LateStore()
+    with start(
+        SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker]),
+        store=store,
+    ) as tree:
+        settle(tree)
+        store.hold()
+
+        async def cancelled() -> None:
+            call = asyncio.ensure_future(as_tool(tree)("go"))
+            assert await asyncio.to_thread(store.flushed.acquire, timeout=LONG_S)
+            store.write()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+
+        asyncio.run(cancelled())
+        store.keep()
+
+        eventually(lambda: [str(each.status) for each in tree.tasks()] == ["cancelled"])
+    assert not calls
 
 
 # -- frameworks ----------------------------------------------------------------------------------------------
