@@ -178,6 +178,8 @@ class ChildExited(Event):
     """Last lines that a command has written, the newest last."""
     lasted_s: float = field(default=0.0, repr=False, compare=False, metadata=NO_CONTENT | SECONDS)
     """Seconds for which it was up. 0: it had not come up."""
+    at: float = field(default=0.0, repr=False, compare=False, metadata=NO_CONTENT)
+    """When it ended: the time that ``LastExit`` has, in seconds since 1970. So both are known to be one end."""
 
     @property
     def severity(self) -> str:

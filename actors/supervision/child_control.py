@@ -128,7 +128,8 @@ class ChildControl:
         """Take note of its end, and tell the world."""
         standing = child.standing
         child.cancel_timer()
-        child.record_exit(exit_, self._system.now())
+        now = self._system.now()
+        child.record_exit(exit_, now)
         child.came_up = child.incarnation is not None and child.incarnation.came_up
         if child.came_up and self._was_quiet(child):
             child.consecutive = 0
@@ -149,6 +150,7 @@ class ChildControl:
                 detail=_detail(child, exit_),
                 output=exit_.output,
                 lasted_s=self._lasted_s(child),
+                at=self._system.epoch + now,
             )
         )
         if standing is ChildState.STOPPING and not _expected(child, exit_):

@@ -61,9 +61,8 @@ class TreeSource:
         self._content = content
         self._errors = system.error_texts
         self._history = ChildHistory(self._errors)
-        began = system.now()
         self._unsubscribe = system.bus.subscribe(self._history.hear)
-        self._recall(began)
+        self._recall()
         self._collector = TreeCollector()
         self._tasks = TaskSource(system, TaskApi(leadership), self._operated, content=content)
         self.tasks, self.task, self.questions = self._tasks.tasks, self._tasks.task, self._tasks.questions
@@ -74,13 +73,13 @@ class TreeSource:
         """Id of the root."""
         return self._system.root_path
 
-    def _recall(self, before: float) -> None:
+    def _recall(self) -> None:
         """Take over the last crash of each child: what was before anybody looked is what most come here for."""
         epoch = self._system.epoch
         crashes = [
             (last.at, child.path, last)
             for child in list(self._system.children.values())
-            if (last := child.last_exit) is not None and not last.reason.clean and last.at < before
+            if (last := child.last_exit) is not None and not last.reason.clean
         ]
         for at, path, last in sorted(crashes, key=lambda each: each[0])[-_MOST_RECALLED:]:
             self._history.recall(path, str(last.reason), last.detail, epoch + at)

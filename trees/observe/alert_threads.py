@@ -34,7 +34,7 @@ TRIES: Final = 5
 FIRST_WAIT_S: Final = 1.0
 """Pause after the first try; each next one is twice as long."""
 _MOST_WAITING: Final = 100
-_FINAL_STATUS: Final = range(400, 500)
+_FINAL_STATUS: Final = range(300, 500)
 _PASSING_STATUS: Final = frozenset({408, 425, 429})
 
 

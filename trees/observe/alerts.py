@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final, Literal, TypeAlias
+from urllib.error import HTTPError
 
 from loguru import logger
 from pydantic import Field, InstanceOf
@@ -74,6 +75,20 @@ class AlertNotice:
         return {"version": 1, **asdict(self)}
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Refuses a redirect: urllib would follow it with a GET, without the notice and with all headers."""
+
+    def redirect_request(self, req: urllib.request.Request, fp: Any, *told: Any) -> None:
+        """Say so instead.
+
+        Raises:
+            HTTPError: always.
+        """
+        code, text, headers, _ = told
+        what = f"{text}. A redirect is not followed: give the address that it leads to"
+        raise HTTPError(req.full_url, code, what, headers, fp)
+
+
 class Webhook(SpecModel, frozen=True, kw_only=False):
     """Address that is told of alerts: a POST of JSON, tried again with growing pauses where it fails.
 
@@ -95,12 +110,13 @@ class Webhook(SpecModel, frozen=True, kw_only=False):
         """Tell it once.
 
         Raises:
-            OSError: nobody answered in time, or with another status than 2xx.
+            OSError: nobody answered in time, or with another status than 2xx. A redirect is not followed.
         """
         body = json.dumps(notice.as_dict()).encode()
         headers = {"Content-Type": "application/json", **(self.headers or {})}
         request = urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310 - the pattern is http
-        with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:  # noqa: S310 - as above
+        opener = urllib.request.build_opener(_NoRedirect)
+        with opener.open(request, timeout=self.timeout_s) as answer:
             if answer.status not in _OK:
                 raise OSError(f"it answered with status {answer.status}")
 

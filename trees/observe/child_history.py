@@ -6,6 +6,9 @@ It is fed with events and holds plain values: no exception, and no frame with it
 opens one after something has crashed. It is the one thing of a page that hears events while nobody looks; whatever is
 no exit and no restart costs it a look at its type.
 
+It is fed before it takes over what was before it. So a crash at that moment comes both ways, in either order: it is
+one, known by its path and its time, and is kept as it was told.
+
 Lock: ``_lock`` guards all of it, between the thread that delivers events and those that look. Nothing is called inside.
 """
 
@@ -43,12 +46,16 @@ class ChildHistory:
         self._lock = threading.Lock()
         self._paths: OrderedDict[str, _Past] = OrderedDict()
         self._crashes: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
+        self._recalled: dict[str, float] = {}
+        """Times of crashes that were taken over, by path, until the next end there is heard."""
 
     def hear(self, event: Event) -> None:
         """Take an event."""
         if isinstance(event, ChildExited):
             told = event.as_dict(errors=self._errors)
             with self._lock:
+                if self._recalled.pop(event.path, None) == event.at:
+                    self._forget_recalled(event.path)
                 self._exited(told, clean=event.reason.clean)
         elif isinstance(event, ChildRestarting):
             entry = {"at": event.at, "attempt": event.attempt, "delay_s": event.delay_s}
@@ -56,10 +63,12 @@ class ChildHistory:
                 self._past(event.path).restarts.append(entry)
 
     def recall(self, path: str, reason: str, detail: str, at: float) -> None:
-        """Take over an end of before anybody heard: its type, and no text or frames, which nobody has kept."""
+        """Take over a crash of before anybody heard: its type, and no text or frames, which nobody has kept."""
         told = {"path": path, "at": at, "reason": reason, "detail": detail, "lasted_s": None}
         with self._lock:
-            self._exited(told, clean=False)
+            if all(each["at"] != at for each in self._past(path).exits):
+                self._recalled[path] = at
+                self._exited(told, clean=False)
 
     def _past(self, path: str) -> _Past:
         past = self._paths.setdefault(path, _Past())
@@ -87,10 +96,22 @@ class ChildHistory:
         key = (pool, entry["type"])
         crash = self._crashes.setdefault(key, {"path": pool, "type": entry["type"], "count": 0, "last_at": at})
         crash["count"] += 1
-        crash["last_at"] = at
+        crash["last_at"] = max(crash["last_at"], at)
         self._crashes.move_to_end(key)
         if len(self._crashes) > MOST_CRASHES:
             self._crashes.popitem(last=False)
+
+    def _forget_recalled(self, path: str) -> None:
+        """Forget a crash that was taken over: it is told with its text after all."""
+        exits = self._past(path).exits
+        if not exits:
+            return  # its path was without news for so long that it was forgotten
+        key = (path.partition("#")[0], exits.pop()["type"])
+        crash = self._crashes.get(key)
+        if crash is not None:
+            crash["count"] -= 1
+            if not crash["count"]:
+                del self._crashes[key]
 
     def of(self, *paths: str) -> dict[str, list[dict[str, Any]]]:
         """Return exits and restarts of a child, or of the members of a pool, the newest first."""
@@ -115,4 +136,5 @@ class ChildHistory:
     def crashes(self) -> list[dict[str, Any]]:
         """Return crashes by path and type, the newest first."""
         with self._lock:
-            return [dict(each) for each in reversed(self._crashes.values())][:_SHOWN_CRASHES]
+            found = [dict(each) for each in reversed(self._crashes.values())]
+        return sorted(found, key=lambda each: each["last_at"], reverse=True)[:_SHOWN_CRASHES]

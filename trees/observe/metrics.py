@@ -4,7 +4,8 @@ Events are counted in plain tables. What Prometheus needs is made of them when i
 the thread that asks: no worker and no supervisor is asked anything.
 
 Locking: a tree's events come on one thread, so each table has one writer. Whoever asks copies a table in one step of C.
-One lock, of the collector, guards the list of trees; nothing is called while it is held.
+One lock, of the collector, guards which trees there are; it is re-entrant, for a finalizer that asks in between, and
+each step under it is one of C.
 
 Several trees of a process share the collector of a registry. What a tree has counted is kept when it is down: the
 counters of a process never fall.
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from actors.messaging.handled import BOUNDS
+from actors.runtime.handle import system_of
 from actors.tasks.model.event_base import AttemptEvent
 from actors.tasks.model.task_events import SubtaskSucceeded
 from trees.agents.packages import Package, require
@@ -27,6 +29,7 @@ from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, Tree
 
 if TYPE_CHECKING:
     from actors.model.events import Event
+    from actors.runtime.handle import Handle
     from actors.runtime.system import System
     from trees.agents.tree_meter import Labels
 
@@ -44,13 +47,7 @@ class Registry(Protocol):
         """Ask this collector at each scrape."""
 
 
-class HasSystem(Protocol):
-    """``trees.Tree``."""
-
-    _system: System
-
-
-def metrics(tree: HasSystem, registry: Registry | None = None) -> Registry:
+def metrics(tree: Handle, registry: Registry | None = None) -> Registry:
     """Have Prometheus see a tree: counters from now on, gauges at each scrape. Twice is as once.
 
     Args:
@@ -67,7 +64,7 @@ def metrics(tree: HasSystem, registry: Registry | None = None) -> Registry:
     import prometheus_client  # noqa: PLC0415 - needs the extra
 
     into: Any = prometheus_client.REGISTRY if registry is None else registry
-    _collector_of(into).watch(tree._system)  # noqa: SLF001 - a tree is known by its system
+    _collector_of(into).watch(system_of(tree))
     return into  # type: ignore[no-any-return]
 
 
@@ -111,6 +108,10 @@ class _TreeTables(_Tables):
         self.system = system
         self._meter = TreeMeter(system, self)
 
+    def end(self) -> None:
+        """Count nothing of its store any more."""
+        self._meter.end()
+
     def hear(self, event: Event) -> None:
         """Count an event."""
         self._meter.hear(event)
@@ -144,19 +145,20 @@ class TreeCollector:
     """Collector of ``prometheus_client``: what some trees have counted, and how they stand."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._trees: list[_TreeTables] = []
+        self._lock = threading.RLock()
+        self._trees: dict[System, _TreeTables] = {}
         self._past = _Tables()
         """Counts of trees that are down."""
 
     def watch(self, system: System) -> None:
         """Count what happens in a tree from now on."""
-        tables = _TreeTables(system)
         with self._lock:
             self._forget_ended()
-            if any(each.system is system for each in self._trees):
+            tables = None if system in self._trees else _TreeTables(system)
+            if tables is None or self._trees.setdefault(system, tables) is not tables:
+                if tables is not None:  # another one was made in between
+                    tables.end()
                 return
-            self._trees.append(tables)
         system.bus.subscribe(tables.hear, lasting=True)
 
     def describe(self) -> list[Any]:
@@ -168,7 +170,7 @@ class TreeCollector:
         total = _Tables()
         with self._lock:
             self._forget_ended()
-            trees = list(self._trees)
+            trees = list(self._trees.copy().values())
             total.add(self._past)
         for each in trees:
             each.look()
@@ -179,10 +181,10 @@ class TreeCollector:
 
     def _forget_ended(self) -> None:
         """Keep the counts of trees that have ended, and nothing else of them."""
-        for each in [each for each in self._trees if each.system.is_down]:
-            each.look()
-            self._past.add(each)
-            self._trees.remove(each)
+        for each in self._trees.copy().values():
+            if each.system.is_down and self._trees.pop(each.system, None) is not None:
+                each.look()
+                self._past.add(each)
 
 
 def _counters(total: _Tables) -> Iterator[Any]:
@@ -240,14 +242,17 @@ def _add_histogram(
 
 
 _COLLECTORS: Final[WeakKeyDictionary[Any, TreeCollector]] = WeakKeyDictionary()
-_MAKING: Final = threading.Lock()
-"""Guards that each registry has one collector. Nothing else is held meanwhile but the registry's own lock."""
+_MAKING: Final = threading.RLock()
+"""Guards that each registry has one collector, also where one is made in between, by a finalizer on the same thread.
+Nothing else is held meanwhile but the registry's own lock."""
 
 
 def _collector_of(registry: Any) -> TreeCollector:
     with _MAKING:
         found = _COLLECTORS.get(registry)
         if found is None:
-            found = _COLLECTORS[registry] = TreeCollector()
-            registry.register(found)
+            made = TreeCollector()
+            found = _COLLECTORS.setdefault(registry, made)
+            if found is made:
+                registry.register(made)
         return found

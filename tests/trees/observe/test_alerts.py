@@ -444,8 +444,15 @@ class Answers(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.send_response(self.statuses.pop(0) if self.statuses else 200)
         self.send_header("Content-Length", "0")
+        self.send_header("Location", "/elsewhere")
         self.end_headers()
         self.got.put((body, self.headers["Authorization"]))
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        self.got.put(({"GET": self.path}, self.headers["Authorization"]))
 
     def log_message(self, *_: Any) -> None:
         """Write nothing."""
@@ -479,14 +486,16 @@ def test_a_webhook_that_fails_is_tried_again_and_shows_no_secret(monkeypatch: py
         }  # fmt: skip
 
 
-def test_a_webhook_that_refuses_is_told_once_and_that_is_an_event() -> None:
+@pytest.mark.parametrize("status", [404, 301, 302, 303, 307, 308])
+def test_a_webhook_that_refuses_or_redirects_is_told_once_and_that_is_an_event(status: int) -> None:
+    """A redirect that is followed is a GET without the notice: it would be lost, and its headers told to others."""
     failed = queue.SimpleQueue[AlertFailed]()
-    with server(404) as (url, got), start(one()) as tree:
+    with server(status) as (url, got), start(one()) as tree:
         tree.subscribe(lambda event: failed.put(event) if isinstance(event, AlertFailed) else None)
         tree.watch_alerts([Alert("down", lambda _: True, Webhook(url))])
         tree.ref("p/w").tell("something to look at")
         event = failed.get(timeout=LONG_S)
-        assert "404" in str(event.error)
+        assert str(status) in str(event.error)
         assert got.get(timeout=LONG_S)
         assert got.empty()
 

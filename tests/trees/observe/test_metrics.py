@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually, in_thread
 from trees import HA, Breaker, Escalate, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
 from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS
+from trees.host.tree_source import TreeSource
 from trees.observe import metrics as door
 from trees.observe.metrics import metrics
 
@@ -412,7 +414,7 @@ def test_counters_stay_when_a_tree_is_down_and_nothing_holds_the_tree() -> None:
     ended = read(registry)
     assert ended["regrow_child_exits_total"]["one/w", "crashed"] == 1
     assert "regrow_children" not in ended
-    assert door._collector_of(registry)._trees == []
+    assert door._collector_of(registry)._trees == {}
     assert read(registry)["regrow_child_exits_total"]["one/w", "crashed"] == 1
 
 
@@ -434,3 +436,19 @@ def test_a_page_shows_them_from_the_first_look_on() -> None:
     assert first.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert 'regrow_child_exits_total{path="one/w",reason="crashed"} 1.0' in second.text
     assert 'regrow_children{state="running"} 2.0' in second.text
+
+
+def test_however_often_a_tree_is_asked_for_its_metrics_it_is_measured_once() -> None:
+    """A page asks at each scrape: what measures the commits of its store would become more and more."""
+    registry = CollectorRegistry()
+    spec = SupervisorSpec(
+        id="p",
+        tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])),
+        children=[WorkerSpec(id="w", execute=lambda _: "done")],
+    )
+    with start(spec) as tree:
+        with closing(TreeSource(tree._system, tree._leadership, [])) as source:
+            for _ in range(5):
+                metrics(tree, registry)
+                source.metrics()
+        assert len(tree._system.services["tasks"].commits) == 2

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import httpx
+import pytest
 
-from actors import ActorStoppedError, Context
+from actors import ActorStoppedError, Context, Event
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually
@@ -30,6 +32,7 @@ from trees import (
     start,
 )
 from trees.host.tree_source import TreeSource
+from trees.observe.child_history import ChildHistory
 from trees.observe.web.web_app import Handlers
 
 
@@ -115,6 +118,51 @@ def test_crashes_of_before_the_first_look_are_shown_once() -> None:
     ]
     assert [(each["reason"], each["type"], each["frames"]) for each in exits] == [("crashed", "ValueError", [])]
     assert abs(exits[0]["at"] - time.time()) < LONG_S
+
+
+@pytest.mark.parametrize("crashes", ["before", "after", "after, told late"])
+def test_a_crash_while_the_first_look_begins_is_shown_once(crashes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it is heard: it is taken over. After that: it is heard and taken over, in this order or the other."""
+    taken_over = threading.Event()
+    hear, recall = ChildHistory.hear, TreeSource._recall
+
+    def heard(history: ChildHistory, event: Event) -> None:
+        if crashes == "after, told late":
+            assert taken_over.wait(LONG_S)
+        hear(history, event)
+
+    def recalled(source: TreeSource) -> None:
+        if crashes == "after":
+            settle(tree)
+        recall(source)
+        taken_over.set()
+
+    monkeypatch.setattr(ChildHistory, "hear", heard)
+    monkeypatch.setattr(TreeSource, "_recall", recalled)
+    with start(SupervisorSpec(id="shop", children=[WorkerSpec(id="a", handle=faulty)])) as tree:
+        bus = tree._system.bus
+        subscribe = bus.subscribe
+
+        def crash() -> None:
+            tree.ref("shop/a").tell(ValueError("so"))
+            eventually(lambda: tree.child("shop/a").incarnation == 2)
+
+        def subscribing(callback: Any) -> Any:
+            if crashes == "before":
+                crash()
+            ending = subscribe(callback)
+            if crashes != "before":
+                crash()
+            return ending
+
+        monkeypatch.setattr(bus, "subscribe", subscribing)
+        with closing(TreeSource(tree._system, tree._leadership, [])) as source:
+            monkeypatch.setattr(bus, "subscribe", subscribe)
+            settle(tree)
+            (shown,) = source.snapshot()["now"]["crashes"]
+            (exit_,) = source.child("shop/a")["exits"]
+    assert (shown["path"], shown["type"], shown["count"]) == ("shop/a", "ValueError", 1)
+    assert exit_["text"] == ("ValueError" if crashes == "before" else "ValueError: so")
 
 
 def test_now_has_the_slowest_attempt_the_busy_threads_and_what_is_queued() -> None:
