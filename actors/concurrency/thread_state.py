@@ -10,10 +10,12 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 from weakref import ref
 
 from actors.concurrency.weak_registry import WeakRegistry
+
+T = TypeVar("T")
 
 
 class HostedWorkers(Protocol):
@@ -37,7 +39,8 @@ class _Here(threading.local):
     """True on the thread of a tree's event loop, or of a store's writer, and where a host's loop may run workers: see
     ``blocks_a_loop``."""
     is_tree_loop = False
-    """True on the thread of a tree's own event loop, or of a store's writer: it runs nothing else."""
+    """True on the thread of a tree's own event loop, or of a store's writer: it runs nothing else. Also while a thread
+    does what others would wait for in vain: see ``without_waits``."""
     host_loops: tuple[ref[HostedWorkers], ...] = ()
     """Loops of hosts on this thread on which workers run; also of trees that have ended meanwhile, so it holds none."""
     in_turn = False
@@ -76,6 +79,16 @@ def hosts_workers(loop: HostedWorkers) -> None:
 def never_waits() -> None:
     """Note that nobody may wait for a reply on this thread: it is one that replies come from."""
     HERE.never_blocks = HERE.is_tree_loop = True
+
+
+def without_waits(act: Callable[[], T]) -> T:
+    """Call it on this thread, where nobody may wait for a reply meanwhile: not a finalizer either that runs in it."""
+    before = HERE.never_blocks, HERE.is_tree_loop
+    try:
+        HERE.never_blocks = HERE.is_tree_loop = True
+        return act()
+    finally:
+        HERE.never_blocks, HERE.is_tree_loop = before
 
 
 def _open_host_loops() -> list[HostedWorkers]:

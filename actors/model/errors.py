@@ -202,7 +202,8 @@ class HopLimitError(RecursionDetectedError):
 class BlockingAskError(MessageError):
     """A blocking call on the thread of a tree's event loop, or on that of its store.
 
-    It would hold up every async worker of the tree, or wait for what only this thread can do.
+    It would hold up every async worker of the tree, or wait for what only this thread can do. So would one in a
+    finalizer, or in a signal handler, that runs while its thread changes the store: a task that is submitted, too.
     """
 
     def __init__(self, path: str, instead: str = "await ref.ask_async(...)") -> None:
@@ -212,8 +213,8 @@ class BlockingAskError(MessageError):
 
     def __str__(self) -> str:
         return (
-            f"{self.path}: to wait for it here would hold up the event loop of all async workers of the tree, or the "
-            "thread of its store. "
+            f"{self.path}: to wait for it here would hold up the event loop of all async workers of the tree, or its "
+            "store. "
             f"Write '{self.instead}', or wait on a thread of your own."
         )
 

@@ -8,6 +8,7 @@ such a call can meet; what is not, stands below with its reason.
 from __future__ import annotations
 
 import ast
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,26 +19,36 @@ from typing import Any, ClassVar
 
 import pytest
 
-from actors.concurrency import in_turn
+from actors.concurrency import change_lock, in_turn, shared_fields, thread_state
 from actors.concurrency.in_turn import InTurn
+from actors.concurrency.thread_state import HERE
+from actors.dispatch.remote import Frame, FrameReader, Kind, frame, parts_of
+from actors.dispatch.worker import worker_main
+from actors.dispatch.worker.worker_main import Link
 from actors.execution import stall_watch, timers
 from actors.execution.stall_watch import StallWatch
 from actors.execution.timers import Timers
-from actors.messaging.reply import Reply
-from actors.tasks.execution import attempt_stream
+from actors.messaging.reply import Reply, require_thread
+from actors.model.errors import BlockingAskError
+from actors.tasks.execution import attempt, attempt_steps, attempt_stream
+from actors.tasks.execution.attempt import Attempt
+from actors.tasks.execution.attempt_steps import NO_STEPS, AttemptSteps
 from actors.tasks.execution.attempt_stream import AttemptStream, Piece
 from actors.tasks.journal import local_lease
 from actors.tasks.journal.local_lease import LocalLease
 from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.usage import Usage
 from actors.tasks.orchestration import stream_relay, unkept_events
 from actors.tasks.orchestration.stream_relay import StreamRelay
 from actors.testing import ManualClock
 from tests.support.steps import at_step
 from tests.support.stores import OWNER, submitted
-from trees.store import journal_index, lanes, memory, sql, writer
+from trees.observe import metrics
+from trees.store import journal_index, lanes, memory, sql, value_reader, writer
 from trees.store.batches import Batch, Change, ChangeKind
 from trees.store.memory import MemoryStore
 from trees.store.sql import SqlStore
+from trees.store.value_reader import ValueReader
 from trees.store.writer import Writer
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +57,7 @@ LONG_S = 20.0
 
 NO_GUARD = "a gate that a thread sleeps at, and no guard: no code runs between its take and its release"
 OPEN = "not re-entrant yet: a finalizer that runs under it and calls the same object waits for ever"
+OWN = "threads of this library's own take it, and no call that a finalizer or a signal handler of users could make"
 PLAIN = {
     "actors/concurrency/wakeup.py": (1, NO_GUARD),
     "actors/messaging/reply.py": (2, NO_GUARD),
@@ -53,24 +65,24 @@ PLAIN = {
     "actors/dispatch/groups/guarded_process.py": (1, OPEN),
     "actors/dispatch/groups/process_group.py": (1, OPEN),
     "actors/dispatch/groups/process_reader.py": (1, OPEN),
-    "actors/dispatch/worker/worker_main.py": (2, OPEN),
-    "actors/tasks/execution/attempt.py": (1, OPEN),
-    "actors/tasks/execution/attempt_steps.py": (1, OPEN),
+    "actors/tasks/execution/attempt.py": (
+        1,
+        "taken by a worker's boundary and the orchestrator, which nobody calls in between",
+    ),
     "actors/testing/faulty_workers.py": (1, "a double for tests"),
     "actors/testing/scripted_executable.py": (1, "a condition makes a re-entrant lock of its own; a double for tests"),
     "trees/agents/langchain_events.py": (1, OPEN),
     "trees/ha/lease_keeper.py": (2, OPEN),
     "trees/host/console/client.py": (1, OPEN),
-    "trees/host/console/server.py": (2, OPEN),
-    "trees/host/console/session.py": (2, OPEN),
-    "trees/host/console/stream.py": (1, OPEN),
+    "trees/host/console/server.py": (2, OWN),
+    "trees/host/console/session.py": (2, OWN),
+    "trees/host/console/stream.py": (1, OWN),
     "trees/host/event_follower.py": (1, OPEN),
-    "trees/observe/child_history.py": (1, OPEN),
-    "trees/observe/metrics.py": (2, OPEN),
-    "trees/observe/web/event_feed.py": (1, OPEN),
+    "trees/observe/child_history.py": (1, OWN),
+    "trees/observe/web/event_feed.py": (1, OWN),
     "trees/observe/web/web_server.py": (2, OPEN),
-    "trees/store/sql_lease.py": (1, OPEN),
-    "trees/store/value_reader.py": (2, OPEN),
+    "trees/store/sql_lease.py": (1, OWN),
+    "trees/store/value_reader.py": (1, "a condition makes a re-entrant lock of its own"),
 }
 """Calls that make a lock that is not re-entrant, by file, and why that may be. Nothing is to be added as open."""
 MAKERS = {"Lock", "allocate_lock", "Condition", "Semaphore", "BoundedSemaphore", "Barrier"}
@@ -292,6 +304,66 @@ class Gathered(Case):
         assert all(line.count(each) <= 1 for line in self.lines for each in "abcx")
 
 
+class Used(Case):
+    """What an attempt uses up: all of it is counted once, and whoever is to record it is told."""
+
+    files: ClassVar = {in_turn.__file__, shared_fields.__file__, attempt.__file__}
+
+    def __init__(self) -> None:
+        owner = Made(about_to_record=lambda *_: None, system=Made(timers=Made(), now=lambda: 1.0), streams=Made())
+        spec: Any = Made(key="k", owner=owner, task="t", subtask="s")
+        self.attempt = Attempt(spec)
+        self.told: list[bool] = []
+        self.taken = 0
+        self.streams: list[object] = []
+
+    def use(self, tokens: int) -> None:
+        self.told.append(self.attempt.use(Usage(tokens=tokens)))
+        self.streams.append(self.attempt.open_stream())
+
+    def do(self) -> None:
+        self.use(1)
+        used = self.attempt.take_used()
+        self.attempt.take_back(used)
+        self.taken += self.attempt.take_used().tokens
+        self.use(10)
+
+    def between(self) -> None:
+        self.use(100)
+
+    def check(self, *, reached: bool) -> None:
+        total = 11 + 100 * reached
+        assert self.attempt.used.tokens == total
+        assert self.taken + self.attempt.take_used().tokens == total
+        assert True in self.told
+        assert len(set(map(id, self.streams))) == 1
+
+
+class Numbered(Case):
+    """Steps of an attempt: no two have one number, and none is left out."""
+
+    files: ClassVar = {attempt_steps.__file__}
+
+    def __init__(self) -> None:
+        host: Any = Made(known=NO_STEPS, subtask="s")
+        self.steps = AttemptSteps(host, "key")
+        self.numbers: list[int] = []
+
+    def begin(self) -> Any:
+        return self.steps._begin("name", str, (1,), {}, "attempt")
+
+    def do(self) -> None:
+        self.numbers.append(self.begin().call.number)
+        self.steps.give_back(self.begin())
+        self.numbers += [self.begin().call.number, self.begin().call.number]
+
+    def between(self) -> None:
+        self.numbers.append(self.begin().call.number)
+
+    def check(self, *, reached: bool) -> None:
+        assert sorted(self.numbers) == list(range(1, 4 + reached))
+
+
 class Turns(Case):
     """Things that are done in turn, each to its end, in the order in which they came."""
 
@@ -443,6 +515,145 @@ class Refused(Written):
         assert not self.errors
 
 
+class Fetched(Case):
+    """Records that are read back: whoever asks is answered, or a thread is there that will do it."""
+
+    files: ClassVar = {value_reader.__file__}
+
+    def __init__(self) -> None:
+        self.reader = ValueReader("p", lambda stream, _: {0: submitted(stream)})
+        self.reader._changed.wait = lambda _=None: True  # type: ignore[method-assign]
+        self.started: list[threading.Thread] = []
+        self.reader._start = self.started.append  # type: ignore[method-assign]
+        self.replies: list[Reply] = []
+
+    def fetch(self, name: str) -> None:
+        self.replies.append(self.reader.fetch(name, (0,)))
+
+    def do(self) -> None:
+        self.fetch("own")
+        assert self.reader._serve()
+        while self.reader._serve():
+            continue
+
+    def between(self) -> None:
+        self.fetch("other")
+
+    def check(self, *, reached: bool) -> None:
+        assert len(self.replies) == 1 + reached
+        assert self.reader._thread is None or len(self.started) > 1
+        if not all(reply.done for reply in self.replies):
+            assert len(self.started) > 1
+            self.reader._serve()
+        assert all(reply.succeeded for reply in self.replies)
+
+
+class Up:
+    """A tree that is up, as far as it is counted."""
+
+    is_down = False
+
+    def __init__(self, subscribe: Callable[..., object]) -> None:
+        self.bus = Made(subscribe=subscribe)
+        self.reports = Made(measures=Made(label=str, worker_label=str, on=False))
+        self.services = {"tasks": Made(commits={})}
+
+
+class Registry:
+    """A registry of Prometheus."""
+
+    def __init__(self) -> None:
+        self.registered: list[object] = []
+
+    def register(self, collector: object) -> None:
+        self.registered.append(collector)
+
+
+class Counted(Case):
+    """Trees that are watched, and the collector of a registry: each once, whoever comes first."""
+
+    files: ClassVar = {metrics.__file__}
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+        self.system: Any = Up(lambda hear, **_: self.heard.append(hear))
+        self.collectors: list[object] = []
+        self.registry = Registry()
+
+    def watch(self) -> None:
+        collector = metrics._collector_of(self.registry)
+        self.collectors.append(collector)
+        collector.watch(self.system)
+
+    def do(self) -> None:
+        self.watch()
+
+    def between(self) -> None:
+        self.watch()
+
+    def check(self, *, reached: bool) -> None:
+        assert len(set(map(id, self.collectors))) == 1
+        assert len(self.registry.registered) == 1
+        assert len(self.heard) == 1
+        assert len(self.system.services["tasks"].commits) == 1
+
+
+class Wired(Case):
+    """A worker's end of the wire: each frame is written whole and once, and one thread reads."""
+
+    files: ClassVar = {in_turn.__file__, thread_state.__file__, worker_main.__file__}
+
+    def __init__(self) -> None:
+        self.host, self.end = socket.socketpair()
+        self.link = Link(self.end)
+        self.taken: list[Frame] = []
+        self.refused = 0
+        self.started: list[None] = []
+        self.link._unstarted = [Made(start=lambda: self.started.append(None))]  # type: ignore[list-item]
+        self.link.take = self.take
+        for piece in frame(Kind.MESSAGE, 1, [b"in"]):
+            self.host.sendall(piece)
+        self.link.wake()
+
+    def take(self, taken: Frame) -> None:
+        assert not self.started, "two threads read"
+        self.taken.append(taken)
+
+    def do(self) -> None:
+        self.link.send(Kind.CALL, 1, [b"own", b"more"])
+        self.link.read()
+        self.link.listen_aside()
+        self.link.send(Kind.RESULT, 1, [b"own"])
+
+    def between(self) -> None:
+        self.link.send(Kind.CALL, 2, [b"other", b"of it"])
+        self.link.listen_aside()
+        try:
+            require_thread("p")
+        except BlockingAskError:
+            self.refused += 1
+
+    def check(self, *, reached: bool) -> None:
+        reader = FrameReader(self.host)
+        self.host.settimeout(LONG_S)
+        while len(reader.frames) < 2 + reached:
+            assert reader.receive()
+        found = [(each.kind, each.number, *map(bytes, parts_of(each))) for each in reader.frames]
+        assert sorted(found) == sorted(
+            [
+                (Kind.CALL, 1, b"own", b"more"),
+                (Kind.RESULT, 1, b"own"),
+                *([(Kind.CALL, 2, b"other", b"of it")] if reached else []),
+            ]
+        )
+        assert len(self.started) == 1
+        assert self.refused <= 1
+        assert not self.link._reads_here
+        assert not HERE.never_blocks
+        self.host.close()
+        self.end.close()
+
+
 class Watched(Case):
     """Workers that hang: each is told of, once and in time."""
 
@@ -535,7 +746,24 @@ def each_step(kind: type[Case]) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    "kind", [InMemory, Timed, Streamed, Gathered, Turns, Written, Roused, Refused, Watched, Leased]
+    "kind",
+    [
+        InMemory,
+        Timed,
+        Streamed,
+        Gathered,
+        Used,
+        Numbered,
+        Turns,
+        Written,
+        Roused,
+        Refused,
+        Fetched,
+        Counted,
+        Wired,
+        Watched,
+        Leased,
+    ],
 )
 def test_whoever_calls_the_same_object_at_any_step_waits_for_nobody(kind: type[Case]) -> None:
     steps: list[int] = []
@@ -595,41 +823,78 @@ def test_what_is_asked_for_in_between_is_not_done() -> None:
     assert found == ["in between", "done"]
 
 
-def test_whoever_looks_at_a_store_on_disk_in_the_middle_of_a_change_on_the_same_thread_sees_it(tmp_path: Path) -> None:
-    """Changes of the store in between are yet to be made possible: its own numbers and its mirror change in steps."""
+class OnDisk(Case):
+    """The store on disk: what looks in between sees it, what changes is done as a whole, or refused as a whole."""
+
+    files: ClassVar = {change_lock.__file__, thread_state.__file__, sql.__file__, journal_index.__file__}
+    stores: ClassVar[list[SqlStore]] = []
+    """The one that is tried, opened once: each case has names of its own."""
+
+    def __init__(self) -> None:
+        (self.store,) = self.stores
+        self.names = [f"{each}{id(self)}" for each in ("own", "gone", "back")]
+        self.seen: list[Any] = []
+        self.begun: dict[str, bool] = {}
+        self.refused: list[BaseException] = []
+
+    def do(self) -> None:
+        store, (own, gone, back) = self.store, self.names
+        for name in self.names:
+            store.create(name, OWNER, submitted(name))
+        store.append(own, submitted(own))
+        store.withdraw(back)
+        store.finish(own)
+        store.append(own, submitted(own))
+        store.finish(own)
+        store.remove(gone)
+        assert store.standing(own)
+        assert store.last(own)
+
+    def between(self) -> None:
+        store, own = self.store, self.names[0]
+        self.seen = [store.streams(OWNER), store.finished(OWNER), store.owners(), store.standing(own), store.last(own)]
+        try:
+            for name in (f"other{id(self)}", self.names[1]):
+                self.begun[name] = self.store.create(name, OWNER, submitted(name))
+            self.store.remove(self.names[2])
+        except BlockingAskError as error:
+            self.refused.append(error)
+
+    def check(self, *, reached: bool) -> None:
+        store, (own, gone, _) = self.store, self.names
+        assert bool(self.begun or self.refused) is reached
+        assert not (self.begun and self.refused)
+        stands = [None if (found := store.standing(name)) is None else found.is_ for name in (own, f"other{id(self)}")]
+        assert stands == ["finished", "unfinished" if self.begun else None]
+        assert store.standing(gone) is None or self.begun[gone]
+        assert len(store.read(own)) == 3
+        assert not HERE.never_blocks
+
+
+def test_a_store_on_disk_is_looked_at_and_changed_at_any_step_of_a_change_on_the_same_thread(tmp_path: Path) -> None:
+    """What is refused can be done a moment later; and what the store says is what stands in the database."""
     store = SqlStore(f"sqlite:///{tmp_path / 'x.db'}", root="p")
     store.open()
-    seen: list[Any] = []
+    OnDisk.stores = [store]
+    cases: list[OnDisk] = []
 
-    def look() -> None:
-        seen[:] = [
-            store.streams(OWNER),
-            store.finished(OWNER),
-            store.owners(),
-            store.standing("gone"),
-            store.last("t1"),
-        ]
-
-    def change(name: str) -> None:
-        store.create(name, OWNER, submitted(name))
-        store.append(name, submitted(name))
-        store.finish(name)
-        store.remove(name)
-        look()
-
-    def all_rounds() -> None:
-        number = steps = 1
-        while number <= steps:
-            with at_step(number, look, {sql.__file__, journal_index.__file__}) as passed:
-                change(f"t{number}")
-            steps, number = passed[0], number + 1
-        seen.append(number)
+    def all_steps() -> None:
+        number, steps = 0, [1]
+        while steps[0] > number:
+            number += 1
+            cases.append(case := OnDisk())
+            with at_step(number, case.between, case.files) as steps:
+                case.do()
+            case.check(reached=steps[0] >= number)
 
     with closing(store):
-        thread = threading.Thread(target=all_rounds, daemon=True)
-        thread.start()
-        thread.join(LONG_S)
+        within_limit(all_steps)
+        said = {name: len(store.read(name)) for name in (*store.streams(OWNER), *store.finished(OWNER))}
+    again = SqlStore(f"sqlite:///{tmp_path / 'x.db'}", root="p")
+    again.open()
+    with closing(again):
+        found = {name: len(again.read(name)) for name in (*again.streams(OWNER), *again.finished(OWNER))}
 
-        assert not thread.is_alive()
-        assert seen[:4] == [[], [], {}, None]
-        assert seen[-1] > 100
+    assert found == said
+    assert len([case for case in cases if case.refused]) > 100
+    assert len([case for case in cases if case.begun]) > 10

@@ -4,7 +4,7 @@ Comes in: names of streams. Goes out: records, whole (``read``, ``fetch``) or in
 (``actors.tasks.journal.dropped``). ``outline`` and ``fetch`` wait for no database where a stream is not finished: what
 ``fetch`` has to read it reads in a thread of its own (``trees.store.value_reader``).
 
-Locking: ``SqlStore._lock``, around each look at the index. No query is made under it.
+Locking: ``SqlStore._lock.looking``, around each look at the index. No query is made under it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trees.store.journal_index import JournalIndex
 from trees.store.value_reader import ValueReader
 
 if TYPE_CHECKING:
-    from threading import RLock
+    from actors.concurrency.change_lock import ChangeLock
 
 
 class ReadingSide:
@@ -31,7 +31,7 @@ class ReadingSide:
     _root: str
     _database: Database
     _mirror: JournalIndex
-    _lock: RLock
+    _lock: ChangeLock
     _values: ValueReader
 
     def _require_ours(self) -> None:
@@ -69,7 +69,7 @@ class ReadingSide:
 
     def _at_hand(self, stream: str, start: int) -> Sequence[Event] | None:
         self._require_ours()
-        with self._lock:
+        with self._lock.looking:
             return self._mirror.at_hand(stream, start)
 
     def fetch(self, stream: str, numbers: Collection[int]) -> Reply:
@@ -86,7 +86,7 @@ class ReadingSide:
                 lambda connection: record_reader.some(connection, self._root, stream, rest)
             )
         except DamagedJournalError as error:
-            with self._lock:
+            with self._lock.looking:
                 self._mirror.found_damaged(stream, error)
             raise
 
@@ -94,7 +94,7 @@ class ReadingSide:
         """The first record of each of these streams, in outline; of one that is gone or damaged there is none."""
         self._require_ours()
         wanted = list(streams)
-        with self._lock:
+        with self._lock.looking:
             at_hand = {each: records[0] for each in wanted if (records := self._mirror.journals.get(each))}
         rest = [each for each in wanted if each not in at_hand]
         if rest:

@@ -9,19 +9,21 @@ Events for its tree, and commands of other processes, are the business of ``stor
 
 Locking: ``_lock`` guards the mirror, and that changes are queued in the order in which they are made there. Under it
 only the writer's own lock is taken, in ``Writer.put`` and ``withdraw``; nothing under it waits for a disk or a network.
-It is re-entrant, because a finalizer or a signal handler may run at any step under it and look at the tree. So nobody
-walks through a dict of the mirror under it, but through a copy, which is made in one step of C.
+A finalizer or a signal handler may run at any step under it. It may look at the tree: so nobody walks through a dict of
+the mirror under it, but through a copy, which is made in one step of C. What it wants to change is refused, and so is
+what it wants to wait for: the thread that writes needs this lock (``actors.concurrency.change_lock``).
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterable
+from functools import partial
 from typing import Final
 
 from sqlalchemy import Connection
 
 from actors.concurrency import collector
+from actors.concurrency.change_lock import ChangeLock
 from actors.concurrency.thread_state import after_fork
 from actors.messaging.reply import Reply
 from actors.model.clock import Clock, SystemClock, monotonic
@@ -64,7 +66,7 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         self._database = Database(url, durability)
         self._keep = keep or Keep()
         self._clock = clock or SystemClock()
-        self._lock = threading.RLock()
+        self._lock = ChangeLock(root)
         self._mirror = JournalIndex()
         self._numbers = 0
         self._session = FencedConnection(self._database, root)
@@ -189,13 +191,15 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
 
     def create_all(self, firsts: Iterable[tuple[str, str, Event]]) -> list[str]:
         """Begin many streams, in one transaction; returns those that did not exist."""
-        writer, changes = self._writes(), list[Change]()
-        with self._lock:
-            for stream, owner, record in firsts:
-                require_journalled(record)
-                if not self._mirror.knows(stream):
-                    changes.append(self._created(stream, owner, record, follows=bool(changes)))
-            writer.put(*changes)
+        return self._lock.change(partial(self._create, self._writes(), tuple(firsts)))
+
+    def _create(self, writer: Writer, firsts: Iterable[tuple[str, str, Event]]) -> list[str]:
+        changes: list[Change] = []
+        for stream, owner, record in firsts:
+            require_journalled(record)
+            if not self._mirror.knows(stream):
+                changes.append(self._created(stream, owner, record, follows=bool(changes)))
+        writer.put(*changes)
         return [change.stream for change in changes]
 
     def _created(self, stream: str, owner: str, record: Event, *, follows: bool) -> Change:
@@ -212,13 +216,14 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
 
     def withdraw_all(self, streams: Iterable[str]) -> bool:
         """Take back streams of one record that are not being written yet: all of them, or none."""
-        writer, names = self._writes(), set(streams)
-        with self._lock:
-            are_new = all(len(self._mirror.journals.get(stream, ())) == 1 for stream in names)
-            if not are_new or not writer.withdraw(*names):
-                return False
-            for stream in names:
-                self._mirror.withdraw(stream)
+        return self._lock.change(partial(self._withdraw, self._writes(), set(streams)))
+
+    def _withdraw(self, writer: Writer, names: set[str]) -> bool:
+        are_new = all(len(self._mirror.journals.get(stream, ())) == 1 for stream in names)
+        if not are_new or not writer.withdraw(*names):
+            return False
+        for stream in names:
+            self._mirror.withdraw(stream)
         return True
 
     def append(self, stream: str, record: Event) -> None:
@@ -230,29 +235,30 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         """
         require_journalled(record)
         writer = self._writes()
-        with self._lock:
-            if stream in self._mirror.owners:
-                self._append(writer, stream, record)
-                return
-        self._reopen(writer, stream)
-        with self._lock:
-            self._append(writer, stream, record)
+        if not self._lock.change(partial(self._append, writer, stream, record)):
+            end = self._mirror.ends.get(stream)
+            found = list(self.outline(stream))
+            self._lock.change(partial(self._go_on, writer, stream, record, end, found))
 
-    def _append(self, writer: Writer, stream: str, record: Event) -> None:
+    def _append(self, writer: Writer, stream: str, record: Event) -> bool:
+        """Add it; False where the stream is finished, or not there."""
+        if stream not in self._mirror.owners:
+            return False
         records = self._mirror.journals[stream]
         writer.put(Change(ChangeKind.ADDED, stream, number=len(records), record=record, lane=self._mirror.lane(stream)))
         records.append(record)
+        return True
 
-    def _reopen(self, writer: Writer, stream: str) -> None:
-        end = self._mirror.ends.get(stream)
-        found = list(self.outline(stream))
-        with self._lock:
-            if stream in self._mirror.owners:
-                return  # somebody else did
+    def _go_on(
+        self, writer: Writer, stream: str, record: Event, end: FinishedStream | None, found: list[Event]
+    ) -> None:
+        """Add it to one that was finished when ``end`` was looked up, and whose records were these."""
+        if stream not in self._mirror.owners:  # else somebody else was here
             if end is None or self._mirror.ends.get(stream) is not end or stream in self._leaving:
                 raise KeyError(stream)
             self._mirror.reopen(stream, self._mirror.journals.get(stream, found))
             writer.put(Change(ChangeKind.REOPENED, stream, lane=self._mirror.lane(stream)))
+        self._append(writer, stream, record)
 
     def flush(self) -> Reply | None:
         """None: everything is kept. Else it is being written."""
@@ -265,55 +271,58 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
     def standing(self, stream: str) -> StreamState | None:
         """How a task's stream stands; at hand. None: there is none."""
         self._require_ours()
-        with self._lock:
+        with self._lock.looking:
             return self._mirror.standing(stream)
 
     def remove(self, stream: str) -> None:
         """Delete a stream, whatever is in it, and its parts that do not go on by themselves."""
-        writer = self._writes()
-        with self._lock:
-            lane = self._mirror.lane(stream)
-            for name in self._mirror.remove(stream):
-                writer.put(Change(ChangeKind.REMOVED, name, lane=lane))
+        self._lock.change(partial(self._remove, self._writes(), stream))
+
+    def _remove(self, writer: Writer, stream: str) -> None:
+        lane = self._mirror.lane(stream)
+        for name in self._mirror.remove(stream):
+            writer.put(Change(ChangeKind.REMOVED, name, lane=lane))
 
     def replace(self, stream: str, owner: str, record: Event) -> None:
         """Have a stream hold this record only."""
         require_journalled(record)
-        writer = self._writes()
-        with self._lock:
-            self._mirror.journals[stream] = [record]
-            writer.put(Change(ChangeKind.REPLACED, stream, owner=owner, record=record, lane=self._mirror.lane(stream)))
+        self._lock.change(partial(self._replace, self._writes(), stream, owner, record))
+
+    def _replace(self, writer: Writer, stream: str, owner: str, record: Event) -> None:
+        self._mirror.journals[stream] = [record]
+        writer.put(Change(ChangeKind.REPLACED, stream, owner=owner, record=record, lane=self._mirror.lane(stream)))
 
     def streams(self, owner: str, prefix: str = "") -> list[str]:
         """The streams of an owner that are not finished, oldest first."""
         self._require_ours()
-        with self._lock:
+        with self._lock.looking:
             return [name for name, of in self._mirror.owners.copy().items() if of == owner and name.startswith(prefix)]
 
     def owners(self) -> dict[str, str]:
         """The streams that are not finished, oldest first, and whose each is."""
         self._require_ours()
-        with self._lock:
+        with self._lock.looking:
             return self._mirror.owners.copy()
 
     def finished(self, owner: str) -> list[str]:
         """Return the finished streams, the first that finished first."""
         self._require_ours()
-        with self._lock:
+        with self._lock.looking:
             return [name for name, end in self._mirror.ends.copy().items() if end.owner == owner]
 
     def finish(self, stream: str) -> None:
         """Nothing more comes."""
-        writer = self._writes()
-        with self._lock:
-            owner = self._mirror.owners.get(stream)
-            if owner is None:
-                return
-            last, lane = self._mirror.last(stream), self._mirror.lane(stream)
-            last = None if last is None or dropped_of(last) is not None else last
-            change = Change(ChangeKind.FINISHED, stream, record=last, at=self.time(), lane=lane)
-            self._mirror.finish(stream, FinishedStream(owner, change.at, change.record, change))
-            writer.put(change)
+        self._lock.change(partial(self._finish, self._writes(), stream))
+
+    def _finish(self, writer: Writer, stream: str) -> None:
+        owner = self._mirror.owners.get(stream)
+        if owner is None:
+            return
+        last, lane = self._mirror.last(stream), self._mirror.lane(stream)
+        last = None if last is None or dropped_of(last) is not None else last
+        change = Change(ChangeKind.FINISHED, stream, record=last, at=self.time(), lane=lane)
+        self._mirror.finish(stream, FinishedStream(owner, change.at, change.record, change))
+        writer.put(change)
 
     def all_tasks(self) -> list[StoredTask]:
         """Every task in the database, finished or not, oldest first. Waits for the database."""
@@ -325,38 +334,44 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
     def kept(self, batch: Batch) -> None:
         """Note that this is written: what has ended need not be at hand any more."""
         if batch.ends or batch.large:
-            with self._lock:
-                for stream, number, record in batch.large:
-                    self._mirror.large_kept(stream, number, record)
-                for stream, change in batch.ends.items():
-                    self._mirror.end_kept(stream, change)
+            self._lock.change(partial(self._kept, batch))
         self._done(batch.orders)
+
+    def _kept(self, batch: Batch) -> None:
+        for stream, number, record in batch.large:
+            self._mirror.large_kept(stream, number, record)
+        for stream, change in batch.ends.items():
+            self._mirror.end_kept(stream, change)
 
     def spare_time(self, *, idle: bool) -> None:
         """Look for commands of other processes, and for what is too old."""
         now = monotonic()
         self._listen(now)
-        with self._lock:
+        with self._lock.looking:
             due = self._mirror.excess(self._keep) > (0 if idle else PRUNED_AT_ONCE)
         if due or (idle and now >= self._next_age_look):
             self._prune()
             self._next_age_look = now + AGE_LOOK_S
 
     def _prune(self) -> None:
-        with self._lock:
-            found = self._mirror.surplus(self._keep, self.time(), PRUNED_AT_ONCE)
-            self._leaving = self._mirror.with_parts(found)
+        self._lock.change(self._leave)
         if self._leaving:
             self._session.prune(self._leaving)
-            with self._lock:
-                self._mirror.forget(self._leaving)
-                self._leaving = []
+            self._lock.change(self._left)
+
+    def _leave(self) -> None:
+        found = self._mirror.surplus(self._keep, self.time(), PRUNED_AT_ONCE)
+        self._leaving = self._mirror.with_parts(found)
+
+    def _left(self) -> None:
+        self._mirror.forget(self._leaving)
+        self._leaving = []
 
     # -- in the child of a fork ----------------------------------------------------------------------------
 
     def forked(self) -> None:
         """Adapt to the child of a fork: there is no writer here, and the guard is the parent's."""
         self._forked = True
-        self._lock = threading.RLock()
+        self._lock = ChangeLock(self._root)
         self._session.forked()
         self._database.forked()

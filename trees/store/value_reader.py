@@ -13,7 +13,9 @@ How a read can fail, and what follows::
 After ``close`` each read is made by who asks for it, once: a database can be read when nobody writes there any more.
 
 Locking: ``_changed`` (a condition with its own lock) guards the queue and the state of this reader. Nothing is called
-while it is held but ``threading``'s own.
+while it is held but ``threading``'s own. A finalizer or a signal handler may run at any step under it, and ask for
+something: the lock is re-entrant, and whoever ends the thread looks at the queue once more when that is noted. On the
+thread itself nobody may wait for what only it reads (``never_waits``).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
-from actors.concurrency.thread_state import join_thread, start_thread
+from actors.concurrency.thread_state import join_thread, never_waits, start_thread
 from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
@@ -47,7 +49,7 @@ class ValueReader:
         self._name = f"{root}-store-reads"
         self._read = read
         """Records of a stream by their numbers; waits for the database. Raises ``StoreError``."""
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition()
         self._queue: deque[_Request] = deque()
         self._thread: threading.Thread | None = None
         """Thread that reads, or is about to; None: the next request starts one."""
@@ -90,6 +92,7 @@ class ValueReader:
     # -- the thread ----------------------------------------------------------------------------------------
 
     def _main(self) -> None:
+        never_waits()
         while self._serve():
             continue
 
@@ -106,9 +109,10 @@ class ValueReader:
         with self._changed:
             if not self._queue and not self._is_closed:
                 self._changed.wait(IDLE_S)
+            here, self._thread = self._thread, None
             if not self._queue:
-                self._thread = None
                 return None
+            self._thread = here
             return self._queue.popleft()
 
     def _may_wait(self) -> bool:

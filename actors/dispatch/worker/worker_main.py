@@ -24,10 +24,12 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from multiprocessing import forkserver, spawn
 from typing import Any, Final, NamedTuple
 
-from actors.concurrency.thread_state import start_thread
+from actors.concurrency.in_turn import InTurn
+from actors.concurrency.thread_state import never_waits, start_thread, without_waits
 from actors.concurrency.wakeup import Wakeup
 from actors.dispatch.remote import Frame, FrameReader, Kind, Parts, dumped, frame, loaded, pack_error, parts_of
 from actors.dispatch.worker.worker_imports import IMPORTS
@@ -64,15 +66,21 @@ class Entry:
 class Link:
     """Worker's end of the wire.
 
-    ``_sending`` guards the writing of frames. ``_turns`` guards who reads: the main thread (``_reads_here``), or the
-    thread beside it, for good.
+    ``_writes`` guards the writing of frames, one after the other. ``_turns`` guards who reads: the main thread
+    (``_reads_here``), or the thread beside it, for good.
+
+    A finalizer or a signal handler may run at any step of both. What it tells is written after the frame that is just
+    being written. What it waits for is refused where nobody else would read meanwhile: in the middle of a frame, and
+    while the main thread reads (``without_waits``). Elsewhere it finds a lock that is re-entrant, and ``_start`` begins
+    one thread, whoever comes there first.
     """
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
         self._reader = FrameReader(end)
-        self._sending = threading.Lock()
-        self._turns = threading.Lock()
+        self._writes = InTurn()
+        self._turns = threading.RLock()
+        self._unstarted = [threading.Thread(target=self._read_on, name="wire", daemon=True)]
         self._reads_here = False
         self._has_thread = False
         self._is_wanted = False
@@ -82,12 +90,15 @@ class Link:
 
     def send(self, kind: Kind, number: int, parts: Parts) -> None:
         """Write a frame. On any thread; it may wait for the host to read."""
-        with self._sending:
-            try:
-                for piece in frame(kind, number, parts):
-                    self._socket.sendall(piece)
-            except OSError:
-                _die()
+        write = partial(self._write, frame(kind, number, parts))
+        self._writes.do(partial(without_waits, write))
+
+    def _write(self, pieces: Parts) -> None:
+        try:
+            for piece in pieces:
+                self._socket.sendall(piece)
+        except OSError:
+            _die()
 
     def next_frame(self) -> Frame:
         """Wait for a frame, and return it. For the beginning, where nobody else reads."""
@@ -97,17 +108,22 @@ class Link:
 
     def read(self) -> None:
         """On the main thread: wait until there may be something to do, and read it, unless another thread does."""
+        without_waits(self._read)
+
+    def _read(self) -> None:
         with self._turns:
-            if self._is_wanted and not self._has_thread:
+            if self._is_wanted:
                 self._start()
-            self._reads_here = not self._has_thread
+            self._reads_here = True  # first: from now on nobody starts the thread
+            if self._has_thread:
+                self._reads_here = False
         if not self._reads_here:
             self._awake.sleep()
             return
         self._take_all()
         with self._turns:
             self._reads_here = False
-            if self._is_wanted and not self._has_thread:
+            if self._is_wanted:
                 self._start()
 
     def listen_aside(self) -> None:
@@ -116,7 +132,7 @@ class Link:
             return
         with self._turns:
             self._is_wanted = True
-            if not self._reads_here and not self._has_thread:
+            if not self._reads_here:
                 self._start()
 
     def wake(self) -> None:
@@ -124,11 +140,14 @@ class Link:
         self._awake.give()
 
     def _start(self) -> None:
+        """Begin the thread that reads, once: whoever takes it from the list."""
         self._has_thread = True
-        start_thread(threading.Thread(target=self._read_on, name="wire", daemon=True))
+        with suppress(IndexError):
+            start_thread(self._unstarted.pop())
 
     def _read_on(self) -> None:
         """Read, as long as the process lives. Nobody reads after this thread, so its end is that of the process."""
+        never_waits()
         try:
             while True:
                 self._take_all()

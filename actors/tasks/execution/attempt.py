@@ -18,14 +18,19 @@ Who ends it, and what its error then is:
 * the end of its worker's life, a stop, a restart of the group: any other error. That is nobody's failure.
 
 Locking: ``_lock`` decides between ``begin`` and ``withdraw``: either the worker begins, or it finds that it may not. Of
-other fields it guards ``was_given`` and what was used up. Nothing is called while it is held; the reply has no lock.
+other fields it guards ``was_given``. Nothing is called while it is held, and only the worker's boundary and the
+orchestrator take it: neither is called in between, by a finalizer or a signal handler. What those may call waits for
+nobody: ``_turns`` guards what was used up, which is added in turn, and a stream is the one that was there first.
 """
 
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from actors.concurrency.in_turn import InTurn
+from actors.concurrency.shared_fields import first_of
 from actors.messaging.envelope import SystemMessage
 from actors.messaging.reply import Reply
 from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome, AttemptSpec
@@ -57,6 +62,7 @@ class Attempt(Reply, SystemMessage):
         "_fetched",
         "_lock",
         "_timer",
+        "_turns",
         "box",
         "code_outcome",
         "ended_by",
@@ -82,7 +88,9 @@ class Attempt(Reply, SystemMessage):
     def __init__(self, spec: AttemptSpec, again_from: float | None = None) -> None:
         super().__init__()
         self._lock = threading.Lock()
-        """Between being begun and being withdrawn; and of what it has used up, which any thread may tell."""
+        """Between being begun and being withdrawn."""
+        self._turns: InTurn | None = None
+        """Guard of what it has used up, which any thread may tell; None: nothing yet."""
         self.spec = spec
         self.key, self.owner, self.task, self.subtask = spec.key, spec.owner, spec.task, spec.subtask
         self.started = again_from
@@ -232,33 +240,45 @@ class Attempt(Reply, SystemMessage):
 
     def open_stream(self) -> AttemptStream:
         """Return where its code streams to. It may have ended meanwhile: then that takes nothing."""
-        with self._lock:
-            stream = self.stream = self.stream or AttemptStream(self)
+        stream: AttemptStream = self.stream or first_of(self, "stream", AttemptStream(self))
         if self.done:
             stream.close()
         return stream
 
     def use(self, usage: Usage) -> bool:
-        """Add to its usage; True where that is the first of which no record has it."""
-        with self._lock:
-            first = self.unrecorded is NO_USAGE
-            self.used += usage
-            self.unrecorded += usage
+        """Add to its usage; True where that may be the first of which no record has it."""
+        turns = self._turns or first_of(self, "_turns", InTurn())
+        first = turns.get(partial(self._add, usage), None)
+        if first is None:  # in the middle of another addition on this thread: it is added after that
+            turns.do(partial(self._add, usage))
+        return first is not False
+
+    def _add(self, usage: Usage) -> bool:
+        first = self.unrecorded is NO_USAGE
+        self.used += usage
+        self.unrecorded += usage
         return first
 
     def take_used(self) -> Usage:
         """Take the usage that no record has; whoever takes it records it, and nothing else before that."""
-        if self.unrecorded is NO_USAGE:
+        turns = self._turns
+        if turns is None or self.unrecorded is NO_USAGE:
             return NO_USAGE
-        with self._lock:
-            rest, self.unrecorded = self.unrecorded, NO_USAGE
+        rest = turns.get(self._take, NO_USAGE)
         self.owner.about_to_record(self, rest)
+        return rest
+
+    def _take(self) -> Usage:
+        rest, self.unrecorded = self.unrecorded, NO_USAGE
         return rest
 
     def take_back(self, usage: Usage) -> None:
         """Take usage back: it was not recorded, because the orchestrator has died of it."""
-        with self._lock:
-            self.unrecorded += usage
+        turns = self._turns or first_of(self, "_turns", InTurn())
+        turns.do(partial(self._put_back, usage))
+
+    def _put_back(self, usage: Usage) -> None:
+        self.unrecorded += usage
 
     def withdraw(self, why: str) -> bool:
         """Take it back; False where it has begun, or ended."""

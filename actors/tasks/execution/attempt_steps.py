@@ -44,17 +44,17 @@ process of a worker, which has the steps that are known from the message that br
 (``actors.tasks.execution.work_elsewhere``). A process that dies between any two lines above leaves what its host has
 been told, and nothing else: what was told is recorded where the attempt has not failed of that death before.
 
-Threads: ``_lock`` guards the numbers; nothing is called while it is held. The record of a step is waited for by the
+Threads: there is no lock. A number is taken, or given back, in one step of C. The record of a step is waited for by the
 thread or the task that made it, and by nobody else; a loop is never held up.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from functools import partial
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote
@@ -183,15 +183,14 @@ def use_in_step(tokens: int, cost: float) -> bool:
 class AttemptSteps:
     """The steps of one run of an attempt."""
 
-    __slots__ = ("_free", "_idempotency_key", "_known", "_lock", "_numbers", "host")
+    __slots__ = ("_free", "_idempotency_key", "_known", "_numbers", "host")
 
     def __init__(self, host: StepHost, idempotency_key: str) -> None:
         self.host = host
         self._idempotency_key = idempotency_key
         self._known = host.known
-        self._lock = threading.Lock()
-        self._numbers: dict[str, int] = {}
-        """By name, the last number so far."""
+        self._numbers: dict[str, Iterator[int]] = {}
+        """By name, those that are free from here on."""
         self._free: dict[tuple[str, str], list[int]] = {}
         """By name and fingerprint, numbers of calls that have raised."""
 
@@ -248,12 +247,10 @@ class AttemptSteps:
         if outer is not None and outer.owner is self:
             name = f"{outer.key}/{name}"
         print_ = fingerprint(args, kwargs)
-        with self._lock:
-            free = self._free.get((name, print_))
-            if free:
-                number = free.pop(0)
-            else:
-                number = self._numbers[name] = self._numbers.get(name, 0) + 1
+        try:
+            number = self._free[name, print_].pop(0)
+        except (KeyError, IndexError):
+            number = next(self._numbers.get(name) or self._numbers.setdefault(name, count(1)))
         step = Step(self, StepCall(name, number, print_, keep))
         recorded = self._known.fingerprints.get(step.key)
         if recorded is not None and recorded != print_:
@@ -262,9 +259,8 @@ class AttemptSteps:
 
     def give_back(self, step: Step) -> None:
         """A call has raised: the next one like it is the same step."""
-        with self._lock:
-            call = step.call
-            self._free.setdefault((call.name, call.fingerprint), []).append(call.number)
+        call = step.call
+        self._free.setdefault((call.name, call.fingerprint), []).append(call.number)
 
     def _replayed(self, step: Step) -> Any:
         return copied(self._known.results[step.key])

@@ -163,6 +163,19 @@ def test_what_cannot_be_pickled_is_raised_in_the_sender_before_anything_is_sent(
         assert all(tree.child(f"p/w#{n}").incarnation == 1 for n in range(2))
 
 
+@pytest.mark.parametrize("reads", ["the main thread", "a thread beside it"])
+def test_a_message_whose_code_waits_where_it_is_rebuilt_is_an_error_of_that_message(reads: str) -> None:
+    """It would wait on the thread that reads for what only that could read."""
+    with running(worker(), WorkerSpec(id="other", handle=str)) as (tree, ask):
+        if reads == "a thread beside it":
+            ask(("keep", "p/other"))
+        with pytest.raises(NotPicklableError, match="Error while it was unpickled") as caught:
+            ask(there.Asking("p/other"))
+        assert "Timeout" not in str(caught.value)
+        assert ask(21) == 42
+        assert tree.child("p/w").incarnation == 1
+
+
 def test_a_reply_that_cannot_be_pickled_is_raised_at_the_asker_with_the_name_of_its_type_and_the_worker_lives() -> None:
     with running(worker()) as (tree, ask):
         with pytest.raises(NotPicklableError) as caught:

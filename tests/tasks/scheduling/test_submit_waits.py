@@ -36,6 +36,7 @@ from trees import (
 from trees.host import submission
 from trees.store.batches import Batch
 from trees.store.fenced_connection import FencedConnection
+from trees.store.journal_index import JournalIndex
 
 __all__ = ["sqlite_url"]
 LONG_S = 20.0
@@ -295,4 +296,40 @@ def test_a_finalizer_on_the_thread_that_writes_does_not_wait_for_it(
         assert {ident for ident, _ in raised} == {tree._system.services["tasks"].store._writer._thread.ident}
         assert {handle.id for handle in tree.tasks()} == {"a", "ended"}
         tree.submit(Task("do it", id="new")).result(timeout=LONG_S)
+    assert len(script.calls) == 3
+
+
+def test_a_finalizer_on_a_thread_that_changes_the_store_waits_for_nothing_that_needs_it(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the store's lock: the thread that writes would wait for it, and it for that."""
+    raised: list[BaseException] = []
+    script = ScriptedExecutable("ok", by="call")
+    worker = WorkerSpec(id="w", execute=script.execute)
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker])
+    with start(spec, store=sqlite_url) as tree:
+        settle(tree)
+        tree.submit(Task("do it", id="ended")).result(timeout=LONG_S)
+        create = JournalIndex.create
+
+        def meets_garbage(index: JournalIndex, stream: str, *rest: Any) -> None:
+            for act in (
+                partial(tree.submit, Task("do it", id="new")),
+                partial(tree.remove_task, "ended"),
+                partial(tree.ref("p/w").ask, "anything"),
+            ):
+                with pytest.raises(BlockingAskError) as caught:
+                    act()
+                raised.append(caught.value)
+            create(index, stream, *rest)
+
+        monkeypatch.setattr(JournalIndex, "create", meets_garbage)
+        handle = tree.submit(Task("do it", id="a"))
+        monkeypatch.undo()
+        handle.result(timeout=LONG_S)
+
+        assert len(raised) == 3
+        assert {each.id for each in tree.tasks()} == {"a", "ended"}
+        tree.submit(Task("do it", id="new")).result(timeout=LONG_S)
+        tree.remove_task("ended")
     assert len(script.calls) == 3

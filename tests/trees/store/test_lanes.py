@@ -474,7 +474,7 @@ def _take_away(store: SqlStore, how: str) -> None:
         store.remove("old")
     else:
         store._session.prune(["old"])
-        with store._lock:
+        with store._lock.looking:
             store._mirror.forget(["old"])
 
 

@@ -1,0 +1,60 @@
+"""Lock of something that is changed in steps: other threads wait, and what comes in between changes nothing.
+
+A finalizer may run at every allocation, and a signal handler between any two instructions of the main thread. So either
+may run on a thread that has this lock, in the middle of a change:
+
+===================  ===============================================================================================
+in between           what becomes of it
+===================  ===============================================================================================
+a look               goes on (``looking`` is re-entrant), and may see a change half done
+a change             ``BlockingAskError``, before anything is done: it would meet what is half done
+a wait for a reply   ``BlockingAskError``, at once: whoever is to reply may need this lock, and never would
+===================  ===============================================================================================
+
+``actors.concurrency.in_turn`` is for what nobody waits for: there a change in between is done next. Before the mark of
+a change, and after it, nothing is half done: what comes in there is done as a whole. A signal handler that raises
+leaves neither the lock nor the mark behind: Python runs none between the take of a lock and its block.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from actors.concurrency.thread_state import without_waits
+from actors.model.errors import BlockingAskError
+
+T = TypeVar("T")
+
+
+class ChangeLock:
+    """Lets one thread at a time change what it guards.
+
+    Args:
+        path: of whom the caller would have to wait for, for the error.
+    """
+
+    __slots__ = ("_is_busy", "_path", "looking")
+
+    def __init__(self, path: str) -> None:
+        self.looking = threading.RLock()
+        """Keeps other threads out. Whoever only looks takes this."""
+        self._path = path
+        self._is_busy = False
+        """True while the thread that has the lock changes something."""
+
+    def change(self, act: Callable[[], T]) -> T:
+        """Have it done, and return what it returns.
+
+        Raises:
+            BlockingAskError: this thread is in the middle of another one.
+        """
+        with self.looking:
+            if self._is_busy:
+                raise BlockingAskError(self._path, "threading.Thread(target=...).start()")
+            try:
+                self._is_busy = True
+                return without_waits(act)
+            finally:
+                self._is_busy = False
