@@ -46,6 +46,7 @@ from multiprocessing import spawn
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from actors.dispatch.groups.process_group import named_signal
+from actors.dispatch.host.answer import Answer
 from actors.dispatch.host.back_call_server import BackCallServer
 from actors.dispatch.host.fork_server import refuse_while_importing
 from actors.dispatch.host.process_incarnation import NotBegunError
@@ -109,8 +110,8 @@ class ProcessWorker(ManagedActor):
         self._calls = BackCallServer(life, self._send)
         self._started: asyncio.Future[None] | None = None
         self._exit: asyncio.Future[InnerExit] | None = None
-        self._answer: asyncio.Future[Frame | None] | None = None
-        """Answer to the message that is being handled there; of None: the process has died."""
+        self._answer: Answer | None = None
+        """Answer to the message that is being handled there; without a frame: the process has died."""
         self._number = self._answered = 0
         """Numbers of the last message that was handed over, and of the last one whose answer has come."""
         self._starting: asyncio.Future[None] | None = None
@@ -242,11 +243,11 @@ class ProcessWorker(ManagedActor):
     # -- messages ------------------------------------------------------------------------------------------
 
     def _regrow_handler(self) -> Any:
-        return self._receive
+        return self._handed_over if self._code.recycle_after is None else self._receive
 
     def _receive(self, message: Any) -> Any:
         work = self._handed_over(message)
-        return work if self._code.recycle_after is None or work is None else self._counted(work)
+        return None if work is None else self._counted(work)
 
     async def _counted(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Await the outcome of a message; after the last one that the process may handle another one follows it."""
@@ -265,9 +266,6 @@ class ProcessWorker(ManagedActor):
                 message = packed(self._path, message)
             except NotPicklableError as error:
                 raise own_copy(error) from None
-        return self._told(message)
-
-    def _told(self, message: Packed) -> Coroutine[Any, Any, Any]:
         return self._asked(Kind.MESSAGE, [*self._meta(), *message.parts])
 
     def _meta(self) -> Parts:
@@ -301,7 +299,7 @@ class ProcessWorker(ManagedActor):
         """Have it end what it does; kill it where it has not within ``grace_s``. None: its stop has a limit itself."""
         if self._answered == self._number:
             return  # its answer and the order have met here: it does nothing any more
-        answer = self._answer = asyncio.get_running_loop().create_future()
+        answer = self._answer = Answer()
         self._send(Kind.CANCEL, self._number, [b""])
         try:
             over = (answer, self._futures()[1])
@@ -315,18 +313,17 @@ class ProcessWorker(ManagedActor):
 
     async def _asked(self, kind: Kind, parts: Parts) -> Any:
         self._number += 1
-        answer = self._answer = asyncio.get_running_loop().create_future()
+        answer = self._answer = Answer()
         try:
-            if self._futures()[1].done():
-                answer.set_result(None)
-            else:
+            if not self._futures()[1].done():
                 self._send(kind, self._number, parts)
-            frame = await answer
+                await answer
         finally:
             self._answer = None
+        frame = answer.frame
         if frame is None:
             raise self._why_over(self._number)
-        is_value, value, is_failure = await self._decoded(frame)
+        is_value, value, is_failure = self._unpickled(frame) if len(frame.body) < LARGE else await self._apart(frame)
         if is_value:
             return value
         error = rebuilt(value)
@@ -342,9 +339,8 @@ class ProcessWorker(ManagedActor):
             return NotBegunError(exit_.error)
         return exit_.error or ProcessDiedError(self._path, 0)
 
-    async def _decoded(self, frame: Frame) -> tuple[bool, Any, bool]:
-        if len(frame.body) < LARGE:
-            return self._unpickled(frame)
+    async def _apart(self, frame: Frame) -> tuple[bool, Any, bool]:
+        """Unpickle off the loop."""
         return await asyncio.get_running_loop().run_in_executor(None, self._unpickled, frame)
 
     def _unpickled(self, frame: Frame) -> tuple[bool, Any, bool]:
@@ -367,8 +363,8 @@ class ProcessWorker(ManagedActor):
         started, exit_ = self._futures()
         if frame.kind == Kind.RESULT:
             self._answered = frame.number
-            if self._answer is not None and frame.number == self._number and not self._answer.done():
-                self._answer.set_result(frame)
+            if self._answer is not None and frame.number == self._number:
+                self._answer.come(frame, at_once=self._calls.are_begun)
         elif frame.kind == Kind.CALL:
             self._calls.perform(frame)
         elif frame.kind == Kind.STARTED:
@@ -390,7 +386,7 @@ class ProcessWorker(ManagedActor):
         over.set_result(exit_)
         was_up, answer, life = started.done(), self._answer, self._regrow_incarnation
         if answer is not None and not answer.done():
-            answer.set_result(None)
+            answer.come(None, at_once=False)
         elif was_up and not self._goes and life is not None and not life.recipe.is_body:  # type: ignore[attr-defined]
             if exit_.error is None:
                 life.request_stop(Reason.NORMAL)

@@ -35,7 +35,8 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
-from struct import Struct
+from itertools import accumulate
+from struct import Struct, pack, unpack_from
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from actors.messaging.envelope import PackedMessage
@@ -188,14 +189,21 @@ def rebuilt(packed_error: PackedError) -> BaseException:
 
 
 def frame(kind: Kind, number: int, parts: Parts) -> Parts:
-    """Return the pieces of a frame, to be written one after the other."""
-    buffers = [memoryview(each).cast("B") for each in parts[1:]]
-    table = b"".join(_SIZE.pack(len(each)) for each in buffers)
-    size = len(table) + len(parts[0]) + sum(map(len, buffers))
-    head = _HEAD.pack(kind, number, len(buffers), size) + table
-    if len(parts[0]) <= CHUNK:
-        return [head + parts[0], *buffers]
-    return [head, parts[0], *buffers]
+    """Return the pieces of a frame, to be written one after the other: one piece, unless it is large.
+
+    Each write of a piece may wake the other side, so a small frame is worth a copy.
+    """
+    payload, *buffers = parts
+    size = len(payload)
+    if not buffers:
+        head = _HEAD.pack(kind, number, 0, size)
+        return [head + payload] if size <= CHUNK else [head, payload]
+    sizes = [len(each) for each in buffers]
+    size += _SIZE.size * len(sizes) + sum(sizes)
+    head = _HEAD.pack(kind, number, len(sizes), size) + pack(f"<{len(sizes)}Q", *sizes)
+    if size <= CHUNK:
+        return [b"".join((head, *parts))]
+    return [head + payload, *buffers] if len(payload) <= CHUNK else [head, *parts]
 
 
 def parts_of(read: Frame) -> Parts:
@@ -209,14 +217,9 @@ def parts_of(read: Frame) -> Parts:
     if not read.buffers:
         return [read.body]
     view, at = memoryview(read.body), read.buffers * _SIZE.size
-    sizes = [_SIZE.unpack_from(view, each * _SIZE.size)[0] for each in range(read.buffers)]
-    payload = len(view) - at - sum(sizes)
-    parts: Parts = [view[at : at + payload]]
-    at += payload
-    for size in sizes:
-        parts.append(view[at : at + size])
-        at += size
-    return parts
+    sizes = unpack_from(f"<{read.buffers}Q", view)
+    ends = accumulate(sizes, initial=len(view) - sum(sizes))
+    return [view[at : (at := end)] for end in ends]
 
 
 class FrameReader:

@@ -42,6 +42,11 @@ class BackCallServer:
         self._refs = {self._path: Ref(life.system, life.mailbox)}
         """Refs of the paths that were found: what is deleted meanwhile is to them as to any ``Ref`` that is kept."""
 
+    @property
+    def are_begun(self) -> bool:
+        """True where no call waits for the loop to begin it: what is answered now is answered after all of them."""
+        return not self._tasks
+
     def perform(self, frame: Frame) -> None:
         """Begin a call; whatever is wrong with it is its answer."""
         try:

@@ -151,8 +151,8 @@ class ForkedHandle(WorkerHandle):
     def _has_ended(self, code: int | None) -> None:
         if self._is_gone or not self._is_open:
             return
+        self._is_gone = True  # first: who gets an answer now may have the next message at hand, which nobody reads
         self._drain()
-        self._is_gone = True
         self._forget()
         if not self._hello.done():
             self._hello.set_exception(ChildProcessError("the process has ended before it said anything"))

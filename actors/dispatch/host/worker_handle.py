@@ -97,10 +97,13 @@ class WorkerHandle:
 
     def send(self, kind: Kind, number: int, parts: Parts) -> None:
         """Write a frame, as soon as there is room. To a worker that is gone nothing is written."""
+        is_message = kind is Kind.MESSAGE
         if not self._is_open or self._is_gone:
+            if is_message:
+                self._last, self._is_unread = number, True
             return
+        self._last = number if is_message else -1
         pieces = frame(kind, number, parts)
-        self._last = number if kind == Kind.MESSAGE else -1
         if self._unsent:
             self._unsent.extend(memoryview(each) for each in pieces)
             return
