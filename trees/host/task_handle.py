@@ -306,7 +306,7 @@ def respond(port: OrchestratorPort, id_: str, answer: Answer, given: float | Non
         what = (
             f"a {type(answer).__name__} is not an answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
         )
-        raise EscalationError(id_, what)
+        raise EscalationError(id_, what, is_unfit=True)
     found = port.question(id_)
     if found is None or port.answered.setdefault(id_, answer) is not answer:
         raise EscalationError(id_, "no such question is open. It was answered, its time is up, or its task has ended")
@@ -317,12 +317,12 @@ def respond(port: OrchestratorPort, id_: str, answer: Answer, given: float | Non
     except Exception:  # noqa: BLE001 - a serializer of the user's, or an iterator within it, may raise anything
         port.answered.pop(id_, None)
         what = f"a {type(value).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
-        raise EscalationError(id_, what) from None
+        raise EscalationError(id_, what, is_unfit=True) from None
     if word == "edit" and found.step == "review":
         problem = problem_of_verdict(port.states.get(found.task), found, value)
         if problem:
             port.answered.pop(id_, None)
-            raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}")
+            raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}", is_unfit=True)
     port.tell(EscalationResponse(found.task, id_, word, value, given))
 
 

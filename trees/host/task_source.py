@@ -254,7 +254,7 @@ class TaskSource:
         try:
             respond(port, id, kind(**given))
         except EscalationError as error:
-            raise SourceError(409, str(error)) from error
+            raise SourceError(400 if error.is_unfit else 409, str(error)) from error
         except ActorsError as error:
             raise SourceError(400, str(error)) from error
         self._operated(port.path, answer, by, id)

@@ -237,10 +237,12 @@ class EscalationError(TaskError):
 
     private_text = True
 
-    def __init__(self, escalation: str, what: str) -> None:
+    def __init__(self, escalation: str, what: str, *, is_unfit: bool = False) -> None:
         super().__init__(escalation, what)
         self.escalation = escalation
         self.what = what
+        self.is_unfit = is_unfit
+        """True where the question is open, and this is no answer to it: another one may be given."""
 
     def __str__(self) -> str:
         return f"escalation {self.escalation!r}: {self.what}"

@@ -8,6 +8,9 @@ another shape          422
 =====================  ======
 
 Text with a NUL byte or half of a surrogate pair is refused (422): no store, and no path of a tree, can have it.
+
+A refusal comes before its request was read, and then the connection is closed. TCP resets one that is closed with bytes
+on it that nobody has read, and a reset overtakes the answer. So what is left of a body is read first (``UnreadBody``).
 """
 
 from __future__ import annotations
@@ -15,16 +18,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import suppress
+from math import isfinite
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Receive
 
 from trees.observe.web.refusals import TOO_LARGE, TOO_SLOW, Refusal
 
 MOST_BODY: Final = 64 * 1024
 MOST_DISCARDED: Final = 1024 * 1024
-"""Bytes of a longer one that are read and thrown away, so that who is still sending them sees the answer."""
+"""Bytes of a refused one that are read and thrown away, so that who is still sending them sees the answer."""
 BODY_S: Final = 10.0
+LINGER_S: Final = 1.0
+"""Seconds in which what is left of a refused one must come."""
 MOST_TEXT: Final = 4096
 """Characters of a path or an id."""
 MOST_ROWS: Final = 5000
@@ -57,19 +65,46 @@ def _no_constant(name: str) -> Any:
 
 
 async def _bytes(request: Request) -> bytes:
-    length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > 9 or int(length) > MOST_DISCARDED:  # noqa: PLR2004 - digits
+    if declared_length(request.headers) > MOST_DISCARDED:
         raise Refusal(413, TOO_LARGE)
-    text, came = bytearray(), 0
+    text = bytearray()
     async for piece in request.stream():
-        came += len(piece)
-        if came <= MOST_BODY:
-            text += piece
-        elif came > MOST_DISCARDED:
-            break
-    if came > MOST_BODY:
-        raise Refusal(413, TOO_LARGE)
+        text += piece
+        if len(text) > MOST_BODY:
+            raise Refusal(413, TOO_LARGE)
     return bytes(text)
+
+
+def declared_length(headers: Mapping[str, str]) -> int:
+    """Return how long a body is said to be; one of unknown length, or none: 0."""
+    length = headers.get("content-length", "0")
+    return int(length) if length.isdecimal() and len(length) <= 9 else 10**9  # noqa: PLR2004 - digits
+
+
+class UnreadBody:
+    """Body of one request, as the server hands it out: knows whether something of it is left."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._is_read = False
+
+    async def receive(self) -> Message:
+        """Return the next message of the request."""
+        message = await self._receive()
+        self._is_read = self._is_read or not message.get("more_body", False)
+        return message
+
+    async def discard(self, length: int) -> None:
+        """Read what is left of it and throw that away, within bounds of size and time.
+
+        Args:
+            length: of the whole body as its head declares it; one beyond the bound is not begun with.
+        """
+        came = 0 if length <= MOST_DISCARDED else length
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_S):
+                while not self._is_read and came <= MOST_DISCARDED:
+                    came += len((await self.receive()).get("body", b""))
 
 
 def only(found: Mapping[str, Any], *names: str) -> None:
@@ -102,12 +137,14 @@ def checked(text: str, name: str, most: int = MOST_TEXT) -> str:
 
 
 def checked_value(value: object, name: str) -> Any:
-    """Refuse such text anywhere in a value of JSON."""
+    """Refuse such text anywhere in a value of JSON, and numbers that were too large to be read (``1e999``)."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
         if isinstance(each, str):
             checked(each, name, MOST_BODY)
+        elif isinstance(each, float) and not isfinite(each):
+            raise Refusal(422, f"The field '{name}' holds a number that is too large.")
         elif isinstance(each, dict):
             waiting += [*each, *each.values()]
         elif isinstance(each, list):

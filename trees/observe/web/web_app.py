@@ -31,15 +31,19 @@ from trees.observe.web.page_files import INDEX, page_files
 from trees.observe.web.refusals import Refusal
 from trees.observe.web.request_reading import (
     MOST_BODY,
+    UnreadBody,
     body_of,
     checked,
     checked_value,
+    declared_length,
     number_of,
     only,
     query_of,
     text_of,
 )
 
+TOO_LATE: Final = 408
+"""Status where a body was waited for long enough."""
 MOST_FOLLOWERS: Final = 64
 """Streams of events at a time."""
 SEND_S: Final = 30.0
@@ -268,7 +272,7 @@ class _Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        begun = False
+        begun, body = False, UnreadBody(receive)
 
         async def sending(message: Message) -> None:
             nonlocal begun
@@ -279,12 +283,14 @@ class _Guard:
 
         try:
             self._require(scope)
-            await self._inner({**scope, "app": self}, receive, sending)  # so it raises where it has no route
+            await self._inner({**scope, "app": self}, body.receive, sending)  # so it raises where it has no route
         except Exception as error:
             answer = self._answer_to(error)
             if begun:
                 raise
-            answer.headers["connection"] = "close"  # what is left of the request is not read
+            if answer.status_code != TOO_LATE:
+                await body.discard(declared_length(Headers(scope=scope)))
+            answer.headers["connection"] = "close"  # the rest of a longer one is not read
             await answer(scope, receive, sending)
 
     def _require(self, scope: Scope) -> None:
