@@ -19,8 +19,9 @@ from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired
 from actors.validation.validation_messages import PlacedError, nearest
+from trees.command.stored_search import StoredSearch
 from trees.host.store_binding import CANCEL, PRIORITY, REMOVE, RESPOND
-from trees.host.task_handle import problem_of_verdict
+from trees.host.task_handle import problem_of_verdict, storable
 from trees.views.task_views import TaskView
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ LOOK_S: Final = 0.1
 
 class StoreClientError(PlacedError):
     """Raised where there is no such task or question, or it cannot be done any more."""
+
+
+class UnfitAnswerError(StoreClientError):
+    """Raised where a question is open, and what was given is no answer to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,7 @@ class StoreClient:
         from trees.store import SqlStore  # noqa: PLC0415 - needs the extra, and says so
 
         self._store = SqlStore.look(url)
+        self._search = StoredSearch(self._store)
 
     def __enter__(self) -> Self:
         return self
@@ -92,10 +98,20 @@ class StoreClient:
             wholes = [row for row in rows if row.whole is None]
             had = {(row.root, row.id) for row, first in self._store.firsts(wholes) if has_metadata(first, metadata)}
             rows = [row for row in rows if (row.root, row.whole or row.id) in had]
-        ids = {(row.root, row.id) for row in rows}
-        ended = [row for row in rows if row.finished_at is not None and (row.root, row.whole) not in ids]
-        ended.sort(key=lambda row: row.finished_at or 0.0)
-        shown = ended if finished is None else ended[len(ended) - min(finished, len(ended)) :]
+        ended = _newest_ended(rows)
+        shown = ended if finished is None else ended[:finished]
+        return self._listing(rows, shown, len(ended) - len(shown))
+
+    def search(self, status: str | None, text: str, limit: int, root: str | None = None) -> TaskListing:
+        """All that is not finished, and of the rest the newest that ended so and have this text in id or goal.
+
+        ``left_out`` is 1 where there may be more.
+        """
+        rows = self._store.all_tasks(root)
+        shown, cut = self._search.found(_newest_ended(rows), status, text, limit)
+        return self._listing(rows, shown, int(cut))
+
+    def _listing(self, rows: list[StoredTask], shown: list[StoredTask], left_out: int) -> TaskListing:
         wanted = {(row.root, row.id) for row in [*shown, *(row for row in rows if row.finished_at is None)]}
         tasks, damaged = [], []
         for row, records in self._store.journals(row for row in rows if (row.root, row.id) in wanted):
@@ -103,7 +119,7 @@ class StoreClient:
                 damaged.append(f"task {row.id} of {row.root}: {records}")
             else:
                 tasks.append(TaskView.of(row.root, row.id, records))
-        return TaskListing(tasks, len(ended) - len(shown), damaged)
+        return TaskListing(tasks, left_out, damaged)
 
     def task(self, id_: str, root: str | None = None) -> tuple[TaskView, list[TaskView]]:
         """A task, with the teams' parts of it.
@@ -183,7 +199,11 @@ class StoreClient:
             StoreClientError: it is no answer to this question, somebody else was faster, or its time was up.
         """
         if word == "edit" and asked.step == "review" and (problem := problem_of_verdict(task.state, asked, value)):
-            raise StoreClientError(f"escalation {asked.id}", "an edit of a review takes a verdict", problem)
+            raise UnfitAnswerError(f"escalation {asked.id}", "an edit of a review takes a verdict", problem)
+        try:
+            value = storable(value)
+        except ValueError as error:
+            raise UnfitAnswerError(f"escalation {asked.id}", str(error), "Give another value.") from None
         body = {"escalation": asked.id, "answer": word, "value": value}
         if not self._carried_out(task, RESPOND, body, wait_s, by):
             return f"escalation {asked.id}: {_waits(task)}"
@@ -220,6 +240,13 @@ class StoreClient:
 
     def _again(self, task: TaskView) -> TaskView:
         return self._read(task.root, task.id)
+
+
+def _newest_ended(rows: list[StoredTask]) -> list[StoredTask]:
+    """Finished tasks, the newest first, without the parts that go with their whole."""
+    ids = {(row.root, row.id) for row in rows}
+    ended = [row for row in rows if row.finished_at is not None and (row.root, row.whole) not in ids]
+    return sorted(ended, key=lambda row: row.finished_at or 0.0, reverse=True)
 
 
 def _answer_to(task: TaskView, id_: str) -> EscalationAnswered | EscalationExpired | None:

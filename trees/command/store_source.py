@@ -20,8 +20,8 @@ from actors.messaging.reply import Reply
 from actors.model.clock import SystemClock
 from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import StoreError
-from trees.command.store_client import StoreClient, StoreClientError, TaskListing
-from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceError, SourceKind
+from trees.command.store_client import StoreClient, StoreClientError, TaskListing, UnfitAnswerError
+from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceError, SourceKind, Status
 from trees.observe.task_shapes import question_row, task_page, task_row
 from trees.views.task_views import among
 
@@ -101,11 +101,11 @@ class StoreSource:
         self._refuse(path)
 
     def tasks(self, status: str | None = None, text: str = "", limit: int = TASKS) -> Shape:
-        """All that is not finished, and the newest of what is."""
+        """All that is not finished, and the newest of what is; or those that stand so, or have this text."""
         if status is not None and status not in {str(each) for each in TaskStatus}:
             raise SourceError(400, f"there is no such status; there are {', '.join(map(str, TaskStatus))}.")
         with _refusing():
-            listed = self._client.tasks(limit, root=self._root)
+            listed = self._client.search(status, text, limit, self._root)
         found = [row for row in _rows(listed) if status in {None, row["status"]} and _has(row, text)]
         found = _told_apart(sorted(found, key=lambda row: row["created_at"], reverse=True))
         cut = listed.left_out > 0 or len(found) > limit
@@ -267,6 +267,7 @@ def _refusing() -> Iterator[None]:
         yield
     except StoreClientError as error:
         is_unknown = "not in this store" in error.what
-        raise SourceError(404 if is_unknown else 409, str(error)) from error
+        status: Status = 400 if isinstance(error, UnfitAnswerError) else 404 if is_unknown else 409
+        raise SourceError(status, str(error)) from error
     except StoreError as error:
         raise SourceError(503, str(error)) from error

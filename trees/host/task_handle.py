@@ -313,17 +313,29 @@ def respond(port: OrchestratorPort, id_: str, answer: Answer, given: float | Non
     word, field = kind
     value = getattr(answer, field) if field is not None else None
     try:
-        value = json_form(value)
-    except Exception:  # noqa: BLE001 - a serializer of the user's, or an iterator within it, may raise anything
+        value = storable(value)
+    except ValueError as error:
         port.answered.pop(id_, None)
-        what = f"a {type(value).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
-        raise EscalationError(id_, what, is_unfit=True) from None
+        raise EscalationError(id_, str(error), is_unfit=True) from None
     if word == "edit" and found.step == "review":
         problem = problem_of_verdict(port.states.get(found.task), found, value)
         if problem:
             port.answered.pop(id_, None)
             raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}", is_unfit=True)
     port.tell(EscalationResponse(found.task, id_, word, value, given))
+
+
+def storable(value: object) -> Any:
+    """Return the value of an answer as a journal keeps it.
+
+    Raises:
+        ValueError: it cannot be kept; the text says why.
+    """
+    try:
+        return json_form(value)
+    except Exception:  # noqa: BLE001 - a serializer of the user's, or an iterator within it, may raise anything
+        what = f"a {type(value).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
+        raise ValueError(what) from None
 
 
 def problem_of_verdict(state: TaskState | None, question: Escalation, value: object) -> str:

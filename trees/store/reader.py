@@ -5,7 +5,7 @@ It takes no lock and no token, reads what is committed, and writes nothing but c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -117,11 +117,19 @@ class StoreReader:
 
     def firsts(self, tasks: Sequence[StoredTask]) -> list[tuple[StoredTask, Event | None]]:
         """The first record of each of these tasks; None of one that is damaged, or that its tree has forgotten."""
+        return self._one_of_each(record_reader.firsts, tasks)
+
+    def ends(self, tasks: Sequence[StoredTask]) -> list[tuple[StoredTask, Event | None]]:
+        """The last record of each of these that are finished; None of one that is damaged, or was forgotten."""
+        return self._one_of_each(record_reader.ends, tasks)
+
+    def _one_of_each(
+        self, look: Callable[[Connection, str, Sequence[str]], dict[str, Event]], tasks: Sequence[StoredTask]
+    ) -> list[tuple[StoredTask, Event | None]]:
         found: dict[tuple[str, str], Event] = {}
         with self._database.reading() as connection:
             for root in dict.fromkeys(task.root for task in tasks):
-                names = [task.id for task in tasks if task.root == root]
-                records = record_reader.firsts(connection, root, names)
+                records = look(connection, root, [task.id for task in tasks if task.root == root])
                 found |= {(root, id_): record for id_, record in records.items()}
         return [(task, found.get((task.root, task.id))) for task in tasks]
 

@@ -63,6 +63,9 @@ _FINISHED: Final = (
     .order_by(streams.c.finished_at, streams.c.seq)
 )
 _FIRSTS: Final = _TEXTS.where(records.c.root == bindparam("root"), records.c.stream.in_(_NAMES), records.c.n == 0)
+_ENDS: Final = select(streams.c.id, streams.c.last).where(
+    streams.c.root == bindparam("root"), streams.c.id.in_(_NAMES), streams.c.finished_at.is_not(None)
+)
 _LAST: Final = _TEXTS.where(*_OF_ONE).order_by(records.c.n.desc()).limit(1)
 
 
@@ -134,6 +137,21 @@ def firsts(connection: Connection, root: str, streams: Sequence[str]) -> dict[st
         for row in _plain(connection, _FIRSTS, {"root": root, "names": streams[at : at + _AT_ONCE]}):
             with suppress(StoreError):
                 (found[row[0]],) = _decoded(connection, root, [row], 0)
+    return found
+
+
+def ends(connection: Connection, root: str, streams: Sequence[str]) -> dict[str, Event]:
+    """The last record of each of these streams, as far as they are finished; of one that is damaged there is none."""
+    found: dict[str, Event] = {}
+    for at in range(0, len(streams), _AT_ONCE):
+        for stream, text in _plain(connection, _ENDS, {"root": root, "names": streams[at : at + _AT_ONCE]}):
+            kind, _, body = (text or "").partition(" ")
+            try:
+                end = decode(kind, body) if text else last(connection, root, stream)
+            except StoreError:
+                end = None
+            if end is not None:
+                found[stream] = end
     return found
 
 

@@ -15,6 +15,7 @@ from actors.testing import ScriptedExecutable, settle
 from tests.support.command import regrow, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url
+from tests.support.hardening import eventually
 from tests.support.stores import asked
 from trees import (
     HA,
@@ -30,11 +31,12 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.command import store_source
+from trees.command import store_source, stored_search
 from trees.command.store_client import StoreClient, StoreClientError
 from trees.command.store_source import StoreSource
 from trees.observe.source import SourceError
 from trees.store.process_lock import FileLock, guards_of_file, this_process
+from trees.store.reader import StoreReader
 
 __all__ = ["postgres", "postgres_url", "runtime"]
 pytestmark = pytest.mark.usefixtures("runtime")
@@ -204,6 +206,82 @@ def test_what_a_store_cannot_tell_or_do_is_refused_with_one_sentence(tmp_path: P
     for name, (_, status, text) in table.items():
         assert found[name][0] == status, (name, found[name])
         assert text in found[name][1], name
+
+
+def ended(tree: Tree, count: int) -> None:
+    """Tasks ``t-0`` .. have ended; ``t-0`` has failed, and its goal is another one."""
+    goals = ["a Needle breaks", *["hay"] * (count - 1)]
+    for number, goal in enumerate(goals):
+        handle = tree.submit(Task(goal, id=f"t-{number}"))
+        eventually(lambda handle=handle: handle.report is not None, handle.id)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "ids"),
+    [
+        ("failed", "", ["t-0"]),
+        (None, "nEEdle", ["t-0"]),
+        (None, "T-0", ["t-0"]),
+        ("succeeded", "hay", ["t-6", "t-5"]),
+        ("succeeded", "needle", []),
+        ("waiting", "", ["open"]),
+    ],
+)
+def test_a_search_of_a_store_finds_also_what_ended_before_the_newest(
+    status: str | None, text: str, ids: list[str], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[of 7 that have ended the list shows 2] Journals are read of those that are found, and of what goes on."""
+    monkeypatch.setattr(stored_search, "_AT_ONCE", 2)
+    broken = ScriptedExecutable(ValueError("no"), "done", by="call")
+    tasks = Tasks(planner=StaticPlan([Subtask("a")]), on_failure=[])
+    with start(
+        SupervisorSpec(id="bank", tasks=tasks, children=[WorkerSpec(id="a", execute=broken.execute)]), store=url
+    ) as bank:
+        ended(bank, 7)
+    with start(spec("shop", OSError("disk")), store=url) as shop:
+        asked(shop.submit(Task("lend money", id="open")), shop)
+    read: list[str] = []
+    journals = StoreReader.journals
+    monkeypatch.setattr(
+        StoreReader,
+        "journals",
+        lambda self, tasks: journals(self, (read.append(each.id) or each for each in tasks)),  # type: ignore[func-returns-value]
+    )
+    with closing(StoreSource(url)) as source:
+        found = source.tasks(status, text, 2)
+        assert [each["id"] for each in found["tasks"]] == ids
+        assert found["cut"] == (len(ids) == 2)
+        assert set(read) == {"open", *ids}
+        assert source.tasks(status, text, 2) == found
+
+
+def test_a_search_of_a_store_says_so_where_it_did_not_look_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'regrow.db'}"
+    monkeypatch.setattr(stored_search, "MOST_LOOKS", 2)
+    with start(spec("bank"), store=url) as bank:
+        ended(bank, 3)
+    with closing(StoreSource(url)) as source:
+        assert source.tasks(None, "t-0") == {"version": 1, "tasks": [], "cut": True}
+        assert [each["id"] for each in source.tasks(None, "t-1")["tasks"]] == ["t-1"]
+
+
+@pytest.mark.parametrize("depth", [400, 5000])
+def test_an_answer_that_cannot_be_stored_is_refused_by_a_store_before_it_is_left_there(
+    depth: int, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'regrow.db'}"
+    deep: list[Any] = []
+    for _ in range(depth):
+        deep = [deep]
+    with start(spec("shop", OSError("disk"), "done"), store=url) as shop, closing(StoreSource(url)) as source:
+        question = asked(shop.submit(Task("sell tea", id="t-1")), shop)
+        with pytest.raises(SourceError, match="a list cannot be stored") as caught:
+            source.answer(question, "edit", value=deep)
+        assert caught.value.status == 400
+        assert source.answer(question, "edit", value=[1])["ok"]
+        assert shop.task("t-1").result(LONG_S).results["b"] == [1]
 
 
 def test_who_subscribes_is_told_when_something_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
