@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, TreeMeter
+from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, UNLABELLED, TreeMeter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,8 @@ class TreeMetrics:
         self._counters = {
             name: meter.create_counter(f"regrow_{name}_total", description=tells) for name, tells in COUNTERS.items()
         }
+        for name in UNLABELLED:
+            self._counters[name].add(0)
         self._histograms = {
             name: meter.create_histogram(f"regrow_{name}_seconds", unit="s", description=tells)
             for name, tells in HISTOGRAMS.items()

@@ -41,6 +41,9 @@ COUNTERS: Final = {
     "store_pauses": "Times that the store could not write",
 }
 """Each is a metric ``regrow_..._total``, and what it tells."""
+UNLABELLED: Final = ("supervisor_gave_up", "escalations", "store_pauses")
+"""Counters without labels. They are told as 0 from the beginning: what reads counters computes differences, so of one
+that appears with 1 the first event would be lost."""
 HANDLING: Final = "handling"
 """Histogram that the mailboxes have; nobody is told of each message. See ``Measures``."""
 HISTOGRAMS: Final = {

@@ -25,7 +25,7 @@ from actors.runtime.handle import system_of
 from actors.tasks.model.event_base import AttemptEvent
 from actors.tasks.model.task_events import SubtaskSucceeded
 from trees.agents.packages import Package, require
-from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, TreeMeter
+from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, UNLABELLED, TreeMeter
 
 if TYPE_CHECKING:
     from actors.model.events import Event
@@ -192,7 +192,8 @@ def _counters(total: _Tables) -> Iterator[Any]:
 
     for name, tells in COUNTERS.items():
         found = core.CounterMetricFamily(f"regrow_{name}", tells)
-        for key, amount in total.counters[name].items():
+        zero: dict[Key, float] = {(): 0.0} if name in UNLABELLED else {}
+        for key, amount in (zero | total.counters[name]).items():
             found.add_sample(f"regrow_{name}_total", dict(key), amount)
         yield found
 

@@ -45,6 +45,7 @@ from trees import (
 )
 from trees.agents.telemetry import instrument
 from trees.agents.telemetry_spans import TreeSpans
+from trees.agents.tree_meter import UNLABELLED
 
 SECRET = "sk-SECRET-42"  # noqa: S105 - no password
 
@@ -589,6 +590,7 @@ def test_metrics_have_the_names_and_labels_of_the_page() -> None:
 
     assert numbers["regrow_tasks_total"] == {("succeeded",): 1}
     assert numbers["regrow_subtasks_total"] == {("succeeded", "w"): 1}
+    assert [numbers[f"regrow_{name}_total"] for name in UNLABELLED] == [{(): 0}] * len(UNLABELLED)
     assert numbers["regrow_retries_total"] == {("w",): 1}
     assert numbers["regrow_tokens_total"] == {("w",): 14}
     assert numbers["regrow_child_exits_total"] == {("p/h", "crashed"): 1}

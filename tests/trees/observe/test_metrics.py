@@ -14,14 +14,14 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors import ReplyTimeoutError, Worker
+from actors import ReplyTimeoutError, RestartLimitError, Worker
 from actors.messaging.handled import MOST_BELOW
 from actors.model.errors import ConfigError
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually, in_thread
 from trees import HA, Breaker, Escalate, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
-from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS
+from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS, UNLABELLED
 from trees.host.tree_source import TreeSource
 from trees.observe import metrics as door
 from trees.observe.metrics import metrics
@@ -117,6 +117,23 @@ def test_every_metric_of_the_table_is_told_by_its_name() -> None:
     assert told == {f"regrow_{name}" for name in COUNTERS} | {f"regrow_{name}_seconds" for name in HISTOGRAMS} | {
         *GAUGES
     }
+
+
+def test_counters_without_labels_are_told_before_their_first_event() -> None:
+    """Prometheus computes differences: of a counter that appears with 1 the first supervisor that gives up is lost."""
+    registry = CollectorRegistry()
+    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", handle=faulty)])) as tree:
+        metrics(tree, registry)
+        before = read(registry)
+        for name in UNLABELLED:
+            assert before[f"regrow_{name}_total"] == {(): 0.0}
+    spec = SupervisorSpec(id="q", max_restarts=0, children=[WorkerSpec(id="w", handle=faulty)])
+    tree = start(spec)
+    metrics(tree, registry)
+    tree.ref("q/w").tell("die")
+    with pytest.raises(RestartLimitError):
+        tree.wait(LONG_S)
+    eventually(lambda: read(registry)["regrow_supervisor_gave_up_total"] == {(): 1.0}, "it is counted")
 
 
 def test_each_commit_of_a_store_is_measured(tmp_path: Path) -> None:
