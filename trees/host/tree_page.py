@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from actors.runtime.system import System
@@ -38,6 +39,7 @@ class TreePage:
         host: str = HOST,
         token: str | None = None,
         content: bool = False,
+        names: Sequence[str] = (),
     ) -> WebServer:
         """Open the page of this tree; the link to it is ``.url`` of what is returned, and ``.stop()`` closes it.
 
@@ -50,13 +52,15 @@ class TreePage:
             host: only this machine can reach ``127.0.0.1``. With another one whoever looks needs the token, too.
             token: whoever acts needs it. ``None``: a random one.
             content: ``True``: goals, questions and outputs are shown as well.
+            names: further names of hosts under which a proxy or a DNS server leads here. With one, looking needs the
+                token as well.
 
         Raises:
             ConfigError: an argument is wrong, or the extra is not installed.
             WebError: its port is taken, or its address is none of this machine's.
             TreeDownError: the whole tree is down.
         """
-        return self.serve_page(Web(port=port, host=host, token=token, content=content))
+        return self.serve_page(Web(port=port, host=host, token=token, content=content, names=names))
 
     def serve_page(self, settings: Web) -> WebServer:
         """Do this with a ``Web``."""

@@ -3,10 +3,12 @@
 =================  ===================================================================================================
 attack             answer
 =================  ===================================================================================================
-DNS rebinding      ``Host`` must name this server: its address, ``localhost`` or the name of the machine, else 400
+DNS rebinding      ``Host`` must name this server: its address, ``localhost``, the name of the machine, or one of the
+                   names that its owner has given, else 400
 cross-site POST    an act needs the token in a header, which no form can send; ``Origin`` and ``Sec-Fetch-Site`` of
                    another site are refused as well (403)
 stolen look        no CORS header is ever sent; looking needs the token, or its cookie, unless the address is loopback
+                   and has no further names: with one, a proxy may lead there from anywhere
 guessed token      256 random bits, compared in constant time
 =================  ===================================================================================================
 
@@ -54,11 +56,13 @@ class Access:
     machine: str
     """Name of this machine."""
     token: str = field(repr=False)
+    names: frozenset[str] = frozenset()
+    """Further names, in lower case, that lead here."""
 
     @property
     def is_open(self) -> bool:
         """True if looking needs no token."""
-        return is_loopback(self.host)
+        return is_loopback(self.host) and not self.names
 
     @property
     def cookie(self) -> str:
@@ -73,14 +77,15 @@ class Access:
             raise Refusal(400, FOREIGN_HOST)
 
     def _is_mine(self, name: str) -> bool:
-        if name == self.host.strip("[]").lower():
+        if name == self.host.strip("[]").lower() or name in self.names:
             return True
+        is_local = is_loopback(self.host)
         try:
             address = ipaddress.ip_address(name)
         except ValueError:  # a name, which whoever owns it may point to this address
-            wide = not self.is_open and name in {self.machine.lower(), self.machine.partition(".")[0].lower()}
-            return wide or (name == "localhost" and (self.is_open or _is_wildcard(self.host)))
-        return address.is_loopback if self.is_open else _is_wildcard(self.host)
+            wide = not is_local and name in {self.machine.lower(), self.machine.partition(".")[0].lower()}
+            return wide or (name == "localhost" and (is_local or _is_wildcard(self.host)))
+        return address.is_loopback if is_local else _is_wildcard(self.host)
 
     def require_own_site(self, headers: Mapping[str, str]) -> None:
         """Refuse what a page of another site has sent."""

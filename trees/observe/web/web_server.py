@@ -63,7 +63,8 @@ class WebServer:
         """Port that it listens at."""
         self.host = settings.host
         """Address that it listens at."""
-        self._access = Access(settings.host, self.port, platform.node() or "localhost", self._token)
+        names = frozenset(name.lower() for name in settings.names)
+        self._access = Access(settings.host, self.port, platform.node() or "localhost", self._token, names)
         self._lock = threading.Lock()
         self._server: _Uvicorn | None = None
         self._stopped = threading.Event()

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Annotated, Final
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, PlainValidator, StringConstraints
 
 from actors.validation.spec_model import SpecModel
-from actors.validation.validation_messages import PlacedError
+from actors.validation.validation_messages import PlacedError, type_phrase, validation_error, value_phrase
 
 PORT: Final = 8420
 HOST: Final = "127.0.0.1"
 _TOKEN: Final = r"[A-Za-z0-9._~-]+"  # noqa: S105 - a form, not a secret
+
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+
+
+def _hosts(value: object) -> tuple[str, ...]:
+    hint = "Write ('ops.example.com',): each without http:// and without a port."
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise validation_error(f"expected names of hosts, got {type_phrase(value)}", hint)
+    for each in value:
+        if not isinstance(each, str) or len(each) > 255 or not _NAME.fullmatch(each):  # noqa: PLR2004 - of DNS
+            raise validation_error(f"{value_phrase(each)} is not the name of a host", hint)
+    return tuple(value)
 
 
 class WebError(PlacedError):
@@ -29,6 +44,9 @@ class Web(SpecModel, frozen=True, kw_only=False):
     host: Annotated[str, Field(min_length=1, max_length=255)] = HOST
     """Address. With one that is not loopback, whoever looks needs the token, too, and everybody on the way can read
     it: the page speaks plain HTTP, so put a proxy with TLS before it."""
+    names: Annotated[Sequence[str], PlainValidator(_hosts)] = ()
+    """Names of hosts, without a port, under which a proxy or a DNS server leads here: requests for any other are
+    refused. With one, whoever looks needs the token, also on loopback."""
     token: Annotated[str, StringConstraints(min_length=16, max_length=200, pattern=f"^{_TOKEN}$")] | None = None
     """Secret that whoever operates the tree must have: 16 letters, digits or ``-._~`` at least. ``None``: a random one,
     which stands in ``.url``."""

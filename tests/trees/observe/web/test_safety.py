@@ -395,6 +395,24 @@ def test_looking_from_elsewhere_needs_the_token_or_its_cookie(
         assert refused.value.status == 401
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", ANYWHERE])
+def test_behind_a_proxy_the_names_that_were_given_are_right_and_looking_needs_the_token(host: str) -> None:
+    """[ops.example.com] The Host header is that of the browser, and so is the Origin of an act."""
+    access = Access(host, 8420, "box", TOKEN, frozenset({"ops.example.com"}))
+    for name in ("ops.example.com", "OPS.example.com:443", "localhost:8420", "127.0.0.1:8420"):
+        access.require_host(name)
+    for name in ("evil.example", "ops.example.com.evil.example", "example.com"):
+        with pytest.raises(Refusal):
+            access.require_host(name)
+    with pytest.raises(Refusal):
+        access.require_look({}, None)
+    access.require_look({"cookie": f"regrow-8420={TOKEN}"}, None)
+    headers = {"authorization": f"Bearer {TOKEN}", "host": "ops.example.com", "sec-fetch-site": "same-origin"}
+    access.require_act({**headers, "origin": "https://ops.example.com"})
+    with pytest.raises(Refusal):
+        access.require_act({**headers, "origin": "https://evil.example"})
+
+
 # -- sockets ---------------------------------------------------------------------------------------------------
 
 

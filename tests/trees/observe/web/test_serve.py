@@ -185,11 +185,33 @@ def test_a_port_that_is_taken_is_an_error_that_says_what_to_do(tree: Tree) -> No
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"port": -1}, {"port": 70_000}, {"token": "short"}, {"token": "with spaces in it"}, {"host": ""}]
+    "wrong",
+    [
+        {"port": -1},
+        {"port": 70_000},
+        {"token": "short"},
+        {"token": "with spaces in it"},
+        {"host": ""},
+        {"names": "ops.example.com"},
+        {"names": ["https://ops.example.com"]},
+        {"names": ["ops.example.com:443"]},
+        {"names": [7]},
+    ],
 )
 def test_wrong_settings_are_a_config_error(tree: Tree, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="Web"):
         tree.serve(**wrong)
+
+
+def test_a_page_is_reached_by_the_names_that_it_was_given(tree: Tree) -> None:
+    page = tree.serve(port=0, names=["Ops.example.com"])
+    with _client(page, page.token) as client:
+        assert client.get("/api/snapshot", headers={"Host": "ops.example.com"}).status_code == 200
+        assert client.get("/api/snapshot", headers={"Host": "other.example.com"}).status_code == 400
+    with _client(page) as stranger:
+        assert stranger.get("/api/snapshot").status_code == 401
+        assert stranger.get("/healthz").status_code == 200
+    page.stop()
 
 
 def test_without_the_extra_the_error_names_it(tree: Tree) -> None:
