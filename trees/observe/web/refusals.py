@@ -25,6 +25,10 @@ WRONG_TOKEN: Final = (
 FOREIGN_HOST: Final = "The Host header names another host than this server; open the link that the program has printed."
 FOREIGN_SITE: Final = "Another site has sent this request; only the page itself, or a program, may do so."
 NOT_HERE: Final = "There is nothing at this address; /docs lists what there is."
+NOT_INSTALLED: Final = "There are no metrics here: install prometheus-client (pip install 'regrow[metrics]')."
+METRICS_ELSEWHERE: Final = (
+    "The program of a tree tells its metrics itself: its own page has /metrics, or it calls metrics()."
+)
 OTHER_METHOD: Final = "This address takes another method; /docs lists what there is."
 LONG_HEAD: Final = "The head of the request is longer than 16 KiB."
 TOO_LARGE: Final = "The body of the request is longer than 64 KiB."

@@ -155,7 +155,7 @@ class Handlers:
         """Metrics for Prometheus."""
         text = await self._call(self._source.metrics)
         if text is None:
-            raise Refusal(404, "There are no metrics here: install prometheus-client (pip install 'regrow[metrics]').")
+            raise Refusal(404, refusals.NOT_INSTALLED if self._source.kind == "tree" else refusals.METRICS_ELSEWHERE)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def healthz(self, request: Request) -> Response:  # noqa: ARG002 - as all handlers

@@ -19,8 +19,10 @@ from actors.runtime.handle import system_of
 from tests.browser.conftest import serve
 from tests.browser.shop import Shop
 from tests.support.hardening import eventually
+from tests.support.scripted_source import ScriptedSource
 from trees import Operated, PageFailed, SupervisorSpec, Tree, Web, WebError, WorkerSpec, start
 from trees.agents.packages import package_flaw
+from trees.observe.source import SourceKind
 from trees.observe.web.web_server import WebServer
 
 
@@ -201,6 +203,20 @@ def test_a_port_that_is_taken_is_an_error_that_says_what_to_do(tree: Tree) -> No
 def test_wrong_settings_are_a_config_error(tree: Tree, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="Web"):
         tree.serve(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("tree", "pip install 'regrow"), ("console", "program of a tree"), ("store", "program of a tree")],
+)
+def test_where_there_are_no_metrics_the_page_says_where_they_are(kind: SourceKind, said: str) -> None:
+    source = ScriptedSource()
+    source.kind = kind
+    page = WebServer(source, Web(port=0), lambda *_: None)
+    with _client(page) as client:
+        found = client.get("/metrics")
+    page.stop()
+    assert (found.status_code, said in found.json()["error"]) == (404, True)
 
 
 def test_a_page_is_reached_by_the_names_that_it_was_given(tree: Tree) -> None:
