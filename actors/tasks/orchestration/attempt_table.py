@@ -25,6 +25,12 @@ def attempt_key(state: TaskState, node: SubtaskState, number: int) -> str:
     return f"{state.id}/{node.id}#{node.act}.{number}"
 
 
+def number_in(key: str | None) -> int:
+    """Return the number of an attempt from its key; 0 where that is the key of something else, or there is none."""
+    number = (key or "").rpartition(".")[2]
+    return int(number) if number.isdecimal() else 0
+
+
 class RunningAttempt:
     """One attempt that runs, or has been given and is about to."""
 

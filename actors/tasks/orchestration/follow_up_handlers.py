@@ -214,6 +214,7 @@ class FollowUpHandlers:
         if state.parent is not None:  # before its stream is finished: no later incarnation would do it
             self._parts.teams.answer(state, report)
         self._core.store.finish(state.id)
+        self._parts.teams.give_next(state)
 
     def drop_stale(self) -> None:
         """Let go, in a new incarnation, of attempts that nobody took up again, and end those that nobody wants."""

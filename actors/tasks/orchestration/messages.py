@@ -38,6 +38,8 @@ class Cancel(SystemMessage):
 
     task: str
     reason: str = ""
+    attempt: int = 0
+    """Number of the attempt of a team that it is about: a later one keeps the part. 0: whatever it is part of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,7 +273,7 @@ class Orchestrator(ManagedActor):
         if isinstance(change, SetPriority):
             self.parts.lifecycle.prioritize(state, change.priority)
         else:
-            self.parts.lifecycle.cancel(state, change.reason)
+            self.parts.teams.cancel(state, change.reason, change.attempt)
 
     def _on_waiter_joined(self, join: WaiterJoined) -> None:
         state = self.core.states.get(join.task)

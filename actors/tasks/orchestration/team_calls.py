@@ -12,6 +12,7 @@ from actors.messaging.mailbox import Refusal
 from actors.tasks.journal.subtask_state import SubtaskState, part_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.orchestration.attempt_table import number_in
 from actors.tasks.orchestration.messages import Cancel, Pause, SetPriority
 from actors.tasks.orchestration.task_runtime import ORCHESTRATOR
 
@@ -42,7 +43,7 @@ class TeamCalls:
         attempt.end_for(why, overrules=True)
         port, part = self._core.runtime.ports.get(attempt.spec.path), attempt.spec.part
         if port is not None:
-            port.tell(Pause(part) if why == "preempt" else Cancel(part, why))
+            port.tell(Pause(part) if why == "preempt" else Cancel(part, why, number_in(attempt.key)))
 
     def prioritize(self, attempt: Attempt, priority: int) -> None:
         """The priority of a task has changed: that of a team's part of it follows."""
@@ -57,7 +58,7 @@ class TeamCalls:
             return
         port = self._core.runtime.ports.get(f"{self._core.path}/{act.worker}")
         if port is not None:
-            port.tell(Cancel(part_of(state.id, node, act, state.ids), "withdrawn"))
+            port.tell(Cancel(part_of(state.id, node, act, state.ids), "withdrawn", act.attempt))
 
     def parted(self, state: TaskState, node: SubtaskState) -> None:
         """A subtask has ended, or waits for a person, however it came to that: no team has a part of it any longer."""

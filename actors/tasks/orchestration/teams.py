@@ -9,6 +9,9 @@ same task, and what it has finished stays finished.
 A team's part that is found in the journal waits until the attempt that it stands for is there again. Before that,
 nobody knows whether it is still wanted, nothing of it could ask anybody above, and nobody would take its end. Where
 the orchestrator above goes on without it, it ends: what was done of it is undone.
+
+A team that was stopped answers for nothing, so the orchestrator above may try a part again that has not ended here. One
+that goes on is the next attempt's from then on. One that is ending, or being undone, ends first, and is then reopened.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from actors.tasks.model.report import Report
 from actors.tasks.model.task import SubtaskStatus, Task, TaskStatus, Usage, same_instruction, usage_of
 from actors.tasks.model.task_errors import TaskFailedError, TeamFailedError
 from actors.tasks.model.task_ids import NEW_IDS
+from actors.tasks.orchestration.attempt_table import number_in
 from actors.tasks.orchestration.messages import Pause, TimerFired
 from actors.tasks.orchestration.team_calls import KEEPS
 
@@ -70,6 +74,8 @@ class Teams:
         self._queue, self._control, self._with_report = queue, control, with_report
         self._held: set[str] = set()
         """Parts from the journal that wait for the orchestrator above."""
+        self._next: dict[str, Attempt] = {}
+        """Attempts that get a part when that has ended for the attempt before; the next incarnation is given them."""
 
     # -- having --------------------------------------------------------------------------------------------
 
@@ -84,14 +90,22 @@ class Teams:
             _break_off(attempt)
             return
         state = core.states.get(id_)
-        if state is not None:
+        if state is not None and state.parent == attempt.key:
             attempt.begin(core.incarnation, core.system.now())
             _ended_for(attempt, state)
             self._resume(state, attempt)
-            return
-        if not attempt.begin(core.incarnation, core.system.now()):
+        elif state is not None and (state.ending is not None or state.final is not None):
+            self._next[id_] = attempt
+        elif not attempt.begin(core.incarnation, core.system.now()):
             attempt.fail(AttemptEnded(attempt.ended_by or "cancel"))
-            return
+        elif state is not None:
+            self._hand_over(state, attempt)
+        else:
+            self._begin(id_, attempt)
+
+    def _begin(self, id_: str, attempt: Attempt) -> None:
+        """Begin a part that is new, or has ended for an attempt before: then it is reopened, or its end told again."""
+        core = self._core
         try:
             state = fold(id_, kept) if (kept := core.runtime.outline(id_)) else None
             event = self._first_record(id_, attempt) if state is None else None
@@ -137,6 +151,25 @@ class Teams:
         core.states[state.id] = state
         self._recording.emit(state, task_events.TaskReopened, *self._part(state.id, attempt))
         self._lifecycle.resume(state)
+
+    def _hand_over(self, state: TaskState, attempt: Attempt) -> None:
+        """A part goes on for another attempt than before, which ended when this team was stopped."""
+        self._recording.emit(state, task_events.TaskReopened, *self._part(state.id, attempt))
+        if state.id not in self._held:
+            self._lifecycle.watch(state)
+            self._queue.requeue_all(state)
+        self._resume(state, attempt)
+
+    def cancel(self, state: TaskState, reason: str, number: int) -> None:
+        """Cancel a part for an attempt; not where a later one has it by now, which this has overtaken."""
+        if not number or number_in(state.parent) <= number:
+            self._lifecycle.cancel(state, reason)
+
+    def give_next(self, state: TaskState) -> None:
+        """A part has ended: the attempt that waits for that gets it, by a message, once the end is shown."""
+        attempt = self._next.pop(state.id, None)
+        if attempt is not None:
+            self._core.port.post(attempt)
 
     def _first_record(self, id_: str, attempt: Attempt) -> task_events.TaskSubmitted:
         part = self._part(id_, attempt)

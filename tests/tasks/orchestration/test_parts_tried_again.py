@@ -1,0 +1,164 @@
+"""A team that was stopped is asked once more for what it had begun, before and after that was withdrawn."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from actors import Reply
+from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model import task_events
+from actors.tasks.orchestration.messages import Cancel, RunOnLoop, TimerFired
+from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
+from actors.tasks.orchestration.teams import Teams
+from tests.support.dispatching import until
+from tests.support.teams import AT_ONCE, LONG_S, above, team
+from trees import Report, Subtask, SupervisorSpec, Tree, WorkerSpec, start
+
+
+class Shop:
+    """A worker that asks a team, whose first member has an effect and whose second one waits."""
+
+    def __init__(self) -> None:
+        self.asks, self.goes_on = [Reply(), Reply()], Reply()
+        self.begun, self.asked_twice = threading.Event(), threading.Event()
+        self.undoing, self.may_undo = threading.Event(), threading.Event()
+        self.keys: list[str] = []
+        self.undone: list[str] = []
+
+    async def ask(self, task: Any, context: Any) -> Any:
+        if context.attempt > 1:
+            self.asked_twice.set()
+        await self.asks[context.attempt - 1]
+        return await context.ask("team", "pay and send")
+
+    def pay(self, task: Any, context: Any) -> str:
+        self.keys.append(context.idempotency_key)
+        return "paid"
+
+    def refund(self, task: Any, result: Any, context: Any) -> None:
+        self.undoing.set()
+        self.may_undo.wait(LONG_S)
+        self.undone.append(context.idempotency_key)
+
+    async def send(self, task: Any, context: Any) -> str:
+        self.begun.set()
+        await self.goes_on
+        return "sent"
+
+    def tree(self) -> SupervisorSpec:
+        members = [WorkerSpec(id="pay", execute=self.pay, undo=self.refund), WorkerSpec(id="send", execute=self.send)]
+        return above(
+            team(*members), WorkerSpec(id="ask", execute=self.ask, on_failure=[AT_ONCE]), plan=[Subtask("ask")]
+        )
+
+    def stop_team(self, tree: Tree) -> None:
+        """Stop the team in the middle of what it was asked for; the next attempt is about to ask once more."""
+        self.asks[0].complete()
+        assert self.begun.wait(LONG_S)
+        tree.terminate_child("p/team")
+        assert self.asked_twice.wait(LONG_S)
+        tree.restart_child("p/team")
+
+
+def kinds(tree: Tree, part: str) -> list[type[Any]]:
+    return [type(each) for each in tree._system.services["tasks"].store.read(part)]
+
+
+def part_in(tree: Tree) -> str:
+    (found,) = [each.id for each in tree.tasks() if "@" in each.id]
+    return found
+
+
+def test_a_part_that_is_being_undone_ends_first_where_its_team_is_asked_for_it_once_more() -> None:
+    shop = Shop()
+    with start(shop.tree()) as tree:
+        handle = tree.submit("the goal")
+        shop.stop_team(tree)
+        assert shop.undoing.wait(LONG_S)
+        shop.asks[1].complete()
+        until(lambda: kinds(tree, handle.id).count(task_events.SubtaskStarted) == 4)
+        shop.goes_on.complete()
+        shop.may_undo.set()
+        report = handle.result(LONG_S)
+
+    assert report.results == {"ask": {"pay": "paid", "send": "sent"}}
+    assert [key.rpartition("/")[2] for key in shop.keys] == ["1", "2"], "what was undone is another act"
+    assert len(shop.undone) == 1
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Hold up withdrawals of parts, and looks whether a part is still wanted; called, it lets them arrive."""
+    kept, ports = list[Callable[[], object]](), set[OrchestratorPort]()
+    tell, look = OrchestratorPort.tell, Teams._look_above
+
+    def held_up(port: OrchestratorPort, *orders: Any) -> bool:
+        ports.update(port for each in orders if isinstance(each, Cancel))
+        kept.extend(partial(tell, port, each) for each in orders if isinstance(each, Cancel))
+        return tell(port, *(each for each in orders if not isinstance(each, Cancel)))
+
+    def look_later(teams: Teams, state: TaskState) -> None:
+        core = teams._core
+        kept.append(lambda: core.port.post(TimerFired(core.incarnation, lambda: look(teams, state))))
+
+    def arrive() -> None:
+        monkeypatch.undo()
+        assert len(kept) > 1, "the part was not withdrawn, or nobody has looked"
+        for each in kept:
+            each()
+        come = threading.Event()
+        (port,) = ports
+        port.tell(RunOnLoop(come.set))
+        assert come.wait(LONG_S)
+
+    monkeypatch.setattr(OrchestratorPort, "tell", held_up)
+    monkeypatch.setattr(Teams, "_look_above", look_later)
+    return arrive
+
+
+def taken_over(shop: Shop, tree: Tree) -> str:
+    """Have the second attempt take the part over, whose withdrawal is still on its way; the id of the part."""
+    shop.stop_team(tree)
+    part = part_in(tree)
+    shop.begun.clear()
+    shop.asks[1].complete()
+    until(lambda: task_events.TaskReopened in kinds(tree, part))
+    assert shop.begun.wait(LONG_S)
+    return part
+
+
+def test_a_part_that_goes_on_is_the_next_attempts_and_a_late_withdrawal_of_the_one_before_does_not_end_it(
+    late: Callable[[], None],
+) -> None:
+    shop = Shop()
+    with start(shop.tree()) as tree:
+        handle = tree.submit("the goal")
+        taken_over(shop, tree)
+        late()
+        shop.goes_on.complete()
+        report: Report = handle.result(LONG_S)
+
+    assert report.results == {"ask": {"pay": "paid", "send": "sent"}}
+    assert (len(shop.keys), shop.undone) == (1, []), "what was done stays done"
+
+
+def test_a_part_that_the_next_attempt_has_taken_over_is_cancelled_with_that_attempt(
+    late: Callable[[], None],
+) -> None:
+    shop = Shop()
+    shop.may_undo.set()
+    with start(shop.tree()) as tree:
+        handle = tree.submit("the goal")
+        part = taken_over(shop, tree)
+        late()
+        handle.cancel()
+        until(lambda: handle.report is not None)
+        ended = tree.task(part).status
+
+    assert handle.status == ended == "cancelled"
+    assert len(shop.undone) == 1
