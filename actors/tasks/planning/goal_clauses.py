@@ -1,56 +1,42 @@
-"""Clauses of a goal: where one thing that is asked for ends and the next begins, and what comes after what.
+"""Clauses of a goal: where one thing that is asked for ends and the next begins, and what it speaks of.
 
-Comes in: text. Goes out: clauses in the order of the text. A clause knows its stage (``then`` begins a new one, ``after
-testing`` belongs to an earlier one), whether it speaks of what came before it, and whether it is negated: ``do not
-deploy`` is no work. It takes time in proportion to the text. This module must never import threads, a clock or Pykka.
+Comes in: text. Goes out: clauses in the order of the text. A clause knows its stage (``goal_stages.py``), whether it
+speaks of what came before it, whether it is negated (``goal_negation.py``: ``do not deploy`` is no work), and whether
+it is a condition: ``if the tests pass`` is no work either, and what it decides on comes after what is asked for before
+it. What stands in quotes is one piece. It takes time in proportion to the text. This module must never import threads,
+a clock or Pykka.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from actors.tasks.planning.goal_text import Token, stem, tokens, word_set
-from actors.tasks.planning.verb_families import is_plural
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """A part of a goal that asks for one thing."""
-
-    start: int
-    end: int
-    tokens: tuple[Token, ...]
-    after: bool
-    """A sequence word stands before it: what comes before has to be done first."""
-    back: bool
-    """True where it speaks of what comes before it."""
-    negated: bool = False
-    """True where it says what is not to be done."""
-    is_carried: bool = False
-    """True where it is negated only because the clause before it is."""
-    joined: str = ""
-    """``list`` where a comma or ``and`` ties it to the clause before it; ``and`` where nothing but an ``and`` does."""
-    stage: int = 0
-    """Place in time: a clause with a higher one is done later."""
-
+from actors.tasks.planning.goal_clause import Clause
+from actors.tasks.planning.goal_negation import is_negated, negation_carried
+from actors.tasks.planning.goal_stages import begins_later, has_more_than_order, staged
+from actors.tasks.planning.goal_text import Token, stem, tokens
 
 _GERUND: Final = r"[^\W\d_]+ing\b"
 _CUT: Final = re.compile(
     r"(?:\A|\n)[ \t]*(?:\d{1,3}[.)]|[-*\u2022])[ \t]+"
-    r"|[,.](?=\s|$)|(?<![;:!?\n])[;:!?\n]+(?=\s|$)|\n|->|=>|\u2192"
-    r"|\b(?:and|then|after that|followed by)\b"
-    r"|(?=\b(?:but|without|instead of|rather than|except)\b)"
+    r"|(?:\A|(?<=\s))(?:step[ \t]+\d{1,3}[:.)]?|\(?\d{1,2}\))[ \t]+"
+    r"|[,.](?=\s|$)|(?<![;:!?\n])[;:!?\n]+(?=\s|$)|\n|->|=>|\u2192|(?<=\s)[-\u2013\u2014&](?=\s)|\u2014"
+    r"|\b(?:and/or|and|then|after that|followed by|plus|as well as)\b"
+    r"|(?=(?<!nothing )\b(?:but|without|instead of|rather than|except)\b)"
     rf"|(?=\b(?:before|after)\s+{_GERUND})",
     re.IGNORECASE,
 )
-_LATER: Final = frozenset({"afterward", "afterwards", "finally", "lastly", "subsequently", "thereafter", "next"})
+_QUOTED: Final = re.compile(r'"[^"\n]{1,400}"|\u201c[^\u201d\n]{1,400}\u201d|`[^`\n]{1,400}`')
+_NUMBER: Final = re.compile(r"\d+")
+_AND: Final = frozenset({"and", "and/or", "plus", "as well as", "&"})
 _SEQUENCE: Final = frozenset({"then", "after that", "followed by", "->", "=>", "\u2192"})
 _PRONOUNS: Final = frozenset({"it", "them", "this", "these", "those"})
 _OUTCOMES: Final = frozenset(stem(word) for word in ("results", "findings", "report", "output", "answers"))
 _BEFORE_OUTCOMES: Final = frozenset({"the", "all", "both", "their", "its", "every", "each"})
+_PARTICIPLE: Final = re.compile(r"..ed$|^(?:built|drawn|found|made|paid|sent|sold|written)$")
 _GATHERING: Final = frozenset(stem(word) for word in ("review", "summarise", "combine", "merge", "compare", "join"))
 
 
@@ -61,30 +47,45 @@ def clauses(goal: str) -> tuple[Clause, ...]:
     start, later, marks = 0, False, list[str]()
     for end, following, mark in _cuts(goal):
         words = tokens(goal[start:end])
-        later = later or (bool(words) and words[0].text.casefold() in _LATER)
-        if len(words) > 1 or any(word.text.casefold() not in _LATER for word in words):
+        later = later or begins_later(words, found)
+        if has_more_than_order(words):
             moved = tuple(Token(one.text, one.stem, one.start + start, one.meaningful) for one in words)
-            back, negated = _refers_back(moved, shouted=shouted), _is_negated(words)
-            found.append(Clause(start, end, moved, later, back, negated, joined=_joined(marks)))
+            back, negated = _refers_back(moved, shouted=shouted), is_negated(words)
+            found.append(Clause(start, end, moved, later, back, negated, marks=tuple(marks), mark_after=mark))
             later = False
             marks = []
-        later = later or mark in _SEQUENCE
+        later = later or mark in _SEQUENCE or _is_further_number(mark)
         marks.append(mark)
         start = following
-    return tuple(_staged(_negation_carried(found)))
+    return tuple(staged(_conditions(negation_carried(found))))
 
 
 def _cuts(goal: str) -> Iterator[tuple[int, int, str]]:
     """Where a clause ends, where the next one begins, and what stands between them."""
+    quotes = iter(_QUOTED.finditer(goal))
+    quote = next(quotes, None)
+    inline = 0
     for match in _CUT.finditer(goal):
-        yield match.start(), match.end(), match.group().casefold()
+        while quote is not None and quote.end() <= match.start():
+            quote = next(quotes, None)
+        if quote is not None and quote.start() < match.start():
+            continue
+        mark = match.group().casefold()
+        if mark.strip(" \t(").rstrip(")").isdigit() and not mark.startswith("\n") and match.start():
+            number = int(_NUMBER.findall(mark)[0])
+            if number != inline + 1:
+                continue  # no place in a list: ``the bug (of version 2) is back``
+            inline = number
+        elif match.start() == 0 and _NUMBER.search(mark):
+            inline = 1
+        yield match.start(), match.end(), "and" if mark in _AND else mark
     yield len(goal), len(goal), ""
 
 
-def _joined(marks: list[str]) -> str:
-    if marks == ["and"]:
-        return "and"
-    return "list" if marks and set(marks) <= {",", "and"} else ""
+def _is_further_number(mark: str) -> bool:
+    """True for the mark of a step after the first one: ``2.``, ``step 3:``."""
+    number = _NUMBER.search(mark)
+    return number is not None and int(number.group()) > 1
 
 
 def has_order(goal: str) -> bool:
@@ -92,109 +93,42 @@ def has_order(goal: str) -> bool:
     return any(clause.stage for clause in clauses(goal))
 
 
-# -- before and after --------------------------------------------------------------------------------------------
+# -- conditions --------------------------------------------------------------------------------------------------
+
+_IF: Final = frozenset({"if", "unless", "provided", "assuming"})
+_ELSE: Final = frozenset({"otherwise", "else"})
+_BEFORE_IF: Final = frozenset({"and", "but", "or", "only", "even", "then", "also"})
 
 
-def _staged(parts: list[Clause]) -> Iterator[Clause]:
-    """Number the stages. A clause with ``after testing`` or ``before testing`` moves its neighbour or itself."""
-    stage = 0
-    stages: list[int] = []
-    pending = ""
-    for part in parts:
-        first = part.tokens[0].text.casefold() if len(part.tokens) > 1 else ""
-        order = first if first in {"before", "after"} and part.tokens[1].text.casefold().endswith("ing") else ""
-        leads = not stages or (not part.joined and not _touches(parts[len(stages) - 1], part))
-        stage += part.after and bool(stages)
-        if pending:
-            stage += pending == "after"
-            stages.append(stage)
-            stage += pending == "before"
-            if pending == "before":
-                stages[-2] = stage
-            pending = ""
-        elif order and leads:
-            stages.append(stage)
-            pending = order
-        elif order == "before":
-            stage += 1
-            stages.append(stage)
-        elif order:
-            stages.append(stages[-1])
-            stages[-2] += 1
-            stage += 1
-        else:
-            stages.append(stage)
-    for part, number in zip(parts, stages, strict=True):
-        yield replace(part, stage=number) if number else part
-
-
-def _touches(before: Clause, part: Clause) -> bool:
-    """True where nothing but a space stands between two clauses."""
-    return before.end == part.start
-
-
-# -- what is not to be done --------------------------------------------------------------------------------------
-
-_NEGATIONS: Final = word_set("""
-    not dont never no without neither nor avoid skip except cannot omit nobody nothing none
-""")
-_TWO_WORDS: Final = frozenset({("instead", "of"), ("rather", "than"), ("refrain", "from"), ("leave", "out")})
-_NO_NEGATION: Final = word_set("""
-    only just merely forget hesitate fail miss matter later
-""")
-"""Words after a negation that take it back: ``not only``, ``do not forget to``, ``no matter``."""
-_LEADING: Final = word_set("""
-    a also and any at be but can could do does did in is are i just let lets may might must need or ought please
-    shall should so still then they to under want we would you
-""")
-"""Words that may stand before the negation of a request: ``please do not``, ``you must never``."""
-_OR: Final = frozenset({"or", "nor"})
-_SUBJECTS: Final = word_set("""
-    the a an this that these those it they there all any our your my its
-""")
-_SUBORDINATE: Final = word_set("""
-    that which who whose if because when while where why how unless until so
-""")
-
-
-def _is_negated(words: tuple[Token, ...]) -> bool:
-    """True where it begins with a negation, or says of its subject that it is not to be done."""
-    texts = [word.text.casefold().replace("\u2019", "'") for word in words[:12]]
-    about = bool(texts) and (texts[0] in _SUBJECTS or is_plural(texts[0]) or texts[0].endswith(("ing", "ion", "ment")))
-    for n, text in enumerate(texts):
-        if _negates(texts, n):
-            return not _NO_NEGATION & set(texts[n + 1 : n + 2])
-        if (text in _SUBORDINATE and n) or not (about or text in _LEADING):
-            return False
-    return False
-
-
-def _negates(texts: list[str], n: int) -> bool:
-    return texts[n] in _NEGATIONS or texts[n].endswith("n't") or tuple(texts[n : n + 2]) in _TWO_WORDS
-
-
-def _negation_carried(parts: list[Clause]) -> list[Clause]:
-    """A negation holds for what is tied to it by a bare ``and``, and for a list that goes on with ``or``."""
+def _conditions(parts: list[Clause]) -> list[Clause]:
+    """Mark ``if`` and ``unless`` that stand before or after what they decide on; that waits for what comes before."""
     done = list(parts)
-    carried = 0
-    for n in range(1, len(parts)):
-        if n <= carried:
-            continue
-        if not done[n - 1].negated or done[n].negated or not done[n].joined:
-            continue
-        end = n
-        while end < len(parts) and parts[end].joined and not parts[end].negated and not _opposes(parts[end]):
-            end += 1
-        ors = [m for m in range(n, end) if _OR & {token.text.casefold() for token in parts[m].tokens[:2]}]
-        last = ors[-1] if ors else n if done[n].joined == "and" and n < end else n - 1
-        for m in range(n, last + 1):
-            done[m] = replace(done[m], negated=True, is_carried=True)
-        carried = end - 1
+    kinds = [_condition(part) for part in parts]
+    if not any(not kind and not part.negated for kind, part in zip(kinds, parts, strict=True)):
+        return done  # there is nothing else that is asked for
+    for n, kind in enumerate(kinds):
+        if kind == "else":
+            done[n] = replace(done[n], back=True, is_otherwise=True)
+        elif kind:
+            leads = done[n].mark_after == "," and n + 1 < len(done) and not kinds[n + 1]
+            if not leads and not n:
+                continue
+            governed = n + 1 if leads else n - 1
+            done[n] = replace(done[n], decides_on=governed, is_otherwise=kind == "if not")
+            done[governed] = replace(done[governed], back=True)
     return done
 
 
-def _opposes(part: Clause) -> bool:
-    return part.tokens[0].text.casefold() in {"but", "only", "instead", "just", "rather"}
+def _condition(part: Clause) -> str:
+    """Return ``if`` or ``if not`` for a condition, ``else`` for what is done in the other case; empty: neither."""
+    texts = [token.text.casefold() for token in part.tokens]
+    while len(texts) > 1 and texts[0] in _BEFORE_IF:
+        del texts[0]
+    if texts == ["if", "not"] or texts in ([word] for word in _ELSE):
+        return "if not"
+    if texts[0] in _ELSE or texts[:2] == ["if", "not"]:
+        return "else"
+    return "if" if texts[0] in _IF or texts[:2] == ["in", "case"] else ""
 
 
 # -- what speaks of something before it --------------------------------------------------------------------------
@@ -206,7 +140,9 @@ def refers_back(text: str) -> bool:
 
 
 def _refers_back(words: tuple[Token, ...], *, shouted: bool) -> bool:
-    """True where it points back: ``review it``, ``combine the findings``, ``summarise all answers``."""
+    """True where it points back: ``review it``, ``combine the findings``, ``have it reviewed and deployed``."""
+    if len(words) == 1 and _PARTICIPLE.search(words[0].text.casefold()):
+        return True
     before, gathering = "", False
     for word in words:
         text = word.text.casefold()

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from actors.tasks.model.task import Subtask
-from actors.tasks.planning.goal_clauses import Clause
+from actors.tasks.planning.goal_clause import Clause
 from actors.tasks.planning.goal_matching import Found, Match
 from actors.tasks.planning.goal_reading import Reading
+from actors.tasks.planning.goal_stages import says_when
 from actors.validation.field_types import is_id
 
 _MOST_NEEDED: Final = 200
@@ -124,13 +125,40 @@ def _hits(goal: str, readings: Sequence[Reading], found: Found) -> Iterator[_Hit
     """Each clause by which somebody is meant, with what follows it up to the next such one."""
     places = [n for n, matches in enumerate(found) if matches]
     hits = [n for at, n in enumerate(places) if not at or not _goes_on(readings, found, places[at - 1], n)]
+    firsts = [_first_of(readings, found, n) for n in hits]
     for number, n in enumerate(hits):
-        part = readings[n].clause
-        start = part.start if number else 0
-        last = hits[number + 1] - 1 if number + 1 < len(hits) else len(readings) - 1
+        start = readings[firsts[number]].clause.start if number else 0
+        last = firsts[number + 1] - 1 if number + 1 < len(hits) else len(readings) - 1
         end = readings[last].clause.end
-        said = goal if len(hits) == 1 and last == n == 0 else goal[start:end].strip(_AROUND)
-        yield _Hit(n, part, _completed(goal, readings, n, said, (start, end)))
+        said = goal if len(hits) == 1 and last == n == 0 else _trimmed(goal[start:end])
+        yield _Hit(n, readings[n].clause, _completed(goal, readings, n, said, (start, end)))
+
+
+def _first_of(readings: Sequence[Reading], found: Found, n: int) -> int:
+    """Return the first clause that is read with this one: a condition before it, or ``before that`` and its like."""
+    first = n
+    while first and not found[first - 1]:
+        before = readings[first - 1].clause
+        if before.decides_on != n and not _is_lead_in(before):
+            break
+        first -= 1
+    return first
+
+
+def _is_lead_in(part: Clause) -> bool:
+    """True for ``before that,``, ``in the end,`` and ``when finished,``."""
+    if part.mark_after != "," or part.marks == (",",):
+        return False
+    texts = part.texts
+    return texts[0] in {"once", "when"} or says_when(texts) or not any(token.meaningful for token in part.tokens)
+
+
+def _trimmed(said: str) -> str:
+    """Return a text without separators around it and without a half of a pair of brackets."""
+    said = said.strip(_AROUND)
+    if said.count("(") < said.count(")") and said.endswith(")"):
+        return said[:-1].rstrip(_AROUND)
+    return said[:-1].rstrip(_AROUND) if said.endswith("(") else said
 
 
 def _goes_on(readings: Sequence[Reading], found: Found, before: int, n: int) -> bool:
@@ -153,5 +181,5 @@ def _completed(goal: str, readings: Sequence[Reading], n: int, said: str, span: 
         other = readings[one.object_from]
         if other.verb is not None and other.clause.end > span[1]:
             last = other.clause.tokens[other.verb.last]
-            return f"{said} {goal[last.start + len(last.text) : other.clause.end].strip(_AROUND)}"
+            return f"{said} {_trimmed(goal[last.start + len(last.text) : other.clause.end])}".rstrip()
     return said

@@ -29,7 +29,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
-from actors.tasks.planning.goal_clauses import Clause, clauses
+from actors.tasks.planning.goal_clause import Clause
+from actors.tasks.planning.goal_clauses import clauses
 from actors.tasks.planning.goal_reading import Reading
 from actors.tasks.planning.goal_text import phrase_positions, positions, stems
 from actors.tasks.planning.verb_families import Verbs, default_verbs
@@ -90,7 +91,7 @@ def by_keyword(parts: tuple[Clause, ...], keywords: Mapping[str, str]) -> Found:
     for phrase, worker in phrases:
         for where in phrase_positions(phrase, words):
             clause = clause_of[min(where)]
-            if not where & taken and not parts[clause].negated:
+            if not where & taken and parts[clause].is_work:
                 taken |= where
                 found.setdefault(clause, {}).setdefault(worker, Match(worker, None, where))
     return [sorted(found.get(n, {}).values(), key=lambda match: min(match.positions)) for n in range(len(parts))]
@@ -135,7 +136,7 @@ class CatalogueIndex:
         """Return the workers whose id or capability stands in a clause of the goal with all its words; each once."""
         found: dict[str, Match] = {}
         for part in clauses(goal):
-            near = {n for token in part.tokens for n in self._by_stem.get(token.stem, ())} if not part.negated else ()
+            near = {n for token in part.tokens for n in self._by_stem.get(token.stem, ())} if part.is_work else ()
             for n in sorted(near):
                 for name in self._profiles[n].names:
                     where = positions(name.stems, part.tokens)
@@ -195,7 +196,7 @@ class CatalogueIndex:
             return False
         if evidence.score >= _CLOSE * best.score:
             return True
-        return not best.name and not best.by_noun and evidence.by_noun >= _OTHER_NOUN
+        return not best.name and best.by_noun < _OTHER_NOUN <= evidence.by_noun
 
 
 # -- evidence ----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from actors.tasks.planning.goal_clauses import Clause
+from actors.tasks.planning.goal_clause import Clause
 from actors.tasks.planning.goal_text import GENERIC_WORDS, STOP_WORDS, Token, stem, word_set
 from actors.tasks.planning.verb_families import Verb, Verbs, is_plural
 from actors.tasks.planning.worker_words import PREPOSITIONS
@@ -26,6 +26,9 @@ _LIGHT: Final = frozenset(
 _SUBORDINATE: Final = word_set("""
     that which who whose if because when while where why how whether unless so to
 """)
+
+_TO_BE: Final = (["to", "be"], ["to", "get"])
+"""Words before the verb of ``the code needs to be reviewed``."""
 
 
 @dataclass(slots=True)
@@ -46,6 +49,8 @@ class Reading:
     """Clause that it has its verb from."""
     object_from: int | None = None
     """Clause that it has its object from."""
+    choice: int | None = None
+    """Place of a verb after ``or`` that asks for another kind of work."""
 
 
 def read_clauses(parts: tuple[Clause, ...], verbs: Verbs, known: frozenset[str]) -> list[Reading]:
@@ -77,6 +82,7 @@ def _read(part: Clause, verbs: Verbs, known: frozenset[str]) -> Reading:
     made = Reading(
         part, verb, is_work=is_work or (nominal and verb is not None), is_nominal=nominal and verb is not None
     )
+    made.choice = _choice(words, verb, verbs) if is_work else None
     aside = False
     for n, word in enumerate(words):
         if verb is not None and verb.first <= n <= verb.last:
@@ -86,6 +92,16 @@ def _read(part: Clause, verbs: Verbs, known: frozenset[str]) -> Reading:
         if word.meaningful:
             (made.asides if aside else made.objects).setdefault(word.stem, word.start)
     return made
+
+
+def _choice(words: tuple[Token, ...], verb: Verb | None, verbs: Verbs) -> int | None:
+    """Return the place of another kind of work after ``or``: ``deploy the service or review the code``."""
+    for n in range(1, len(words)):
+        if words[n - 1].text.casefold() == "or" and not is_plural(words[n].text) and verb is not None:
+            other = verbs.at(words, n)
+            if other is not None and not other.is_like(verb.families):
+                return n
+    return None
 
 
 def _head(words: tuple[Token, ...]) -> tuple[int | None, bool]:
@@ -114,7 +130,8 @@ def _verb_at(words: tuple[Token, ...], place: int, verbs: Verbs, known: frozense
 def _infinitive(words: tuple[Token, ...], verbs: Verbs, known: frozenset[str]) -> Verb | None:
     """Return the first verb after ``to`` that somebody may be meant by: ``use the docs to write a summary``."""
     for n in range(1, len(words)):
-        if words[n - 1].text.casefold() == "to":
+        before = [word.text.casefold() for word in words[max(n - 2, 0) : n]]
+        if before[-1] == "to" or before in _TO_BE:
             verb = verbs.word(words, n)
             if verb.families or (words[n].stem in known and words[n].meaningful):
                 return verb
@@ -152,8 +169,8 @@ def _share_verbs(found: list[Reading]) -> None:
     for n in range(1, len(found)):
         one, before = found[n], found[n - 1]
         has_own = one.verb is not None and (one.is_work and not one.is_nominal)
-        if one.clause.joined and not one.clause.negated and not has_own and before.verb is not None:
-            if before.clause.negated or before.is_nominal:
+        if one.clause.joined and one.clause.is_work and not has_own and before.verb is not None:
+            if not before.clause.is_work or before.is_nominal:
                 continue
             if one.verb is not None:
                 word = one.clause.tokens[one.verb.first]
@@ -162,12 +179,19 @@ def _share_verbs(found: list[Reading]) -> None:
             one.verb_from = n - 1 if before.verb_from is None else before.verb_from
 
 
+def _is_bare(one: Reading) -> bool:
+    """True for a verb and nothing that it is done to, also no pronoun and no subject."""
+    tokens = one.clause.tokens
+    if one.verb is None or one.verb_from is not None or not one.is_work or len(tokens) != one.verb.last + 1:
+        return False
+    return not (one.objects or one.asides) and tokens[0].text.casefold() not in _SUBORDINATE and not one.clause.back
+
+
 def _share_objects(found: list[Reading]) -> None:
     """A verb without an object has the one of the clause after it."""
     for n in range(len(found) - 2, -1, -1):
         one, after = found[n], found[n + 1]
-        bare = one.verb is not None and one.verb_from is None and len(one.clause.tokens) == one.verb.last + 1
-        if not bare or not one.is_work or one.clause.negated or after.clause.negated or not after.clause.joined:
+        if not _is_bare(one) or not (one.clause.is_work and after.clause.is_work and after.clause.joined):
             continue
         if after.verb is None or after.verb_from is not None or after.is_nominal or not after.is_work:
             continue

@@ -13,7 +13,8 @@ from actors.model.errors import ConfigError, Problem
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.goal_clauses import Clause, clauses
+from actors.tasks.planning.goal_clause import Clause
+from actors.tasks.planning.goal_clauses import clauses
 from actors.tasks.planning.goal_graph import graph
 from actors.tasks.planning.goal_matching import CatalogueIndex, Found, Match, by_keyword
 from actors.tasks.planning.goal_reading import Reading, read_clauses
@@ -36,9 +37,11 @@ _NOTHING_TO_DO: Final = "The goal says only what is not to be done. Say what is 
 class KeywordPlanner:
     """Gives each clause of the goal to the worker that its words mean, and says where it is not sure.
 
-    Clauses run in parallel, but for those after ``then``, those that speak of what came before (``review it``), and
-    those that share their object with the one before (``write and test the parser``). ``do not deploy`` is no work.
-    The warnings of the plan say which clause fits two workers nearly alike, and which one matches nobody.
+    Clauses run in parallel, but for those that the goal orders (``then``, ``but first``, ``once it is tested,``, the
+    numbers of a list), those that speak of what came before (``review it``), and those that share their object with
+    the one before (``write and test the parser``). ``do not deploy`` is no work, nor is ``if the tests pass``. The
+    warnings of the plan say which clause fits two workers nearly alike, which one matches nobody, and where the goal
+    leaves a choice.
 
     Args:
         keywords: word or phrase -> id of a worker. None: ids, capabilities and descriptions are the words.
@@ -82,8 +85,9 @@ class KeywordPlanner:
             NoCapableWorkerError: nobody is meant, and there is neither a default nor a worker without siblings.
         """
         parts = clauses(task.goal)
-        readings, found = self._matched(parts, catalogue)
-        asked = [n for n, part in enumerate(parts) if not part.negated]
+        index = CatalogueIndex(catalogue, self._verbs) if self.keywords is None else None
+        readings, found = self._matched(parts, index)
+        asked = [n for n, part in enumerate(parts) if part.is_work]
         if parts and not asked:
             raise NoCapableWorkerError((), known_of(catalogue), task=task.id or "?", hint=_NOTHING_TO_DO)
         doubts = _Doubts(task.goal, readings)
@@ -94,17 +98,18 @@ class KeywordPlanner:
             return Plan([Subtask(self.default, task.goal, worker=self.default)])
         for n in asked:
             doubts.of_match(n, found[n])
+        _doubt_choices(index, readings, found, doubts)
         return Plan(graph(task.goal, readings, found), doubts.said())
 
-    def _matched(self, parts: tuple[Clause, ...], catalogue: Catalogue) -> tuple[list[Reading], Found]:
-        if self.keywords is not None:
-            known = frozenset(word for phrase in self.keywords for word in stems(phrase))
-            return read_clauses(parts, self._verbs, known), by_keyword(parts, self.keywords)
-        index = CatalogueIndex(catalogue, self._verbs)
+    def _matched(self, parts: tuple[Clause, ...], index: CatalogueIndex | None) -> tuple[list[Reading], Found]:
+        if index is None:
+            keywords = self.keywords or {}
+            known = frozenset(word for phrase in keywords for word in stems(phrase))
+            return read_clauses(parts, self._verbs, known), by_keyword(parts, keywords)
         readings = read_clauses(parts, self._verbs, index.verb_stems)
         found: Found = []
         for reading in readings:
-            match = None if reading.clause.negated else index.match(reading)
+            match = index.match(reading) if reading.clause.is_work else None
             if match is not None and reading.verb_from is not None and match.is_by_verb_alone:
                 match = None  # it goes on with what the clause before it says
             found.append([] if match is None else [match])
@@ -121,13 +126,31 @@ class KeywordPlanner:
                     doubts.of_match(n, found[n], self.default)
                     found[n] = [Match(self.default)]
                 before = found[n][0].worker
-            elif not reading.clause.negated and (
+            elif reading.clause.is_work and (
                 (reading.is_work and reading.verb_from is None) or (nobody and not before)
             ):
                 doubts.of_nobody(n, self.default or before, is_default=self.default is not None)
                 if self.default is not None:
                     found[n] = [Match(self.default)]
                     before = self.default
+
+
+def _doubt_choices(index: CatalogueIndex | None, readings: Sequence[Reading], found: Found, doubts: _Doubts) -> None:
+    """Say which clauses depend on what another worker may know, which are for the other case, and which offer two."""
+    busy = {match.worker for matches in found for match in matches}
+    for n, reading in enumerate(readings):
+        part = reading.clause
+        has = found[n if part.decides_on is None else part.decides_on]
+        if not has:
+            continue
+        if part.is_otherwise:
+            doubts.of_otherwise(n, has[0].worker)
+        elif part.decides_on is not None:
+            knows = None if index is None else index.match(reading)
+            if knows is not None and knows.worker not in busy:
+                doubts.of_condition(n, has[0].worker, knows.worker)
+        elif reading.choice is not None:
+            doubts.of_choice(n, has[0].worker)
 
 
 class _Doubts:
@@ -161,6 +184,21 @@ class _Doubts:
         has = f"{worker}, the default, has it" if is_default else f"it stays with {worker or 'the clause after it'}"
         hint = "" if is_default else " Say in a description= who does that, or give KeywordPlanner(default='...')."
         self._said[n] = f"{self._named(n)} matches nobody: {has}.{hint}"
+
+    def of_condition(self, n: int, worker: str, knows: str) -> None:
+        """Say that nobody is asked whether a condition holds."""
+        said = f"{self._named(n)} is a condition and no work: {worker} reads it, and {knows} is not asked"
+        self._said[n] = f"{said}. Where somebody has to find out, ask for that first: '..., then, if so, ...'."
+
+    def of_otherwise(self, n: int, worker: str) -> None:
+        """Say that a plan has what is to be done in the other case as well."""
+        said = f"{self._named(n)} is for the other case, and a plan makes no choice: {worker} has it in any case"
+        self._said.setdefault(n, f"{said}, with the results before it.")
+
+    def of_choice(self, n: int, worker: str) -> None:
+        """Say that one worker has both sides of an ``or``."""
+        said = f"{self._named(n)} leaves a choice, and a plan makes none: {worker} has all of it"
+        self._said.setdefault(n, f"{said}. Say which of them is to be done.")
 
     def said(self) -> list[str]:
         """Return the warnings in the order of the clauses, not too many of them."""

@@ -22,14 +22,13 @@ from actors.tasks.planning.verb_families import Verb, Verbs, is_plural
 _SEGMENT: Final = re.compile(r"(?<![,.:;!?\n()])[,.:;!?\n()]+(?:\s|$)|\b(?:and|or)\b|&|/")
 _JOINED: Final = re.compile(r"-(?:to|in|of|on|by|for)-")
 """Parts of ``end-to-end``, which is no preposition."""
-_LEAD_INS: Final = frozenset(
-    stem(word)
-    for word in (
-        *("able", "capable", "expert", "specialist", "specialises", "specialized", "responsible", "charge", "team"),
-        *("used", "knows", "dedicated", "group", "service", "function", "module", "person", "colleague", "developer"),
-        *GENERIC_WORDS,
-    )
-)
+_LEAD_INS: Final = word_set("""
+    able capable charge colleague colleagues dedicated developer developers expert experts function group know knows
+    module person responsible service specialised specialises specialising specialist specialists specialized
+    specializes specializing team teams used
+""")
+"""Words before the first one that says what is done, in these forms only: who ``charges cards`` is not in charge."""
+_GENERIC_STEMS: Final = frozenset(stem(word) for word in GENERIC_WORDS)
 PREPOSITIONS: Final = word_set("""
     about across after against among around at before behind between by during for from in inside into near of off
     on onto over per that through to toward towards under until using via when where which who with within without
@@ -122,6 +121,7 @@ def _described(found: Profile, description: str, verbs: Verbs) -> None:
     heads = [_form(words, verbs) for words in segments]
     if len(segments) == 1 and len(segments[0]) == 1 and is_plural(segments[0][0].text):
         heads = ["s"]  # ``Bakes`` is all that it says
+    _verbs_before_a_phrase(segments, heads)
     form = next((head for head in heads if head), "")
     last_phrase = max((n for n, words in enumerate(segments) if len(words) > 1), default=len(segments))
     for n, (words, head) in enumerate(zip(segments, heads, strict=True)):
@@ -136,6 +136,15 @@ def _described(found: Profile, description: str, verbs: Verbs) -> None:
             if _MAKES in verb.families:
                 _made(found, words[verb.last + 1 :], verbs)
         _spread(found, words, verb)
+
+
+def _verbs_before_a_phrase(segments: list[tuple[Token, ...]], heads: list[str]) -> None:
+    """Set the form of the single words at the beginning: ``Lints and formats files`` has two verbs."""
+    first = next((n for n, words in enumerate(segments) if len(words) > 1), 0)
+    for n, (word, *_) in enumerate(segments[:first]):
+        text = word.text.casefold()
+        if heads[first] and (is_plural(text) if heads[first] == "s" else text.endswith(heads[first])):
+            heads[n] = heads[first]
 
 
 def _made(found: Profile, words: tuple[Token, ...], verbs: Verbs) -> None:
@@ -169,7 +178,8 @@ def _segments(text: str) -> Iterator[tuple[Token, ...]]:
 def _content(words: tuple[Token, ...]) -> tuple[Token, ...]:
     """Words from the first on that says what is done: ``an agent that reviews`` begins with ``reviews``."""
     for n, word in enumerate(words):
-        if word.text.casefold() not in STOP_WORDS and word.stem not in _LEAD_INS:
+        text = word.text.casefold()
+        if text not in STOP_WORDS and text not in _LEAD_INS and word.stem not in _GENERIC_STEMS:
             return words[n:]
     return words if any(word.meaningful for word in words) else ()
 

@@ -383,7 +383,8 @@ WORDS = sorted(
     word_set("""
         write review deploy test bake it them the a cake parser code then and , . ; not don't never or but without
         instead of rather than before after testing reviewing to Write Tests reviews 1. - -> followed by if that
-        neither nor ? I you please results
+        neither nor ? I you please results if unless otherwise first second once when plus & " ( ) 2. 2) step
+        nothing stop forbidden is either reviewed leave alone
     """)
 )
 
@@ -413,6 +414,14 @@ UNITS = [
     "lorem ipsum dolor, ",
     "do not search and review, ",
     "search and ",
+    "but first search it, ",
+    "search docs, first review, ",
+    "once it is found, review it, ",
+    "if it fails, search it; otherwise review it. ",
+    "2) search ",
+    "step 3: search ",
+    '"',
+    '"search and ',
     ";",
     ".",
     "!?",

@@ -10,6 +10,7 @@ from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.task import Plan, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.planning.planners import KeywordPlanner
+from tests.tasks.planning.further_goals import FURTHER_GOALS
 from tests.tasks.planning.held_out_goals import GOALS, Held
 from tests.tasks.planning.test_planners import row
 
@@ -59,6 +60,21 @@ def test_a_goal_that_was_held_out_comes_out_right_or_the_plan_says_what_it_canno
     else:
         shown = plan and [(one.worker, one.instruction, one.depends_on) for one in plan.subtasks]
         assert is_right(held, plan), f"{held.goal}: {shown} {plan and plan.warnings}"
+
+
+@pytest.mark.parametrize(("registry", "held"), [(who, held) for who, goals in FURTHER_GOALS for held in goals])
+def test_a_goal_as_people_word_it_comes_out_right_or_the_plan_says_that_it_is_unsure(
+    registry: dict[str, str], held: Held
+) -> None:
+    plan = outcome(registry, held.goal)
+
+    shown = plan and [(one.worker, one.instruction, one.depends_on) for one in plan.subtasks]
+    assert is_right(held, plan), f"{held.goal}: {shown} {plan and plan.warnings}"
+
+
+def test_forty_more_goals_stand_over_four_more_registries() -> None:
+    assert len(FURTHER_GOALS) == 4
+    assert sum(len(goals) for _, goals in FURTHER_GOALS) == 40
 
 
 def test_forty_goals_are_held_out_over_four_registries() -> None:

@@ -1,0 +1,121 @@
+"""What a goal says is not to be done: which of its clauses are negated, and how far a negation reaches.
+
+Comes in: the words of a clause, or clauses. Goes out: whether they say what is not to be done. This module must never
+import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from actors.tasks.planning.goal_clause import Clause
+from actors.tasks.planning.goal_text import Token, word_set
+from actors.tasks.planning.verb_families import is_plural
+
+_NEGATIONS: Final = word_set("""
+    not dont never no without neither nor avoid skip except cannot omit nobody nothing none forget
+""")
+_TWO_WORDS: Final = frozenset({
+    ("instead", "of"), ("rather", "than"), ("refrain", "from"), ("leave", "out"), ("hold", "off"), ("hold", "back"),
+    ("stay", "away"), ("keep", "away"), ("steer", "clear"),
+})  # fmt: skip
+_STOPS: Final = frozenset({"stop", "cease", "quit", "forbid"})
+"""Words that negate the gerund after them: ``stop deploying``."""
+_OBJECTS: Final = frozenset({"nothing", "nobody", "none"})
+"""Objects that negate the verb before them: ``deploy nothing``."""
+_FORBIDDEN: Final = word_set("""
+    banned disallowed forbidden prohibited unnecessary unneeded unwanted
+""")
+"""Words that negate what they are said of: ``deploying is forbidden``."""
+_BE: Final = frozenset({"is", "are", "be", "remains", "stays", "strictly"})
+_NO_NEGATION: Final = word_set("""
+    only just merely forget hesitate fail miss matter later but
+""")
+"""Words after a negation that take it back: ``not only``, ``do not forget to``, ``no matter``, ``nothing but``."""
+_LEADING: Final = word_set("""
+    a also and any at be but can could do does did in is are i just let lets may might must need or ought please
+    shall should so still then there they theres to under want we would you
+""")
+"""Words that may stand before the negation of a request: ``please do not``, ``you must never``."""
+_OR: Final = frozenset({"or", "nor"})
+_SUBJECTS: Final = word_set("""
+    the a an this that these those it they there all any our your my its
+""")
+_MODALS: Final = frozenset({"should", "must", "may", "can", "shall", "will", "need", "ought"})
+_SUBORDINATE: Final = word_set("""
+    that which who whose if because when while where why how what whether unless until so
+""")
+_MOST_WORDS: Final = 12
+"""Words from the first one on among which a negation is looked for."""
+_SUBJECT_WORDS: Final = 3
+"""Words of a subject without an article: ``Python code must not be deployed``."""
+
+
+def is_negated(words: tuple[Token, ...]) -> bool:
+    """True where it begins with a negation, or says of its subject that it is not to be done."""
+    texts = [word.text.casefold().replace("\u2019", "'") for word in words[:_MOST_WORDS]]
+    first = next((n for n, text in enumerate(texts) if text not in {"but", "and", "so", "then", "however"}), 0)
+    about = bool(texts) and _is_subject(texts[first])
+    if texts[first + 1 : first + 2] and texts[first + 1] in _OBJECTS:
+        return not _NO_NEGATION & set(texts[first + 2 : first + 3])
+    if texts[first : first + 1] == ["leave"] and texts[-1] in {"alone", "out", "untouched"}:
+        return True
+    for n, text in enumerate(texts):
+        if _negates(texts, n):
+            return not _NO_NEGATION & set(texts[n + 1 : n + 2])
+        if about and n > first and text in _FORBIDDEN and texts[n - 1] in _BE:
+            return True
+        if (text in _SUBORDINATE and n) or not (about or text in _LEADING or _has_modal(texts, first)):
+            return False
+    return False
+
+
+def _is_subject(text: str) -> bool:
+    return text in _SUBJECTS or is_plural(text) or text.endswith(("ing", "ion", "ment"))
+
+
+def _has_modal(texts: list[str], first: int) -> bool:
+    """True where a bare noun has a modal verb and ``not`` behind it: ``code must not be deployed``."""
+    start = texts[first : first + _SUBJECT_WORDS]
+    return any(word in _MODALS and texts[first + n + 1 : first + n + 2] == ["not"] for n, word in enumerate(start) if n)
+
+
+def _negates(texts: list[str], n: int) -> bool:
+    text, following = texts[n], texts[n + 1] if n + 1 < len(texts) else ""
+    if text in _STOPS:
+        return following.endswith("ing")
+    return text in _NEGATIONS or text.endswith("n't") or (text, following) in _TWO_WORDS
+
+
+def negation_carried(parts: list[Clause]) -> list[Clause]:
+    """A negation holds for what is tied to it by a bare ``and``, and for a list that goes on with ``or``.
+
+    It holds as well for nouns that follow it after a comma: ``write, but do not deploy, the service``.
+    """
+    done = list(parts)
+    carried = 0
+    for n in range(1, len(parts)):
+        if n <= carried:
+            continue
+        if not done[n - 1].negated or done[n].negated or not done[n].joined:
+            continue
+        end = n
+        while end < len(parts) and parts[end].joined and not parts[end].negated and not _opposes(parts[end]):
+            end += 1
+        ors = [m for m in range(n, end) if _OR & set(parts[m].texts[:2])]
+        last = ors[-1] if ors else n if n < end and (done[n].joined == "and" or _is_noun(done[n])) else n - 1
+        for m in range(n, last + 1):
+            done[m] = replace(done[m], negated=True, is_carried=True)
+        carried = end - 1
+    return done
+
+
+def _is_noun(part: Clause) -> bool:
+    """True for an article and a noun, and nothing that is said of it."""
+    texts = part.texts
+    return texts[0] in _SUBJECTS and not (_MODALS | _BE) & set(texts)
+
+
+def _opposes(part: Clause) -> bool:
+    return part.texts[0] in {"but", "only", "instead", "just", "rather"}

@@ -1,0 +1,212 @@
+"""Wordings of goals that a reader understands at once: what is not to be done, what comes first, what hangs on what."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.tasks.model.task_errors import NoCapableWorkerError
+from tests.tasks.planning.test_goal_evidence import STAFF, given, planned, waits
+
+CODE = {
+    "ada": "Investigates libraries and compares alternatives",
+    "bob": "Writes and fixes Python code",
+    "cyd": "Reviews implementations for bugs and style",
+    "dan": "Runs the test suite and reports failures",
+    "eve": "Releases packages and deploys services",
+    "fay": "Looks up pages of the documentation",
+}
+
+# -- what is not to be done --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "deploy nothing, only write it",
+        "deploying is forbidden; write it",
+        "the service should be written but the service should not be deployed",
+        "code must not be deployed; write it",
+        "write, but do not deploy, the service",
+        "stop deploying, write it",
+        "hold off on deploying the service, write it",
+        "forget the tests, write it",
+        "write it and leave the tests alone",
+        "don't deploy the service, the package, or the tests; write it",
+    ],
+)
+def test_work_that_is_ruled_out_in_any_words_is_given_to_nobody(goal: str) -> None:
+    plan = planned(goal, STAFF)
+
+    assert given(plan) == {"w": goal}
+
+
+@pytest.mark.parametrize("goal", ["deploy nothing but the parser", "review code that nothing uses and deploy it"])
+def test_nothing_rules_out_the_verb_before_it_and_not_more(goal: str) -> None:
+    assert "d" in given(planned(goal, STAFF))
+
+
+def test_a_goal_that_only_says_what_is_to_stop_is_refused() -> None:
+    with pytest.raises(NoCapableWorkerError, match="says only what is not to be done"):
+        planned("stop deploying the service", STAFF)
+
+
+# -- what comes first --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "deploy the service, but first review the change",
+        "deploy the service, review the change first",
+        "deploy the service. Before that, review the change.",
+        "once the change is reviewed, deploy the service",
+        "when you have reviewed the change, deploy the service",
+        "after the change is reviewed, deploy the service",
+        "before the service is deployed, review the change",
+        "first review the change, second deploy the service",
+        "1. review the change\n2. deploy the service",
+        "1) review the change 2) deploy the service",
+        "Step 1: review the change. Step 2: deploy the service.",
+        "at the end deploy the service, first review the change",
+    ],
+)
+def test_every_way_to_say_what_comes_first_is_an_order(goal: str) -> None:
+    assert waits(planned(goal, STAFF)) == {"r": [], "d": ["r"]}
+
+
+@pytest.mark.parametrize(
+    ("goal", "expected"),
+    [
+        (
+            "Write code, test it, deploy it, but first review it",
+            {"w": [], "t": ["w"], "r": ["w", "t"], "d": ["w", "t", "r"]},
+        ),
+        ("Write code. Afterwards deploy it. Before that, review it.", {"w": [], "r": ["w"], "d": ["w", "r"]}),
+        ("Write code, and before deploying it, review it", {"w": [], "r": ["w"], "d": ["w", "r"]}),
+        ("Deploy the service, but first write code. Then test features.", {"w": [], "d": ["w"], "t": ["d"]}),
+        ("Have the change reviewed and deployed", {"r": [], "d": ["r"]}),
+    ],
+)
+def test_what_comes_first_moves_its_own_sentence_and_what_came_before_stays(
+    goal: str, expected: dict[str, list[str]]
+) -> None:
+    assert waits(planned(goal, STAFF)) == expected
+
+
+def test_first_in_a_list_of_ways_orders_nothing() -> None:
+    assert given(planned("Write code, first for Linux, then for Windows", STAFF)) == {
+        "w": "Write code, first for Linux, then for Windows"
+    }
+
+
+@pytest.mark.parametrize("goal", ["fix the bug (of version 2) in the parser", "write code for 3 parsers"])
+def test_a_number_that_is_no_place_in_a_list_cuts_nothing(goal: str) -> None:
+    assert given(planned(goal, CODE)) == {"bob": goal}
+
+
+# -- conditions --------------------------------------------------------------------------------------------------
+
+
+def test_a_condition_is_no_work_and_is_read_by_whoever_it_decides_for() -> None:
+    plan = planned("Run the tests and, if they pass, deploy the service", CODE)
+
+    assert given(plan) == {"dan": "Run the tests", "eve": "if they pass, deploy the service"}
+    assert waits(plan) == {"dan": [], "eve": ["dan"]}
+    assert plan.warnings == []
+
+
+@pytest.mark.parametrize(
+    "goal", ["Deploy the service, unless the tests fail", "Unless the tests fail, deploy the service"]
+)
+def test_where_nobody_is_asked_whether_a_condition_holds_the_plan_says_so(goal: str) -> None:
+    plan = planned(goal, CODE)
+
+    assert given(plan) == {"eve": goal}
+    assert "is a condition and no work: eve reads it, and dan is not asked" in plan.warnings[0]
+
+
+@pytest.mark.parametrize("other", ["otherwise fix the code", "else fix the code", "if not, fix the code"])
+def test_what_is_for_the_other_case_waits_and_the_plan_says_that_it_makes_no_choice(other: str) -> None:
+    plan = planned(f"Run the tests. If they pass, deploy the service; {other}", CODE)
+
+    assert given(plan)["bob"] == other
+    assert waits(plan) == {"dan": [], "eve": ["dan"], "bob": ["dan", "eve"]}
+    assert "is for the other case, and a plan makes no choice: bob has it in any case" in plan.warnings[0]
+
+
+def test_a_choice_between_two_kinds_of_work_is_told() -> None:
+    plan = planned("Either deploy the service or fix the code", CODE)
+
+    assert given(plan) == {"eve": "Either deploy the service or fix the code"}
+    assert "leaves a choice, and a plan makes none: eve has all of it" in plan.warnings[0]
+
+
+# -- what is said ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("goal", "expected"),
+    [
+        ("Write code & review it", {"bob": "Write code", "cyd": "review it"}),
+        ("Write the code plus review it", {"bob": "Write the code", "cyd": "review it"}),
+        ("Write the code (and review it)", {"bob": "Write the code", "cyd": "review it"}),
+        ("Write the code \u2014 deploy it", {"bob": "Write the code", "eve": "deploy it"}),
+        ("Get the service tested and deployed", {"dan": "Get the service tested", "eve": "deployed"}),
+        (
+            "Write code, have it reviewed, deploy the service",
+            {"bob": "Write code", "cyd": "have it reviewed", "eve": "deploy the service"},
+        ),
+        ("Once the code is written, deploy it", {"bob": "Once the code is written", "eve": "deploy it"}),
+        ("Write code. When finished, deploy it", {"bob": "Write code", "eve": "When finished, deploy it"}),
+        ("Write the code and, in the end, deploy it", {"bob": "Write the code", "eve": "in the end, deploy it"}),
+    ],
+)
+def test_an_instruction_is_a_whole_and_has_nothing_of_its_neighbours(goal: str, expected: dict[str, str]) -> None:
+    assert given(planned(goal, CODE)) == expected
+
+
+def test_what_stands_in_quotes_is_one_piece() -> None:
+    goal = 'Look up "write code and deploy it" in the documentation'
+
+    assert given(planned(goal, CODE)) == {"fay": goal}
+
+
+@pytest.mark.parametrize("goal", ["The change needs to be reviewed", "I want the change to get reviewed"])
+def test_a_passive_after_to_is_the_verb(goal: str) -> None:
+    assert given(planned(goal, {**STAFF, "c": "Changes settings"})) == {"r": goal}
+
+
+def test_where_the_direct_object_is_the_work_of_somebody_else_the_plan_says_so() -> None:
+    said = {"x": "Sends emails to customers", "y": "Refunds payments"}
+    plan = planned("Send a refund to the customer", said)
+
+    assert given(plan) == {"x": "Send a refund to the customer"}
+    assert "fits x and y nearly alike" in plan.warnings[0]
+
+
+# -- descriptions ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("description", "goal"),
+    [
+        ("Charges credit cards", "charge the card"),
+        ("Develops apps", "build an app"),
+        ("Groups records by key", "group the records"),
+        ("Services cars", "service the car"),
+        ("Function in charge of checking disks", "verify the disks"),
+        ("A team of experts that reviews contracts", "check the contract"),
+    ],
+)
+def test_a_description_begins_with_its_verb_though_a_form_of_it_may_lead_in(description: str, goal: str) -> None:
+    plan = planned(goal, {"x": description, "y": "Paints cards, apps, records, cars, disks and contracts"})
+
+    assert given(plan) == {"x": goal}
+    assert plan.warnings == []
+
+
+@pytest.mark.parametrize("description", ["Lints and formats files", "Linting and formatting files"])
+def test_verbs_that_share_their_object_in_a_description_are_all_verbs(description: str) -> None:
+    plan = planned("Compile and lint the project", {"x": "Compiles the project", "y": description})
+
+    assert given(plan) == {"x": "Compile the project", "y": "lint the project"}
