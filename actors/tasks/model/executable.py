@@ -116,7 +116,12 @@ class ExecutableInfo:
     @property
     def is_available(self) -> bool:
         """True where a planner should count on it: neither missing, nor down for good, nor behind an open breaker."""
-        return not self.is_missing and self.state in {"running", "restarting"} and self.breaker != "open"
+        return self.is_there and self.breaker != "open"
+
+    @property
+    def is_there(self) -> bool:
+        """True where it is neither missing nor down for good. Behind an open breaker work waits for it."""
+        return not self.is_missing and self.state in {"running", "restarting"}
 
 
 Catalogue: TypeAlias = tuple[ExecutableInfo, ...]

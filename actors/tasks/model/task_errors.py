@@ -21,7 +21,7 @@ TaskError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from actors.model.errors import ActorsError, Failed, Problem
@@ -102,12 +102,16 @@ class NoCapableWorkerError(PlanError):
         needed = _names(args[0]) if args else ()
         known = _names(args[1]) if len(args) > 1 else _names(known)
         wanted = " and ".join(repr(one) for one in needed) if needed else "this goal"
-        there = f"Known: {', '.join(known)}. Add one, or change the goal" if known else _NO_WORKER
-        said = (hint or there).removesuffix(".") + "."
+        said = (hint or self.advice(known)).removesuffix(".") + "."
         super().__init__(task, (Problem(f"task {task or '?'}", f"no worker can do {wanted}", said),))
         self.needed = needed
         self.known = known
         self.hint = hint
+
+    @staticmethod
+    def advice(known: Sequence[str]) -> str:
+        """Return what to do about it where nothing else is known than who there is."""
+        return f"Known: {', '.join(known)}. Add one, or change the goal." if known else _NO_WORKER
 
     def __str__(self) -> str:
         return str(self.problems[0])  # of a plan, or of one subtask

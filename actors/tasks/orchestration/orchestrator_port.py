@@ -288,9 +288,9 @@ class OrchestratorPort:
         state = self.states.get(id_.rpartition(":")[0].rpartition(":")[0])
         return state.escalations.get(id_) if state is not None and id_ not in self.answered else None
 
-    def catalogue(self) -> Catalogue:
-        """Rows of the registry that a planner may count on."""
-        return tuple(row for row in self.rows() if row.is_available)
+    def catalogue(self, *, waiting: bool = False) -> Catalogue:
+        """Rows of the registry that a planner may count on; ``waiting``: also those whose breaker is open."""
+        return tuple(row for row in self.rows() if row.is_available or (waiting and row.is_there))
 
     def rows(self) -> list[ExecutableInfo]:
         """The registry, as others may see it."""

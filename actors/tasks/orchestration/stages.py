@@ -32,7 +32,7 @@ from actors.tasks.model.policy import Verdict
 from actors.tasks.model.task import NO_USAGE, Plan, Subtask, SubtaskStatus, Task, Usage
 from actors.tasks.model.task_errors import AttemptTimeoutError, NoCapableWorkerError
 from actors.tasks.orchestration.stage_code import StageCode, code_of
-from actors.tasks.planning.keyword_planner import known_of
+from actors.tasks.planning.keyword_planner import KeywordPlanner, known_of, left_out
 from actors.tasks.planning.plan_validation import check_plan, is_quick, resolved_plan
 from actors.tasks.planning.planners import StaticPlan, as_plan, is_inline
 from actors.tasks.planning.replanning import merged, new_of, replan_feedback, taken_ids
@@ -81,6 +81,8 @@ class TaskStages:
         self._results, self._acts = results, acts
         self._running: dict[str, Attempt] = {}
         """By task: it has one at a time."""
+        self._waiting: set[str] = set()
+        """Tasks whose planner found nobody, and is shown those whose breaker is open as well."""
         self._calls = {Step.PLAN: self._plan, Step.REVIEW: self._review, Step.COMBINE: self._combine}
 
     def is_busy(self, state: TaskState) -> bool:
@@ -100,7 +102,7 @@ class TaskStages:
     def _plan(self, state: TaskState) -> None:
         port, own = self._port, state.task.plan
         planner = port.settings.planner if own is None else StaticPlan(own.subtasks)
-        catalogue = port.catalogue()
+        catalogue = port.catalogue(waiting=state.id in self._waiting or isinstance(planner, KeywordPlanner))
         task = state.task
         args = (task, catalogue, self._plan_feedback(state))
         check = partial(self._checked, state)
@@ -120,6 +122,9 @@ class TaskStages:
             with port.runtime.traced(state, "plan"):
                 plan = planner.plan(*args)
         except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
+            if self._has_others(state, error):
+                self._plan(state)
+                return
             failure = self._with_known(state, Failure(FailureKind.FAILED, error, told=text_of(error)))
             facts = self._results.facts(state)
             self._record(state, stage_ends.failed(state, "plan", failure, NO_USAGE, facts, is_pure=True))
@@ -269,6 +274,7 @@ class TaskStages:
     def forget(self, state: TaskState) -> None:
         """The task is over."""
         self._running.pop(state.id, None)
+        self._waiting.discard(state.id)
 
     # -- its end -------------------------------------------------------------------------------------------
 
@@ -284,7 +290,7 @@ class TaskStages:
         failure = self._failure_of(attempt) if attempt.error is not None else None
         if attempt.error is None:
             self._record(state, self._outcome(state, attempt, attempt.value.value, attempt.take_used()))
-        elif failure is None:
+        elif failure is None or self._has_others(state, failure.error):
             self._once_more(attempt, state)
         else:
             failure, facts = self._with_known(state, failure), self._results.facts(state)
@@ -295,8 +301,21 @@ class TaskStages:
         error = failure.error
         if type(error) is not NoCapableWorkerError:
             return failure
-        known = error.known or known_of(self._port.catalogue())
-        return replace(failure, error=NoCapableWorkerError(error.needed, known, task=state.id, hint=error.hint))
+        catalogue = self._port.catalogue(waiting=True)
+        known, hint = error.known or known_of(catalogue), error.hint
+        if away := [row for row in self._port.rows() if not row.is_there]:
+            hint = f"{hint or NoCapableWorkerError.advice(known)} {left_out(away)}".lstrip()
+        return replace(failure, error=NoCapableWorkerError(error.needed, known, task=state.id, hint=hint))
+
+    def _has_others(self, state: TaskState, error: BaseException | None) -> bool:
+        """True, once, where a planner found nobody without those whose breaker is open: work waits for them."""
+        port = self._port
+        if type(error) is not NoCapableWorkerError or state.id in self._waiting:
+            return False
+        if len(port.catalogue()) == len(port.catalogue(waiting=True)):
+            return False
+        self._waiting.add(state.id)
+        return True
 
     def _outcome(self, state: TaskState, attempt: Attempt, said: Any, usage: Usage) -> Draft:
         facts = self._results.facts(state)

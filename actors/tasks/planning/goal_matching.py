@@ -108,6 +108,10 @@ class _Evidence(NamedTuple):
     capability: str | None
 
 
+_Offer = tuple[tuple[float, bool, int, int], _Evidence, ExecutableInfo]
+"""Rank of a worker for a clause, what speaks for it, and its row."""
+
+
 class CatalogueIndex:
     """A catalogue, indexed by words and by families. A clause looks only at those who share one of them with it."""
 
@@ -154,7 +158,7 @@ class CatalogueIndex:
         return self._known[key]
 
     def _match(self, reading: Reading) -> Match | None:
-        offers = []
+        offers: list[_Offer] = []
         words = frozenset(reading.objects).union(reading.asides)
         for n in self._near(reading):
             evidence = _evidence(self._profiles[n], reading, words, self.verbs)
@@ -164,9 +168,9 @@ class CatalogueIndex:
         if not offers:
             return None
         offers.sort(key=lambda offer: offer[0])
-        (*_, number), best, row = offers[0]
+        (*_, number), best, row = offers.pop(self._first_free(offers))
         profile = self._profiles[number]
-        rivals = [(each, other) for _, each, other in offers[1:] if self._is_rival(row, best, other, each)]
+        rivals = [(each, other) for _, each, other in offers if self._is_rival(row, best, other, each)]
         shared = best.capability is not None and self._having[best.capability] > 1
         return Match(
             row.id,
@@ -177,6 +181,15 @@ class CatalogueIndex:
             not best.by_noun and words.isdisjoint(profile.of_names),
             _does_something_else(profile, reading) and not (best.name or best.by_verb),
         )
+
+    def _first_free(self, offers: list[_Offer]) -> int:
+        """Return the place of the best one; where its breaker is open, of the next that is nearly as good."""
+        _, best, row = offers[0]
+        if row.breaker == "open":
+            for n, (_, each, other) in enumerate(offers[1:], 1):
+                if other.breaker != "open" and each.score >= _CLOSE * best.score:
+                    return n
+        return 0
 
     def _near(self, reading: Reading) -> set[int]:
         words = [*reading.objects, *reading.asides]

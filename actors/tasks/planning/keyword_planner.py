@@ -242,6 +242,15 @@ def described(row: ExecutableInfo) -> str:
     return f"{name}: {said if len(said) <= _MOST_CHARS else said[: _MOST_CHARS - 4] + ' ...'!r}"
 
 
+def left_out(rows: Sequence[ExecutableInfo]) -> str:
+    """Return who takes no work for now, and how it is brought back."""
+    said = [f"{row.id} (not up yet)" if row.is_missing else f"{row.id} ({row.state})" for row in rows[:_MOST_LISTED]]
+    more = len(rows) - len(said)
+    paths = [row.path for row in rows if row.state in {"parked", "stopped"}]
+    hint = f" tree.restart_child({paths[0]!r}) brings it back." if paths else ""
+    return f"Not counted: {', '.join(said)}{f' and {more} more' if more else ''}.{hint}"
+
+
 def known_of(catalogue: Catalogue) -> tuple[str, ...]:
     """Return who is there, with their capabilities."""
     return tuple(
