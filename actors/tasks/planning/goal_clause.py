@@ -26,9 +26,9 @@ class Clause:
     is_carried: bool = False
     """True where it is negated only because the clause before it is."""
     marks: tuple[str, ...] = ()
-    """What stands between it and the clause before it."""
+    """Marks between it and the clause before it."""
     mark_after: str = ""
-    """What stands after it."""
+    """Mark after it."""
     decides_on: int | None = None
     """Set where it is a condition: the number of the clause that it decides on. It is no work."""
     is_otherwise: bool = False
@@ -50,5 +50,5 @@ class Clause:
 
     @property
     def texts(self) -> list[str]:
-        """Its words in lower case."""
+        """Return its words in lower case."""
         return [token.text.casefold() for token in self.tokens]

@@ -1,4 +1,4 @@
-"""What a goal says is not to be done: which of its clauses are negated, and how far a negation reaches.
+"""Negations in a goal: which of its clauses say what is not to be done, and how far each reaches.
 
 Comes in: the words of a clause, or clauses. Goes out: whether they say what is not to be done. This module must never
 import threads, a clock or Pykka.
