@@ -277,8 +277,14 @@ def has_lifespan(cls: type[Any]) -> bool:
 
 
 def _builds_plain(cls: type[Any]) -> bool:
-    """True where making an object runs none of the user's code."""
-    return cls.__init__ is Worker.__init__ and not any("__new__" in vars(base) for base in cls.__mro__[:-1])
+    """True where making an object runs none of the user's code, so that a supervisor may do it on its own thread."""
+    looked_up = type(cls).__mro__[:-2]  # a metaclass answers for attributes: without type and object
+    run = {"__new__", "__getattribute__"}
+    return (
+        cls.__init__ is Worker.__init__
+        and not any("__getattribute__" in vars(base) for base in looked_up)
+        and not any(run & vars(base).keys() for base in cls.__mro__[:-1])
+    )
 
 
 def overrides(cls: type[Any], hook: str) -> bool:

@@ -42,6 +42,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from actors.messaging.envelope import PackedMessage
 from actors.model.errors import ActorsError, Failed
 from actors.model.process_errors import NotPicklableError, RemoteError, RemoteTraceback
+from actors.model.raised import cause_of, frames_of, is_a, with_cause
 from actors.validation.introspection import type_name
 
 Parts: TypeAlias = "list[Any]"
@@ -133,11 +134,11 @@ def packed(path: str, message: object) -> Packed:
     raise NotPicklableError(path, name, why)
 
 
-def reason(error: Exception) -> str:
+def reason(error: BaseException) -> str:
     """Why something cannot be pickled, as far as that names types only."""
     try:
         said = _SAFE.search(str(error))
-    except Exception:  # noqa: BLE001 - it is the user's code
+    except BaseException:  # noqa: BLE001 - it is the user's code
         said = None
     return said.group() if said is not None else type_name(type(error))
 
@@ -153,11 +154,11 @@ def pack_error(error: BaseException) -> PackedError:
     except BaseException as second:  # noqa: BLE001 - it is the user's code
         text = f"<no text: its own code raised {type_name(type(second))}>"
     try:
-        frames = "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip()
+        frames = "".join(traceback.format_exception(type(error), error, frames_of(error))).rstrip()
     except BaseException:  # noqa: BLE001 - the same
-        frames = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+        frames = "".join(traceback.format_tb(frames_of(error))).rstrip()
     pickled = _pickled(lambda: error)
-    if pickled is None and isinstance(error, Failed):  # what it means crosses all the same: may it be tried again?
+    if pickled is None and is_a(error, Failed):  # what it means crosses all the same: may it be tried again?
         pickled = _pickled(lambda: Failed(error.error, retryable=error.retryable))
         pickled = pickled or _pickled(lambda: Failed(text, retryable=error.retryable))
     return PackedError(pickled, name, text, frames)
@@ -178,11 +179,11 @@ def rebuilt(packed_error: PackedError) -> BaseException:
         error = None if packed_error.pickled is None else pickle.loads(packed_error.pickled)  # noqa: S301
     except BaseException:  # noqa: BLE001 - rebuilding runs the user's code
         error = None
-    if not isinstance(error, BaseException):
+    if not is_a(error, BaseException):
         error = RemoteError(packed_error.type_name, packed_error.text)
-    if not (isinstance(error, ActorsError) and error.__cause__ is not None):
-        error.__cause__ = RemoteTraceback(packed_error.frames)
-    return error
+    if is_a(error, ActorsError) and cause_of(error) is not None:
+        return error
+    return with_cause(error, RemoteTraceback(packed_error.frames))
 
 
 # -- frames --------------------------------------------------------------------------------------------------

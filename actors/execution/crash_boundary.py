@@ -35,6 +35,7 @@ from actors.messaging.envelope import CURRENT, CurrentMessage, Home, Hook, leave
 from actors.messaging.mailbox import NOTHING
 from actors.messaging.reply import Reply
 from actors.model.errors import Ignore, Signal
+from actors.model.raised import frames_of, is_a
 from actors.model.spec import DispatcherKind, Reason
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ class WorkerIncarnation(EndingIncarnation):
         except BaseException as caught:
             error = caught
         if error is not None:
-            if isinstance(error, Ignore):
+            if is_a(error, Ignore):
                 await self._finish(Exit(Reason.NORMAL, what="ignored", ignored=True))
             else:
                 await self._crash(error)
@@ -314,12 +315,12 @@ class WorkerIncarnation(EndingIncarnation):
 
         The request ends before that, with what it had borrowed: hooks and lifespans are the worker's own.
         """
-        killed = isinstance(error, asyncio.CancelledError) and self.order is Reason.KILLED
+        killed = is_a(error, asyncio.CancelledError) and self.order is Reason.KILLED
         if killed or not self.is_failure(error):
             current.end()
             await (self._finish(Exit(Reason.KILLED)) if killed else self._crash(error, reply))
             return False
-        frames = error.__traceback__
+        frames = frames_of(error)
         if reply is not None:
             reply.fail(error)
         self.system.reports.request_failed(self.mailbox.path, error, asked=reply is not None)
@@ -333,8 +334,8 @@ class WorkerIncarnation(EndingIncarnation):
         """True if an exception that leaves the present handler is a failure of the request, and no crash."""
         kinds: tuple[type[BaseException], ...] = (Signal, *self.recipe.expected)
         asks = None if self.recipe.crash_on_ask_error else CURRENT.get()
-        return isinstance(error, kinds) or all(
-            isinstance(leaf, kinds) or (asks is not None and asks.is_ask_error(leaf)) for leaf in leaves(error)
+        return is_a(error, kinds) or all(
+            is_a(leaf, kinds) or (asks is not None and asks.is_ask_error(leaf)) for leaf in leaves(error)
         )
 
     async def _live(self) -> None:

@@ -36,6 +36,7 @@ from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
 from actors.model.errors import StalledError
 from actors.model.process_errors import ProcessDiedError
+from actors.model.raised import is_a
 from actors.model.spec import ChildSpec, Reason
 from actors.validation.introspection import type_name
 
@@ -83,7 +84,7 @@ class Exit:
     @property
     def detail(self) -> str:
         """The type of the error, or what happened; never a text that may hold payloads."""
-        if isinstance(self.error, ProcessDiedError):
+        if is_a(self.error, ProcessDiedError):
             return self.error.exit_detail
         return type_name(type(self.error)) if self.error is not None else self.what
 
@@ -362,7 +363,7 @@ class Incarnation:
 def _is_answered(envelope: Envelope, path: str, exit_: Exit) -> bool:
     """Answer whoever waits for the message that was being handled; True where it was just answered: nothing is lost."""
     body, reply, _ = envelope
-    stalled = exit_.error if isinstance(exit_.error, StalledError) else None
+    stalled = exit_.error if is_a(exit_.error, StalledError) else None
     if stalled is not None and issubclass(type(body), SystemMessage):
         body.note_crash(stalled)
     error = stalled or ActorStoppedError(path, "ended while it handled this message")

@@ -16,6 +16,7 @@ from actors.execution.residence import PlaceLostError
 from actors.messaging.envelope import Hook
 from actors.messaging.message_errors import ActorStoppedError
 from actors.model.process_errors import for_asker
+from actors.model.raised import frames_of, is_a
 from actors.model.spec import DispatcherKind, Reason
 
 if TYPE_CHECKING:
@@ -55,13 +56,13 @@ class EndingIncarnation(ControlledIncarnation):
 
     async def _crash(self, error: BaseException, reply: Reply | None = None) -> None:
         """An exception was born in user code: answer the asker, run on_failure, end."""
-        frames = error.__traceback__
+        frames = frames_of(error)
         if reply is not None:
             reply.fail(for_asker(self.mailbox.path, error))
-        excused = (reply is not None and reply.is_of_batch) or isinstance(error, PlaceLostError)
+        excused = (reply is not None and reply.is_of_batch) or is_a(error, PlaceLostError)
         crash = Exit(Reason.CRASHED, error, frames=frames, excused=excused)
         if self._enter_last_hook(plain=self.recipe.fails_plain or self.actor is None, crash=crash):
-            second = await self._hook("on_failure", type(error), error, error.__traceback__)
+            second = await self._hook("on_failure", type(error), error, frames_of(error))
             if second is not None:
                 self.system.reports.hook_raised(self.mailbox.path, "on_failure", second)
         await self._finish(crash)
@@ -138,8 +139,8 @@ class EndingIncarnation(ControlledIncarnation):
         except BaseException as raised:
             if self.order is Reason.KILLED:
                 return exit_
-            if error is None or isinstance(error, asyncio.CancelledError):
-                frames = raised.__traceback__
+            if error is None or is_a(error, asyncio.CancelledError):
+                frames = frames_of(raised)
                 return Exit(Reason.CRASHED, raised, "lifespan raised", frames=frames, excused=exit_.excused)
             self.system.reports.hook_raised(self.mailbox.path, "lifespan", raised)
         return exit_
@@ -157,7 +158,7 @@ class EndingIncarnation(ControlledIncarnation):
     def fail_internally(self, error: BaseException) -> None:
         """Something left the boundary that should not have: the worker has crashed, and never stays as a zombie."""
         self.system.reports.internal_error(error)
-        self._tell_end(Exit(Reason.CRASHED, error, frames=error.__traceback__))
+        self._tell_end(Exit(Reason.CRASHED, error, frames=frames_of(error)))
 
     def _leave(self) -> None:
         """No user code runs any more, so a kill has nothing to abandon. An abandoned thread has come back."""

@@ -39,6 +39,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from actors.messaging.mailbox import NOTHING
+from actors.model.raised import frames_of
 from actors.validation.validation_messages import type_phrase
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Residence:
             return
         try:
             await stack.__aexit__(
-                None if error is None else type(error), error, None if error is None else error.__traceback__
+                None if error is None else type(error), error, None if error is None else frames_of(error)
             )
         except BaseException as raised:
             if raised is not error:

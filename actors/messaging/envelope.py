@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from actors.messaging.caller_variables import Borrowed, borrow, give_back
+from actors.model.raised import cause_of
 
 if TYPE_CHECKING:
     from actors.messaging.mailbox import Mailbox
@@ -296,7 +297,7 @@ def _before_pep_479(error: BaseException) -> BaseException | None:
 
     An await is a generator, so whoever awaits an ask that fails with a StopIteration gets this in its place.
     """
-    cause = error.__cause__
+    cause = cause_of(error)
     if type(error) is not RuntimeError or not issubclass(type(cause), (StopIteration, StopAsyncIteration)):
         return None
     said = str(error.args[0]) if error.args else ""

@@ -44,6 +44,7 @@ from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.wait_graph import NOBODY, enter, leave
 from actors.model.clock import monotonic
 from actors.model.errors import BlockingAskError
+from actors.model.raised import frames_of, with_frames
 from actors.validation.validation_messages import require_seconds
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Reply(pykka.Future[Any]):
             return False  # another was first
         if error is not None:
             self._error = error
-            self._traceback = error.__traceback__
+            self._traceback = frames_of(error)
         self._value = value
         gate = self._gate
         if gate is not None:
@@ -170,7 +171,7 @@ class Reply(pykka.Future[Any]):
             host.reports.callback_raised(self.target.path if self.target is not None else host.root_path, error)
         else:  # no tree to report it to: what Python does with an exception that leaves a thread
             where = threading.current_thread()
-            threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, where)))
+            threading.excepthook(threading.ExceptHookArgs((type(error), error, frames_of(error), where)))
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -360,7 +361,7 @@ class Reply(pykka.Future[Any]):
             return self._value
         try:
             # With the worker's own traceback each time: a second reader must not see the first reader's frames.
-            raise own_copy(error).with_traceback(self._traceback)
+            raise with_frames(own_copy(error), self._traceback)
         finally:
             del self, error
 

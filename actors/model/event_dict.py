@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from actors.model.event_metadata import KEPT, SHOWN, TOLD
+from actors.model.raised import is_a
 
 if TYPE_CHECKING:
     from actors.model.events import Event
@@ -47,7 +48,7 @@ def to_dict(event: Event, *, content: bool, errors: ErrorTexts) -> dict[str, Any
     kind: Any = type(event)
     for name, tells in _plan(kind):
         value = getattr(event, name)
-        if isinstance(value, BaseException):
+        if is_a(value, BaseException):
             told[name] = _error(value, texts=texts and (content or not _is_private(value)))
             told[f"{name}_type"] = _name(type(value))
         elif tells == "always" or (tells == "as content" and content):

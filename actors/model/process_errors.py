@@ -6,6 +6,7 @@ They belong to the tree of errors in ``actors.model.errors``, and pickle as thos
 from __future__ import annotations
 
 from actors.model.errors import ActorsError, MessageError, WorkerCrashedError
+from actors.model.raised import is_a
 
 
 class NotPicklableError(MessageError):
@@ -93,7 +94,7 @@ class RemoteTraceback(Exception):  # noqa: N818 - it is no error, but where one 
 
 def for_asker(path: str, error: BaseException) -> BaseException:
     """Return what the asker gets for an error that left the code of the worker at ``path``."""
-    if isinstance(error, Exception) and not isinstance(error, ProcessDiedError):
+    if is_a(error, Exception) and not is_a(error, ProcessDiedError):
         return error
     wrapped = WorkerCrashedError(path, type(error).__name__)
     wrapped.__cause__ = error

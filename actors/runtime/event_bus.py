@@ -28,6 +28,7 @@ from actors.concurrency.wakeup import SingleJob
 from actors.messaging.reply import Reply
 from actors.model.event_time import note_time
 from actors.model.events import Event, EventsLost, SubscriberDropped
+from actors.model.raised import is_a
 
 if TYPE_CHECKING:
     from actors.execution.pool import Pool
@@ -235,7 +236,7 @@ def weight_of(event: Event) -> int:
     if event.bulk:
         return min((len(getattr(event, event.bulk)) + _UNIT // 2) // _UNIT, BACKLOG_WEIGHT)
     error = getattr(event, "error", None)
-    if not isinstance(error, BaseException):
+    if not is_a(error, BaseException):
         return 0
     texts = sum(len(arg) for arg in _ARGS.__get__(error) if type(arg) in _TEXTS)
     return min(1 + texts // _UNIT, BACKLOG_WEIGHT)

@@ -16,6 +16,7 @@ from actors.model.clock import local
 from actors.model.errors import StartError
 from actors.model.event_metadata import OUT_OF, SHOWN
 from actors.model.events import Event
+from actors.model.raised import cause_of, is_a
 from actors.validation.error_text import described, in_brief
 
 ErrorsInLog: TypeAlias = Literal["text", "type"]
@@ -31,7 +32,7 @@ def describe(event: Event, errors: ErrorsInLog = "text") -> str:
         value = getattr(event, name)
         if name == "frames":
             frames = value
-        elif isinstance(value, BaseException):
+        elif is_a(value, BaseException):
             why.append(f"{name}={in_brief(value, texts=errors == 'text')}")
             error = value if shown != "in brief" else error
         elif shown.startswith(OUT_OF):
@@ -46,7 +47,7 @@ def describe(event: Event, errors: ErrorsInLog = "text") -> str:
             facts += [f"{name}={text}"] if text else []
     advice = event.advice and event.advice.format_map({each.name: getattr(event, each.name) for each in fields(event)})
     line = " ".join([f"{event.subject}: {type(event).__name__}", *facts, *why, *([advice] if advice else [])])
-    if isinstance(error, StartError) and error.hint and error.__cause__ is None:
+    if is_a(error, StartError) and error.hint and cause_of(error) is None:
         return line  # it says what to do, and its frames are ours
     return line if error is None else f"{line}\n{described(error, frames, texts=errors == 'text')}"
 

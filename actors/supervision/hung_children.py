@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from actors.model.errors import StalledError
+from actors.model.raised import is_a
 from actors.model.spec import Reason
 from actors.model.stall_events import ChildStalled
 from actors.supervision.child import ChildState
@@ -93,7 +94,7 @@ def _start_over(supervisor: Supervisor, child: Child, plan: Procedure, exit_: Ex
 
 def is_given_up_too_often(supervisor: Supervisor, child: Child, exit_: Exit) -> bool:
     """True where it has just hung, and more of its threads are left to themselves than may be."""
-    if not isinstance(exit_.error, StalledError):
+    if not is_a(exit_.error, StalledError):
         return False
     return abandoned(supervisor, child) > supervisor.recipe.max_abandoned
 

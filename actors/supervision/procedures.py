@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from actors.model.errors import StartError
+from actors.model.raised import is_a
 from actors.model.spec import Restart, WorkerRecipe
 from actors.supervision.child import ChildState
 from actors.supervision.child_ownership import claim, wait_for_owner
@@ -314,7 +315,7 @@ class StartCall(Procedure):
 
 def start_error(child: Child, exit_: Exit) -> StartError:
     """Why a child did not start, with the next level down as its cause."""
-    if isinstance(exit_.error, StartError) and exit_.error.path == child.path:
+    if is_a(exit_.error, StartError) and exit_.error.path == child.path:
         return exit_.error  # of a command, which says more
     if child.timed_out:
         limit, recipe = child.spec.start_timeout_s, child.spec.recipe
@@ -326,10 +327,10 @@ def start_error(child: Child, exit_: Exit) -> StartError:
         else:
             later = f"{later}, e.g. with a tell to itself."
         error = StartError(child.path, f"did not start within {limit:g} s ({still})", later)
-    elif isinstance(exit_.error, StartError) and not child.spec.is_supervisor:
+    elif is_a(exit_.error, StartError) and not child.spec.is_supervisor:
         what, hint = exit_.error.what, exit_.error.hint
         error = StartError(child.path, what, hint, said=f"{what}. {hint}".strip())
-    elif isinstance(exit_.error, StartError):
+    elif is_a(exit_.error, StartError):
         said = exit_.error.said
         error = StartError(child.path, f"child {exit_.error.path!r} did not start", said, said=said)
     elif exit_.error is not None:

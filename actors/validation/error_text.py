@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator
 from types import TracebackType
 
+from actors.model.raised import cause_of, context_of, frames_of, members_of, told_context_of
 from actors.validation.introspection import type_name
 from actors.validation.stack_text import exception_text, stack_of
 
@@ -58,9 +59,8 @@ def _related(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(each))
         yield each
-        left += [other for other in (each.__cause__, each.__context__) if other is not None]
-        if isinstance(each, BaseExceptionGroup):
-            left += each.exceptions
+        left += [other for other in (cause_of(each), context_of(each)) if other is not None]
+        left += members_of(each)
 
 
 def _with_types(error: BaseException, frames: TracebackType | None, *, texts: bool) -> Iterator[str]:
@@ -70,10 +70,10 @@ def _with_types(error: BaseException, frames: TracebackType | None, *, texts: bo
     while following is not None and id(following) not in seen and len(chain) < MOST:
         chain.append(following)
         seen.add(id(following))
-        inner = following.__context__ if not following.__suppress_context__ else None
-        following = following.__cause__ or inner
+        cause = cause_of(following)
+        following = told_context_of(following) if cause is None else cause
     for each in reversed(chain):
-        where = frames if each is error and frames is not None else each.__traceback__
+        where = frames if each is error and frames is not None else frames_of(each)
         if where is not None:
             yield "Traceback (most recent call last):\n"
             yield from stack_of(where).format()
@@ -84,8 +84,8 @@ def _with_types(error: BaseException, frames: TracebackType | None, *, texts: bo
 
 def _line(error: BaseException, *, texts: bool) -> str:
     name = type_name(type(error))
-    if isinstance(error, BaseExceptionGroup):
-        return f"{name} of {', '.join(_line(each, texts=texts).rstrip() for each in error.exceptions[:MOST])}\n"
+    if members := members_of(error)[:MOST]:
+        return f"{name} of {', '.join(_line(each, texts=texts).rstrip() for each in members)}\n"
     if texts and not _is_private(error):
         return "".join(traceback.format_exception_only(type(error), error))
     return f"{name}\n"

@@ -14,6 +14,8 @@ from traceback import FrameSummary, StackSummary, TracebackException, extract_tb
 from types import CodeType, TracebackType
 from typing import Any, Final, TypeAlias
 
+from actors.model.raised import cause_of, context_of, frames_of, members_of
+
 MOST_PLACES = 1024
 """Places that are kept; when there are more, all are forgotten."""
 _Place: TypeAlias = tuple[CodeType, FrameSummary, str]
@@ -30,17 +32,16 @@ def exception_text(error: BaseException, frames: TracebackType | None) -> str:
         error: its own code may run here, and raise.
         frames: of the error, where they are not in it any more.
     """
-    own = frames or error.__traceback__
+    own = frames or frames_of(error)
     told = TracebackException(type(error), error, own, limit=0, compact=True)
     left: list[tuple[TracebackException, BaseException, TracebackType | None]] = [(told, error, own)]
     while left:
         text, each, where = left.pop()
         if where is not None:
             text.stack = stack_of(where)
-        related = [(text.__cause__, each.__cause__), (text.__context__, each.__context__)]
-        if isinstance(each, BaseExceptionGroup):
-            related += zip(text.exceptions or (), each.exceptions, strict=False)
-        left += [(a, b, b.__traceback__) for a, b in related if a is not None and b is not None]
+        related = [(text.__cause__, cause_of(each)), (text.__context__, context_of(each))]
+        related += zip(text.exceptions or (), members_of(each), strict=False)
+        left += [(a, b, frames_of(b)) for a, b in related if a is not None and b is not None]
     return "".join(told.format())
 
 

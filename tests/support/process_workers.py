@@ -64,6 +64,13 @@ class Asking:
         return asked_for, (self.path,)
 
 
+class WatchfulError(Exception):
+    """An error that ends whoever looks at one of its attributes."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise SystemExit(name)
+
+
 class Leaving:
     """A message that can be pickled, and ends the program where it is rebuilt."""
 
@@ -105,6 +112,8 @@ def do(message: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 - one word, one act
             return node_here()
         case "ids":
             return os.getpid(), os.getpgid(0), os.getsid(0), threading.current_thread() is threading.main_thread()
+        case "watchful":
+            raise WatchfulError("said")
         case "segfault":
             segfault()
         case "null":

@@ -21,6 +21,7 @@ from typing import Any, Final
 from actors.concurrency.thread_state import start_thread
 from actors.dispatch.groups.process_group import GROUPS
 from actors.model.clock import monotonic
+from actors.model.raised import frames_of
 
 LINGER_S: Final = 1.0
 """How long it stays, and the guardian with it, when there is nothing to watch any more."""
@@ -189,7 +190,7 @@ def _guarded(act: Callable[[], object]) -> None:
         act()
     except Exception as error:  # noqa: BLE001 - see above; there is no tree to report it to
         where = threading.current_thread()
-        threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, where)))
+        threading.excepthook(threading.ExceptHookArgs((type(error), error, frames_of(error), where)))
 
 
 def _empty(fd: int) -> None:

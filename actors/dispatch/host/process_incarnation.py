@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.model.process_errors import ProcessDiedError
+from actors.model.raised import is_a
 from actors.model.spec import Reason
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class ProcessIncarnation(WorkerIncarnation):
 
     async def _survives(self, error: BaseException, reply: Reply | None, current: CurrentMessage) -> bool:
         """As ever, but what nobody has begun to handle waits for the next incarnation, first in line."""
-        if not isinstance(error, NotBegunError) or self.current is None or self.order is Reason.KILLED:
+        if not is_a(error, NotBegunError) or self.current is None or self.order is Reason.KILLED:
             return await super()._survives(error, reply, current)
         current.end()
         envelope = self.current
@@ -100,4 +101,4 @@ class ProcessIncarnation(WorkerIncarnation):
 
     def is_failure(self, error: BaseException) -> bool:
         """True for a failure of the request: the end of the process never is one, whatever is ``expected``."""
-        return not isinstance(error, ProcessDiedError) and super().is_failure(error)
+        return not is_a(error, ProcessDiedError) and super().is_failure(error)

@@ -145,7 +145,7 @@ class WorkerRunner:
         if error is None:
             try:
                 parts = dumped((True, value, True))
-            except Exception as failed:  # noqa: BLE001 - pickling runs the user's code
+            except BaseException as failed:  # noqa: BLE001 - pickling runs the user's code
                 error = NotPicklableError(self._path, type_name(type(value)), reason(failed))
                 parts = dumped((False, pack_error(error), True))
         else:

@@ -33,6 +33,7 @@ from actors.concurrency.in_turn import InTurn
 from actors.concurrency.shared_fields import first_of
 from actors.messaging.envelope import SystemMessage
 from actors.messaging.reply import Reply
+from actors.model.raised import cause_of
 from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome, AttemptSpec
 from actors.tasks.execution.attempt_stream import AttemptStream
 from actors.tasks.execution.error_facts import error_facts
@@ -177,7 +178,7 @@ class Attempt(Reply, SystemMessage):
     def is_own_error(self) -> bool:
         """True where the error is what left the worker's code, and not what became of the worker."""
         caught, error = self.code_outcome.caught, self._error
-        return caught is not None and error is not None and (error is caught or error.__cause__ is caught)
+        return caught is not None and error is not None and (error is caught or cause_of(error) is caught)
 
     def note(self, outcome: AttemptOutcome) -> None:
         """Note what has left the code that does it; before it is completed."""

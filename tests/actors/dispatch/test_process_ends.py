@@ -16,8 +16,11 @@ import pytest
 
 from actors import (
     ConfigError,
+    Event,
+    InternalError,
     NotPicklableError,
     ProcessDiedError,
+    RemoteError,
     StalledError,
     StartError,
     WorkerCrashedError,
@@ -26,7 +29,7 @@ from actors.dispatch.host.forked_handle import CODE_S
 from actors.model.clock import monotonic
 from tests.actors.dispatch.test_process_group import runs
 from tests.support import process_workers as there
-from tests.support.hardening import eventually
+from tests.support.hardening import LONG_S, eventually
 from tests.support.process_trees import Exits, running, spec_of, worker
 from trees import Backoff, Process, Tree, start
 
@@ -304,3 +307,14 @@ def test_a_sign_of_life_crosses_and_a_hung_process_is_killed_and_comes_back(tmp_
         assert isinstance(exits.one().error, StalledError)
         assert eventually(lambda: not runs(pid))
         assert ask(21) == 42
+
+
+def test_an_error_whose_class_answers_for_its_attributes_crosses_with_its_type_and_text() -> None:
+    with running(worker()) as (tree, ask):
+        events: list[Event] = []
+        tree.subscribe(events.append)
+        with pytest.raises(RemoteError, match="WatchfulError: said"):
+            ask("watchful", timeout=LONG_S)
+        assert ask(("echo", 7), timeout=LONG_S) == 7
+        assert tree.child("p/w").incarnation == 2
+        assert not [event for event in events if type(event) is InternalError]

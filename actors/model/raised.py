@@ -1,0 +1,68 @@
+"""Attributes of an exception, read past whatever its class makes of these names: no code of a user runs here.
+
+A class of a user may answer for ``__class__``, ``__traceback__``, ``__cause__`` and ``with_traceback`` itself, and
+raise there or block. ``isinstance`` reads ``__class__`` of each object whose type is not the one that is looked for. An
+exception of a user comes to threads of supervisors too, so there it is looked at by these functions only.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Final, TypeGuard, TypeVar
+
+ErrorT = TypeVar("ErrorT", bound=BaseException)
+
+_OWN: Final = vars(BaseException)
+_TRACEBACK: Final[Any] = _OWN["__traceback__"]
+_CAUSE: Final[Any] = _OWN["__cause__"]
+_CONTEXT: Final[Any] = _OWN["__context__"]
+_SUPPRESSES: Final[Any] = _OWN["__suppress_context__"]
+_EXCEPTIONS: Final[Any] = vars(BaseExceptionGroup)["exceptions"]
+
+
+def is_a(error: object, kinds: type[ErrorT] | tuple[type[ErrorT], ...]) -> TypeGuard[ErrorT]:
+    """True if it was made by one of these classes, or by one that is derived from them."""
+    return issubclass(type(error), kinds)
+
+
+def frames_of(error: BaseException) -> TracebackType | None:
+    """Return its traceback."""
+    found: TracebackType | None = _TRACEBACK.__get__(error)
+    return found
+
+
+def with_frames(error: ErrorT, frames: TracebackType | None) -> ErrorT:
+    """Return the same exception, with this traceback."""
+    _TRACEBACK.__set__(error, frames)
+    return error
+
+
+def cause_of(error: BaseException) -> BaseException | None:
+    """Return its cause: what it was raised from."""
+    found: BaseException | None = _CAUSE.__get__(error)
+    return found
+
+
+def context_of(error: BaseException) -> BaseException | None:
+    """Return its context: what was being handled when it was raised."""
+    found: BaseException | None = _CONTEXT.__get__(error)
+    return found
+
+
+def told_context_of(error: BaseException) -> BaseException | None:
+    """Return its context, where a traceback tells of it."""
+    return None if _SUPPRESSES.__get__(error) else context_of(error)
+
+
+def members_of(error: BaseException) -> tuple[BaseException, ...]:
+    """Return the exceptions of a group; none where it is no group."""
+    if not is_a(error, BaseExceptionGroup):
+        return ()
+    found: tuple[BaseException, ...] = _EXCEPTIONS.__get__(error)
+    return found
+
+
+def with_cause(error: ErrorT, cause: BaseException) -> ErrorT:
+    """Return the same exception, with this cause."""
+    _CAUSE.__set__(error, cause)
+    return error
