@@ -5,7 +5,9 @@ pieces of an answer as they come. What a step that is recorded has cost was coun
 attempt in a context variable, which the tasks of a run inherit. So one copy of an agent, with those that it hands over
 to, serves all attempts; tools and everything else are the user's own objects.
 
-A model that cannot stream is asked for the whole answer, from its first refusal on.
+A model that cannot stream is asked for the whole answer, from its first refusal on. So is one that tells no usage when
+it streams, for which a model of Chat Completions is asked: such an answer cannot be counted, nor is it known to be
+whole, since what a connection has lost looks like the end of the stream.
 """
 
 from __future__ import annotations
@@ -18,13 +20,29 @@ from functools import partial
 from operator import methodcaller
 from typing import Any, Final
 
-from agents import Agent, Handoff, Model, ModelProvider, ModelResponse, RunConfig, Usage
+from agents import (
+    Agent,
+    Handoff,
+    Model,
+    ModelProvider,
+    ModelResponse,
+    OpenAIChatCompletionsModel,
+    RunConfig,
+    Usage,
+)
+from openai import APIStatusError
 
 from actors.tasks.execution.attempt_steps import use_in_step
 from trees.agents.openai_steps import request_step
 
 ATTEMPT: Final[ContextVar[RunRequests | None]] = ContextVar("regrow_openai_run", default=None)
 """Requests of the attempt that runs; None: the model is used by somebody else."""
+_BROKEN: Final = frozenset({"response.failed", "response.incomplete", "error", "response.error"})
+"""Events with which an answer ends that is not whole."""
+_MALFORMED: Final = frozenset({400, 422})
+"""Statuses of a request with a field that the server does not take."""
+_SETTINGS: Final = 2
+"""Place of the settings among the arguments of a request."""
 
 
 class RunRequests:
@@ -60,6 +78,11 @@ class RunRequests:
         self.tokens += response.usage.total_tokens
         return response
 
+    def count(self, tokens: int) -> None:
+        """Count what an answer has cost that is of no use."""
+        self.tokens += tokens
+        self._context.use(tokens=tokens)
+
     def says(self, text: str, kind: str = "text") -> None:
         """Show a piece of an answer."""
         if text:
@@ -71,6 +94,7 @@ class AttemptModel(Model):
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
+        self._is_chat = isinstance(inner, OpenAIChatCompletionsModel)
         self._streams = True
 
     def __getattr__(self, name: str) -> Any:
@@ -104,43 +128,36 @@ class AttemptModel(Model):
             found = await self._streamed(attempt, args, kwargs)
             if found is not None:
                 return found
-        self._streams = False
         response = await self._inner.get_response(*args, **kwargs)
+        self._streams = False  # not before: a request that is wrong says nothing of streams
         for item in response.output:
             for part in getattr(item, "content", None) or ():
                 attempt.says(getattr(part, "text", "") or "")
         return response
 
     async def _streamed(self, attempt: RunRequests, args: Any, kwargs: Any) -> Any:
-        """Return an answer whose pieces were shown as they came; None: the model cannot stream.
+        """Return an answer whose pieces were shown as they came; None: the model is to be asked for the whole.
 
         Raises:
             ConnectionError: the stream has ended in the middle.
         """
-        items: list[Any] = []
-        has_begun = False
+        read = _Reading(attempt)
+        if self._is_chat:
+            args, kwargs = _with_usage(args, kwargs)
         try:
             events = self._inner.stream_response(*args, **kwargs)
-            if not isinstance(events, AsyncIterable):
-                return None
-            async for event in events:
-                has_begun = True
-                kind = getattr(event, "type", "")
-                if kind == "response.output_text.delta":
-                    attempt.says(event.delta)
-                elif kind == "response.output_item.done":
-                    items.append(event.item)
-                elif kind == "response.completed":
-                    return _response_of(event.response, items)
-                elif kind in {"response.failed", "response.incomplete", "error", "response.error"}:
-                    raise ConnectionError(f"the model's answer ended with {kind}")
+            response = await read.all(events) if isinstance(events, AsyncIterable) else None
         except (NotImplementedError, AssertionError):
-            if has_begun:
+            if read.has_begun:
                 raise
             return None
-        if has_begun:
-            raise ConnectionError("the stream of the model's answer ended in the middle")
-        return None
+        except APIStatusError as error:
+            if read.has_begun or not self._is_chat or error.status_code not in _MALFORMED:
+                raise
+            return None  # servers of others may not know ``stream_options``
+        if response is None or (self._is_chat and response.usage is None):
+            return None
+        return _response_of(response, read.items)
 
 
 class AttemptProvider(ModelProvider):
@@ -200,6 +217,60 @@ class WrappedAgents:
         if target is not None:
             vars(copy)["_agent_ref"] = weakref.ref(self.of(target))  # a run that goes on finds its agents by it
         return copy
+
+
+class _Reading:
+    """The stream of one answer, as it is read."""
+
+    def __init__(self, attempt: RunRequests) -> None:
+        self._attempt = attempt
+        self.items: list[Any] = []
+        self.has_begun = False
+
+    async def all(self, events: AsyncIterable[Any]) -> Any:
+        """Show the pieces, and return the answer as its last event has it; None: there was nothing at all.
+
+        Raises:
+            ConnectionError: it has ended in the middle.
+        """
+        async for event in events:
+            self.has_begun = True
+            kind = getattr(event, "type", "")
+            if kind == "response.output_text.delta":
+                self._attempt.says(event.delta)
+            elif kind == "response.output_item.done":
+                self.items.append(event.item)
+            elif kind == "response.completed":
+                return event.response
+            elif kind in _BROKEN:
+                raise _broken(self._attempt, event)
+        if self.has_begun:
+            raise ConnectionError("the stream of the model's answer ended in the middle")
+        return None
+
+
+def _with_usage(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a request with the wish that its stream tells the usage, unless they say otherwise."""
+    named = "model_settings" in kwargs
+    settings = kwargs["model_settings"] if named else args[_SETTINGS]
+    if settings.include_usage is not None:
+        return args, kwargs
+    settings = dataclasses.replace(settings, include_usage=True)
+    if named:
+        return args, {**kwargs, "model_settings": settings}
+    return (*args[:_SETTINGS], settings, *args[_SETTINGS + 1 :]), kwargs
+
+
+def _broken(attempt: RunRequests, event: Any) -> ConnectionError:
+    """Make the error of an answer that has failed, or was cut off; what it has cost is counted."""
+    response = getattr(event, "response", None)
+    used = getattr(response, "usage", None)
+    if used is not None:
+        attempt.count(used.total_tokens)
+    details = getattr(response, "incomplete_details", None)
+    error = getattr(response, "error", None)
+    why = getattr(details, "reason", None) or getattr(error, "message", None) or getattr(event, "message", None)
+    return ConnectionError(f"the model's answer ended with {event.type}{f': {why}' if why else ''}")
 
 
 def _response_of(response: Any, items: list[Any]) -> Any:

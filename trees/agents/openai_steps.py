@@ -18,14 +18,12 @@ from typing import Any, Final
 
 from agents import Model, ModelProvider, ModelResponse
 from agents.usage import deserialize_usage, serialize_usage
-from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItem
-from pydantic import TypeAdapter
+from openai.types.responses import Response, ResponseCompletedEvent
 
 from trees.agents.streamed_step import StreamedStep
 
 REQUEST: Final = "model request"
 """Name of the steps of a model."""
-_ITEM: Final[TypeAdapter[Any]] = TypeAdapter(ResponseOutputItem)
 _VOLATILE: Final = frozenset({"created_at", "id", "output", "status"})
 
 
@@ -47,11 +45,14 @@ async def request_step(context: Any, said: Any, ask: Callable[[], Awaitable[Mode
         said: input of the request: a text, or items.
         ask: asks the model; called where the answer is not recorded.
     """
+    made: list[ModelResponse] = []
 
     async def request(_: str) -> Any:
-        return _dumped(await ask())
+        made.append(await ask())
+        return _dumped(made[0])
 
-    return _loaded(await context.step(REQUEST, request, _fingerprint(said)))
+    recorded = await context.step(REQUEST, request, _fingerprint(said))
+    return made[0] if made else _loaded(recorded)
 
 
 class _DurableModel(Model):
@@ -119,8 +120,9 @@ def _item(item: Any) -> Any:
 
 
 def _loaded(recorded: dict[str, Any]) -> ModelResponse:
+    """Make the answer that was recorded. Its items are read as the client reads them: also those it does not know."""
     return ModelResponse(
-        output=[_ITEM.validate_python(each) for each in recorded["output"]],
+        output=Response.construct(output=recorded["output"]).output,
         usage=deserialize_usage(recorded["usage"]),
         response_id=recorded["response_id"],
         request_id=recorded["request_id"],

@@ -57,6 +57,8 @@ class PydanticAI(AgentWrapper):
         self._prompt = prompt or render_prompt
         self._plain: PlainAgent | None = None
         """Made at the first attempt."""
+        self._unstreamed: set[str] = set()
+        """Models that attempts have found not to be asked for streams; each addition is one step of C."""
 
     @property
     def as_role(self) -> tuple[Any, dict[str, Any]]:
@@ -107,7 +109,7 @@ class PydanticAI(AgentWrapper):
 
         usage = RunUsage()
         given = {**self._options, "deps": self._deps(context), "infer_name": False, **options, "usage": usage}
-        requests = AttemptRequests(context, durable=self._durable, stream=self._stream)
+        requests = AttemptRequests(context, durable=self._durable, stream=self._stream, unstreamed=self._unstreamed)
         before = resumed(context)
         if self._plain is None:
             self._plain = PlainAgent(self.agent)

@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from pydantic_ai import Agent, ApprovalRequired
@@ -19,6 +19,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.models import Model
 
 from actors.model.errors import Escalated
+from actors.tasks.model.outcome import plain_text
 from trees.agents.pydantic_ai_approval import QUESTION
 from trees.agents.pydantic_ai_requests import AttemptRequests
 from trees.agents.pydantic_ai_steps import durable_toolset
@@ -133,4 +134,10 @@ def _is_listened_to(agent: Any) -> bool:
 
 
 def _json(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    """Return words for what a tool is given, or gives: what has no JSON form is told by its type."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=partial(plain_text, otherwise="?"))
+    except (ValueError, TypeError, RecursionError):  # keys that are no texts, a circle, or what is nested too deep
+        return f"<{type(value).__name__}>"

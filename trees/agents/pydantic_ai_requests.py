@@ -7,6 +7,10 @@
 * what the answer has cost is told, and the answer recorded: both in one turn, so that usage counts once for each answer
   that is recorded, however often its attempt begins again.
 
+An answer that was streamed is taken only where its provider has said that it is whole. One that ended without its last
+words (a connection that was closed in the middle, a body that is no stream) is asked for once more, not as a stream.
+From a provider that tells no usage when it streams, all later answers are asked for so: they are to be counted.
+
 A run itself never has to stream for that: its machinery for events costs more than all else that a run does. Where
 somebody else has it stream (a handler of the user's, a capability of the agent's), the pieces are shown by a hook
 (``StreamingHooks``), or, where there is none, the text when it is there.
@@ -53,11 +57,15 @@ class AttemptRequests:
         durable: True: each is a step of the attempt.
         stream: True: their text is shown.
         counts: True: what they cost is told as they are answered.
+        unstreamed: models that are not to be asked for streams (``_identity_of``); those that are found are added.
     """
 
-    def __init__(self, context: Any, *, durable: bool, stream: bool, counts: bool = True) -> None:
+    def __init__(
+        self, context: Any, *, durable: bool, stream: bool, counts: bool = True, unstreamed: set[str] | None = None
+    ) -> None:
         self.context = context
         self._counts = counts
+        self._unstreamed = set() if unstreamed is None else unstreamed
         self.durable = durable
         self.stream = stream
         self.has_hooks = False
@@ -123,12 +131,16 @@ class AttemptRequests:
                 self.context.stream(part.content)
 
     async def _paid(self, model: Any, asked: tuple[Any, ...]) -> ModelResponse:
-        if not (self.stream and can_stream(model)):
-            response = await model.request(*asked)
-            if self.stream:
-                self.shows_all(response)
-        else:
+        if self.stream and can_stream(model) and not (self._unstreamed and _identity_of(model) in self._unstreamed):
             response = await self._streamed(model, asked)
+            self.count(response)
+            if response.usage.unmeasured_requests:
+                self._unstreamed.add(_identity_of(model))
+            if _is_whole(model, response):
+                return response
+        response = await model.request(*asked)
+        if self.stream:
+            self.shows_all(response)
         self.count(response)
         return response
 
@@ -196,14 +208,46 @@ class AttemptModel(WrapperModel):
 
 def can_stream(model: Any) -> bool:
     """Return True where a model has streamed requests."""
+    return all(map(_streams, _inmost(model)))
+
+
+def _streams(model: Any) -> bool:
+    if hasattr(model, "stream_function"):  # a FunctionModel
+        return model.stream_function is not None
+    return type(model).request_stream is not Model.request_stream
+
+
+def _is_whole(model: Any, response: ModelResponse) -> bool:
+    """Return True where the stream of an answer has ended as its provider ends it, and was not cut off.
+
+    Each provider says why an answer has ended. Where it did not, the framework takes the reason for granted, so what
+    the provider tells last, the usage, must be there. Models of the user's and of tests need say nothing.
+    """
+    if response.state in {"incomplete", "suspended"}:
+        return response.state == "suspended"  # of which the framework knows how to go on
+    if "finish_reason" in (response.provider_details or ()) or not all(map(_is_of_provider, _inmost(model))):
+        return True
+    return response.finish_reason is not None and not response.usage.unmeasured_requests
+
+
+def _is_of_provider(model: Any) -> bool:
+    module = type(model).__module__
+    return module.startswith("pydantic_ai.models.") and module.rpartition(".")[2] not in {"function", "test"}
+
+
+def _inmost(model: Any) -> list[Any]:
+    """Return the models that may answer for a model, without their wrappers."""
     while isinstance(model, WrapperModel):
         model = model.wrapped
     several = getattr(model, "models", None)
     if isinstance(several, (list, tuple)):  # a FallbackModel
-        return all(can_stream(each) for each in several)
-    if hasattr(model, "stream_function"):  # a FunctionModel
-        return model.stream_function is not None
-    return type(model).request_stream is not Model.request_stream
+        return [inmost for each in several for inmost in _inmost(each)]
+    return [model]
+
+
+def _identity_of(model: Any) -> str:
+    """Return what tells a model apart, also one that is made anew from its name for each run."""
+    return f"{model.system} {model.model_name} {getattr(model, 'base_url', '')}"
 
 
 def dumped(response: ModelResponse) -> Any:

@@ -1,0 +1,178 @@
+"""Streams of real clients that are cut off, tell no usage, fail, or hold unknown items: answers are whole and count."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("agents", reason="the SDK of OpenAI Agents")
+pytest.importorskip("httpx2", reason="the client of openai")
+
+from agents import Agent as OpenAIAgentOfSDK
+from agents import ModelSettings, ModelTracing, OpenAIChatCompletionsModel
+from agents import OpenAIResponsesModel as ResponsesOfSDK
+from pydantic_ai import Agent
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from actors.tasks.execution.attempt_steps import StepCall
+from tests.trees.agents.fake_provider import SAID, TOKENS, Provider
+from tests.trees.agents.one_agent import report_of, tree_of
+from trees import Retry, SubtaskStreamed, start
+from trees.agents import PydanticAI
+from trees.agents.openai_steps import request_step
+
+
+def chat(provider: Provider, name: str) -> Any:
+    return Agent(OpenAIChatModel(name, provider=OpenAIProvider(openai_client=provider.client())))
+
+
+def responses(provider: Provider, name: str) -> Any:
+    return Agent(OpenAIResponsesModel(name, provider=OpenAIProvider(openai_client=provider.client())))
+
+
+def wrapped(provider: Provider, name: str) -> Any:
+    return Agent(WrapperModel(chat(provider, name).model))
+
+
+def fallback(provider: Provider, name: str) -> Any:
+    return Agent(FallbackModel(chat(provider, name).model, chat(provider, "plain").model))
+
+
+def with_a_tool(provider: Provider, name: str) -> Any:
+    return Agent(chat(provider, name).model, tools=[abs])
+
+
+def sdk_chat(provider: Provider, name: str) -> Any:
+    return OpenAIAgentOfSDK(name="it", model=OpenAIChatCompletionsModel(name, provider.client()))
+
+
+def sdk_responses(provider: Provider, name: str) -> Any:
+    return OpenAIAgentOfSDK(name="it", model=ResponsesOfSDK(name, provider.client()))
+
+
+Made = Callable[[Provider, str], Any]
+ALL = (chat, responses, wrapped, fallback, with_a_tool, sdk_chat, sdk_responses)
+CHATS = (chat, wrapped, fallback, with_a_tool, sdk_chat)
+
+
+@pytest.mark.parametrize("made", ALL)
+def test_a_stream_that_is_whole_is_the_answer_and_its_usage_counts(made: Made) -> None:
+    provider = Provider()
+    report = report_of(made(provider, "plain"))
+
+    assert report.results["w"] == SAID
+    assert report.usage.tokens == TOKENS
+    assert provider.streamed == [True]
+
+
+@pytest.mark.parametrize("made", ALL)
+def test_an_answer_that_is_cut_off_by_a_closed_connection_is_not_taken_for_a_whole_one(made: Made) -> None:
+    provider = Provider()
+    report = report_of(made(provider, "cut"), on_failure=[Retry(max_attempts=2, initial_s=0.0, jitter=0.0)])
+
+    if made is sdk_responses:  # its stream says by itself that it is cut off: a broken connection, tried again
+        assert "in the middle" in str(report.failed["w"])
+        assert provider.streamed == [True, True]
+    else:
+        assert report.results["w"] == SAID
+        assert report.usage.tokens == TOKENS
+        assert provider.streamed == [True, False]
+
+
+@pytest.mark.parametrize("made", CHATS)
+def test_a_page_in_place_of_a_stream_is_no_empty_answer(made: Made) -> None:
+    provider = Provider()
+    report = report_of(made(provider, "no stream"), on_failure=[])
+
+    if made is sdk_chat:
+        assert report.results["w"] == SAID
+        assert provider.streamed == [True, False]
+    else:  # pydantic-ai says so itself
+        assert "without content" in str(report.failed["w"])
+
+
+@pytest.mark.parametrize("made", CHATS)
+def test_a_provider_that_tells_no_usage_when_it_streams_is_asked_for_whole_answers_from_then_on(made: Made) -> None:
+    provider = Provider()
+    agent = made(provider, "silent")
+    with start(tree_of(agent)) as tree:
+        tree.run("once")
+        begun = len(provider.streamed)
+        report = tree.run("once more")
+
+    assert provider.streamed[begun:] == [False]
+    assert report.usage.tokens == TOKENS
+    assert provider.streamed.count(True) == 1
+
+
+def test_a_server_that_does_not_know_the_wish_for_usage_is_asked_without_a_stream() -> None:
+    provider = Provider()
+    report = report_of(sdk_chat(provider, "strict"), on_failure=[])
+
+    assert report.results["w"] == SAID
+    assert report.usage.tokens == TOKENS
+    assert provider.streamed == [True, False]
+
+
+@pytest.mark.parametrize(("name", "why"), [("failed", "it has burnt down"), ("incomplete", "max_output_tokens")])
+def test_an_answer_that_says_it_is_not_whole_counts_and_says_why(name: str, why: str) -> None:
+    report = report_of(sdk_responses(Provider(), name), on_failure=[Retry(max_attempts=2, initial_s=0.0, jitter=0.0)])
+
+    assert why in str(report.failed["w"])
+    assert report.usage.tokens == 2 * TOKENS
+
+
+@pytest.mark.parametrize("made", [responses, sdk_responses])
+def test_an_item_that_the_client_does_not_know_does_no_harm(made: Made) -> None:
+    report = report_of(made(Provider(), "new"), on_failure=[])
+
+    assert report.results["w"] == SAID
+    assert report.usage.tokens == TOKENS
+
+
+def test_a_record_with_an_item_that_the_client_does_not_know_is_read_again() -> None:
+    recorded: dict[str, Any] = {}
+
+    class Context:
+        async def step(self, name: str, function: Any, *args: Any) -> Any:
+            key = StepCall(name, 1, "", "attempt").key
+            if key not in recorded:
+                recorded[key] = await function(*args)
+            return recorded[key]
+
+    provider = Provider()
+    model = ResponsesOfSDK("new", provider.client())
+
+    async def ask() -> Any:
+        return await model.get_response(None, "hi", ModelSettings(), [], None, [], ModelTracing.DISABLED)
+
+    first = asyncio.run(request_step(Context(), "hi", ask))
+    again = asyncio.run(request_step(Context(), "hi", ask))
+
+    assert len(provider.streamed) == 1
+    assert [item.model_dump(exclude_unset=True) for item in again.output] == [
+        item.model_dump(exclude_unset=True) for item in first.output
+    ]
+    assert again.usage == first.usage
+
+
+def test_a_tool_whose_arguments_or_result_have_no_json_form_is_shown_and_does_no_harm() -> None:
+    agent = Agent("test")
+
+    @agent.tool_plain
+    def look() -> Any:
+        return {(1, 2): 3}
+
+    with start(tree_of(PydanticAI(agent, durable=False), on_failure=[])) as tree:
+        handle = tree.submit("look")
+        shown = [event.text for event in handle.events() if isinstance(event, SubtaskStreamed)]
+        report = handle.result(30)
+
+    assert report.results["w"] == '{"look":{"1,2":3}}'
+    assert "look: <dict>" in shown
