@@ -5,7 +5,8 @@ and only that changes it. What others ask for (a signal) is done at once, on the
 this order (``actors.dispatch.groups.guarded_process``)::
 
     the leader has ended --> (ordered: the others of its group have time, until it is killed) --> the group is killed,
-    and forgotten by the guardian --> what is left of the output is read --> reaped --> ``ended(returncode)``
+    and forgotten by the guardian --> what is left of the output is read --> reaped --> nothing of the group runs
+    any more: its ports are free --> ``ended(returncode)``
 """
 
 from __future__ import annotations
@@ -151,4 +152,5 @@ class CommandProcess:
             del self._open[fd]
             pipe.close()
         self._tell_lost()
-        self._owner.ended(self._process.reap())
+        returncode = self._process.reap()
+        self._process.when_gone(lambda: self._owner.ended(returncode))

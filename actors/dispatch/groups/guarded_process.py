@@ -4,6 +4,7 @@ It is started with the mark of this host, told to the guardian (``actors.dispatc
 by the reader's thread. Its end, in this order, so that no signal goes to a group whose number is another's by now::
 
     the leader has ended --> what is left of its group is killed --> forgotten by the guardian --> reaped
+        --> nothing of the group runs any more
 
 ``_lock`` guards ``_is_reaped``: no signal is sent after that. Signals may be sent from any thread, and never block.
 """
@@ -18,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final
 
-from actors.dispatch.groups.process_group import end_group, guard, has_others, signal_group
+from actors.dispatch.groups.process_group import GONE_PAUSES, end_group, guard, has_others, runs_still, signal_group
 from actors.dispatch.groups.process_reader import READER, marked_environment
 
 LOOK_S: Final = 0.05
@@ -154,6 +155,13 @@ class GuardedProcess:
     def end_group(self) -> None:
         """Kill what is left of the group, and have the guardian forget it."""
         end_group(self.pid)
+
+    def when_gone(self, act: Callable[[], object], look: int = 0) -> None:
+        """Call ``act()`` once nothing of the group runs any more, or the system takes too long. After ``reap``."""
+        if look < len(GONE_PAUSES) and runs_still(self.pid, look):
+            READER.later(GONE_PAUSES[look], lambda: self.when_gone(act, look + 1))
+        else:
+            act()
 
     def reap(self) -> int:
         """Return its exit code, or, negative, the signal; from now on its number may be another's."""

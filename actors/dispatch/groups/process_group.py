@@ -201,6 +201,9 @@ def _has_ended(pid: int) -> bool:
         return True
 
 
+_CHEAP_LOOKS: Final = 5
+GONE_PAUSES: Final = (0.001, 0.002, 0.004, 0.008, 0.016, *[0.05] * 20)
+"""Seconds after each look if a group that was killed is gone; after the last one nobody waits for it any longer."""
 _EXIT_CODE: Final = 49
 """Place of the exit code in ``/proc/PID/stat``, counted from the state of the process."""
 GROUPS: Final = ProcessGroups()
@@ -238,6 +241,15 @@ def named_signal(number: int) -> int:
 def has_others(group: int) -> bool:
     """True if a process of this group other than its leader is there still, where the system shows that."""
     return any(pid != group and _group_of(pid) == group for pid in _pids())
+
+
+def runs_still(group: int, look: int) -> bool:
+    """True if a process of a group that was killed is there still; ``look`` counts the looks, from 0 on.
+
+    The system takes a moment to end a process, longer where it has much memory; up to then its ports and locks are
+    taken. The first looks cost one call each, and take a dead process that nobody has reaped for one that runs.
+    """
+    return signal_group(group, 0) and (look < _CHEAP_LOOKS or has_others(group))
 
 
 def _pids() -> list[int]:

@@ -31,10 +31,12 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from actors.dispatch.groups.process_group import (
+    GONE_PAUSES,
     MARK,
     end_group,
     exit_code_of_dead,
     guard,
+    runs_still,
     signal_group,
 )
 from actors.dispatch.groups.process_reader import READER, marked_environment
@@ -71,6 +73,8 @@ class ForkedHandle(WorkerHandle):
         self._server = server
         self.environment = {MARK: marked_environment({})[MARK]}
         self._status = self._pidfd = -1
+        self._group = 0
+        """Number of its group, also when it is gone."""
         self._is_handed_over = False
         """True once the worker's end of the wire is closed by whoever starts the process."""
         self._told = b""
@@ -110,7 +114,7 @@ class ForkedHandle(WorkerHandle):
             if not self._hello.done():
                 self._hello.set_exception(error)
             return
-        self.pid = pid
+        self.pid = self._group = pid
         if hasattr(os, "pidfd_open"):
             with suppress(OSError):
                 self._pidfd = os.pidfd_open(pid)
@@ -176,13 +180,18 @@ class ForkedHandle(WorkerHandle):
             signal_group(self.pid, signal.SIGKILL)
 
     async def end(self) -> None:
-        """Kill it, and wait until it is gone."""
+        """Kill it, and wait until it is gone, with all of its group: what comes next finds ports and locks free."""
         try:
             if self.pid is not None:
                 signal_group(self.pid, signal.SIGKILL)
                 await self._over
         finally:
             self._close()
+        for look, pause in enumerate(GONE_PAUSES if self._group else ()):
+            # Off the loop: one of the later looks is at all processes of the system.
+            if not signal_group(self._group, 0) or not await asyncio.to_thread(runs_still, self._group, look):
+                break
+            await asyncio.sleep(pause)
 
     def _close(self) -> None:
         if not self._is_open:
