@@ -161,7 +161,8 @@ class AttemptDispatcher:
         if any(row.gives_way for row in attempts):
             return
         for key, _, (state, _) in sorted(self._urgent_heads(), key=lambda head: head[1]):
-            running = self._busy(key) if self._serve(key) is None else list(attempts)
+            holders = [row for row in attempts if not attempts.is_waiting(row.attempt)]
+            running = self._busy(key) if self._serve(key) is None else holders
             if self._preempt_one(state.task.priority, running):
                 return
 
@@ -197,5 +198,5 @@ class AttemptDispatcher:
     def _may_preempt(self, row: RunningAttempt) -> bool:
         attempt = row.attempt
         may = attempt.spec.preemptible and attempt.ended_by is None and not attempt.done
-        waits = self._core.attempts.is_waiting(attempt)
+        waits = self._core.attempts.is_waiting(attempt) and not attempt.spec.part  # a team is paused, wherever it is
         return may and not waits and row.node.preemptions < self._core.settings.max_preemptions

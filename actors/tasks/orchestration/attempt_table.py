@@ -61,7 +61,9 @@ class AttemptTable:
         self.running: dict[str, RunningAttempt] = {}
         self._of: dict[SubtaskState, RunningAttempt] = {}
         self._waits: dict[str, frozenset[str]] = {}
-        """Keys of the open asks of each attempt that has any, also of steps and undos."""
+        """Keys of the open asks that hold up each attempt that has any, also steps and undos."""
+        self._asking: dict[str, Attempt] = {}
+        """Attempt that an open ask holds up, by the key of the ask."""
         self.waiting = 0
         """Number of running attempts that wait for something that they asked for: they hold no slot."""
 
@@ -123,16 +125,24 @@ class AttemptTable:
     def recall_asks(self, asks: Mapping[str, OpenDelegation], owner: object) -> None:
         """Note, in a new incarnation, which attempts of this owner wait for what."""
         for key, ask in asks.items():
-            if ask.attempt.owner is owner:
-                self.waits_for(ask.attempt, key)
+            self.waits(ask, key, owner)
 
-    def waits_for(self, attempt: Attempt, ask: str) -> None:
-        """Note that it waits for an ask: it holds no slot meanwhile."""
-        self._set(attempt, self._waits.get(attempt.key, _NOTHING) | {ask})
+    def waits(self, ask: OpenDelegation, key: str, owner: object) -> None:
+        """Note which attempt of this owner an ask holds up: it holds no slot meanwhile.
 
-    def waits_no_longer(self, attempt: Attempt, ask: str) -> None:
-        """Note that one of its asks is over."""
-        self._set(attempt, self._waits.get(attempt.key, _NOTHING) - {ask})
+        That is the asker, or the attempt of its team: a team that waits for work of its parent has no use for its slot,
+        and that work may need it.
+        """
+        for attempt in (ask.attempt, ask.host):
+            if attempt.owner is owner:
+                self._set(attempt, self._waits.get(attempt.key, _NOTHING) | {key})
+                self._asking[key] = attempt
+
+    def waits_no_longer(self, ask: str) -> None:
+        """Note that an ask is over."""
+        attempt = self._asking.pop(ask, None)
+        if attempt is not None:
+            self._set(attempt, self._waits.get(attempt.key, _NOTHING) - {ask})
 
     def _set(self, attempt: Attempt, asks: frozenset[str]) -> None:
         was = attempt.key in self._waits

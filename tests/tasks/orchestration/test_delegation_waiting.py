@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -11,8 +12,15 @@ from actors import RecursionDetectedError
 from actors.tasks.model.task_events import SubtaskStarted
 from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ManualClock, settle
-from tests.support.asking import LONG_S, Stuck, asking, asking_sync, assert_nothing_left, does, run, shop
-from trees import Subtask, TaskCancelledError, TaskFailedError, Tree, WorkerSpec, start
+from tests.support.asking import LONG_S, Stuck, asking, asking_sync, assert_nothing_left, does, run, shop, team
+from trees import (
+    Subtask,
+    TaskCancelledError,
+    TaskFailedError,
+    Tree,
+    WorkerSpec,
+    start,
+)
 
 BOTH = pytest.mark.parametrize("ask", [asking, asking_sync], ids=["async", "sync"])
 
@@ -190,6 +198,72 @@ def test_a_slot_that_a_waiting_attempt_gave_up_is_counted_once_by_a_new_orchestr
 
         orchestrator = tree._system.children["p/orchestrator"].incarnation.actor  # type: ignore[union-attr]
         settle_orders(tree)
+        assert (orchestrator.core.attempts.waiting, orchestrator.core.attempts.running) == (0, {})
+
+
+# -- teams whose members wait for what is above ----------------------------------------------------------------
+
+
+@BOTH
+def test_a_team_whose_member_waits_for_a_worker_above_gives_up_its_slot_there(ask: Any) -> None:
+    members = team(WorkerSpec(id="inner", execute=ask("look")), max_parallel=1)
+
+    report = run(shop(members, WorkerSpec(id="look", execute=does), max_parallel=1))
+
+    assert report.results == {"only": {"part": "did the next thing"}}
+
+
+def test_no_more_run_than_there_are_slots_where_teams_have_their_answers() -> None:
+    inside, most = set[str](), list[int]()
+
+    async def works(name: str) -> None:
+        inside.add(name)
+        for _ in range(5):
+            most.append(len(inside))
+            await asyncio.sleep(0)
+        inside.discard(name)
+
+    async def asks(_: Any, context: Any) -> Any:
+        await works(context.path)
+        got = await context.ask("look", f"look for {context.path}")
+        await works(context.path)
+        return got
+
+    async def looks(task: Any, _: Any) -> str:
+        await works(str(task))
+        return "seen"
+
+    teams = [team(WorkerSpec(id="inner", execute=asks)).replace("team", id=f"team{n}") for n in range(4)]
+    plan = [Subtask(f"s{n}", worker=f"team{n}") for n in range(4)]
+    report = run(shop(*teams, WorkerSpec(id="look", execute=looks, pool=4), plan=plan, max_parallel=1))
+
+    assert report.results == {f"s{n}": {"part": "seen"} for n in range(4)}
+    assert max(most) == 1
+
+
+def test_a_slot_that_a_team_gave_up_is_counted_once_by_a_new_orchestrator() -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def looks(_: Any, __: Any) -> str:
+        begun.set()
+        release.wait(LONG_S)
+        return "seen"
+
+    members = team(WorkerSpec(id="inner", execute=asking("look")))
+    plan = [Subtask("only", worker="team"), Subtask("more", worker="other")]
+    workers = [WorkerSpec(id="look", execute=looks), WorkerSpec(id="other", execute=does)]
+    with start(shop(members, *workers, plan=plan, max_parallel=1)) as tree:
+        handle = tree.submit("the goal")
+        assert begun.wait(LONG_S)
+        tree.terminate_child("p/orchestrator")
+        tree.restart_child("p/orchestrator")
+        settle_orders(tree)
+        release.set()
+
+        assert handle.result(LONG_S).results == {"only": {"part": "seen"}, "more": "did the goal"}
+        settle(tree)
+        assert_nothing_left(tree)
+        orchestrator = tree._system.children["p/orchestrator"].incarnation.actor  # type: ignore[union-attr]
         assert (orchestrator.core.attempts.waiting, orchestrator.core.attempts.running) == (0, {})
 
 
