@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from loguru import logger
 
-from actors import ChildExited, CommandOutput, CommandOutputLost, ProcessDiedError, StartError
+from actors import ActorStoppedError, ChildExited, CommandOutput, CommandOutputLost, ProcessDiedError, StartError
 from actors.dispatch.groups.process_group import GROUPS
 from actors.dispatch.groups.process_reader import READER
 from actors.model.clock import monotonic
@@ -395,7 +395,7 @@ def test_one_thread_reads_all_commands_and_none_is_there_when_they_are_over() ->
 
 
 def test_it_has_no_mailbox() -> None:
-    with running(python(SLEEPS)) as seen, pytest.raises(Exception, match="p/m"):
+    with running(python(SLEEPS)) as seen, pytest.raises(ActorStoppedError, match=r"p/m: .*a command and has no mailbox"):
         seen.tree.ref("p/m").ask(1, timeout=5)
 
 
