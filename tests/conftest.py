@@ -17,15 +17,13 @@ from tests.support import hatchery
 from tests.support.clusters import cluster
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
 from tests.support.lanes import (
-    pytest_cmdline_main,
-    pytest_collection,
+    pytest_addoption,
     pytest_collection_finish,
     pytest_collection_modifyitems,
-    pytest_configure_node,
+    pytest_runtestloop,
     pytest_sessionfinish,
     pytest_sessionstart,
     pytest_terminal_summary,
-    pytest_xdist_make_scheduler,
 )
 from tests.support.quiet_log import quiet_log
 from tests.support.waiting import stranded
@@ -35,15 +33,13 @@ __all__ = [
     "no_stray_actors",
     "postgres",
     "postgres_url",
-    "pytest_cmdline_main",
-    "pytest_collection",
+    "pytest_addoption",
     "pytest_collection_finish",
     "pytest_collection_modifyitems",
-    "pytest_configure_node",
+    "pytest_runtestloop",
     "pytest_sessionfinish",
     "pytest_sessionstart",
     "pytest_terminal_summary",
-    "pytest_xdist_make_scheduler",
     "quiet_log",
     "sqlite_url",
     "store_url",

@@ -32,22 +32,22 @@ import actors
 from trees import WorkerSpec, SupervisorSpec, start
 
 PLACE = pathlib.Path(__file__).parent
-WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+COLLECTED_IN = os.getpid()
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 @pytest.mark.serial
 @pytest.mark.parametrize("n", range(6))
 def test_serial(n):
-    (PLACE / f"serial{n}").write_text(WORKER)
+    (PLACE / f"serial{n}").write_text(str(os.getpid()))
     end = time.monotonic() + 30
-    while WORKER and not list(PLACE.glob("free*")) and time.monotonic() < end:
+    while os.getpid() != COLLECTED_IN and not list(PLACE.glob("free*")) and time.monotonic() < end:
         time.sleep(0.01)
 
 
 @pytest.mark.parametrize("n", range(6))
 def test_free(n):
-    (PLACE / f"free{n}").write_text(WORKER)
+    (PLACE / f"free{n}").write_text(str(os.getpid()))
 
 
 def note(who, pid):
@@ -93,8 +93,7 @@ PLACE = pathlib.Path(__file__).parent
 
 @pytest.mark.parametrize("n", range(200))
 def test_free(n):
-    if n == 100 and not (PLACE / "died").exists():
-        (PLACE / "died").touch()
+    if n == 100:
         os.kill(os.getpid(), signal.SIGKILL)
     (PLACE / f"free{n}").touch()
 """
@@ -108,7 +107,7 @@ def run(folder: Path, program: str, *options: str, more: str = "") -> subprocess
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", MARK))}
     alone = {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others' plugins take a second to load
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "xdist.plugin", *options, "."],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "."],
         cwd=folder,
         env=environment | alone,
         capture_output=True,
@@ -125,12 +124,12 @@ def is_there(pid: str) -> bool:
         return False
 
 
-def test_whole_folders_use_three_processes_for_each_core_and_named_tests_one(tmp_path: Path) -> None:
+def test_whole_folders_use_five_processes_for_each_core_and_named_tests_one(tmp_path: Path) -> None:
     file = tmp_path / "test_a.py"
     file.touch()
 
-    assert [workers([], cores) for cores in (1, 2, 3, 64)] == [0, 6, 8, MOST]
-    assert workers([str(tmp_path)], 2) == 6
+    assert [workers([], cores) for cores in (1, 2, 3, 64)] == [0, 10, 15, MOST]
+    assert workers([str(tmp_path)], 2) == 10
     assert workers([str(file)], 2) == 0
     assert workers([f"{file}::test_b"], 2) == 0
     assert workers([str(tmp_path), str(file)], 2) == 0
@@ -155,22 +154,70 @@ def test_a_name_with_an_address_is_refused(tmp_path: Path) -> None:
 
 NOTES = """
 import os, pathlib
-with (pathlib.Path(__file__).parent / "imports").open("a") as notes:
-    notes.write(f"{__name__} {os.environ['PYTEST_XDIST_WORKER']}\\n")
-def test_it(): pass
+PLACE = pathlib.Path(__file__).parent
+with (PLACE / "imports").open("a") as notes:
+    notes.write(f"{__name__}\\n")
+def test_it(tmp_path):
+    assert "process" in tmp_path.parent.name
+    with (PLACE / "runs").open("a") as notes:
+        notes.write(f"{__name__}\\n")
 """
 
 
-def test_each_process_imports_its_share_of_the_files_before_any_collects_them_all(tmp_path: Path) -> None:
-    for name in ("test_a", "test_b", "test_c"):
+def test_each_file_is_imported_once_and_each_process_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    names = ["test_a", "test_b", "test_c"]
+    for name in names:
         (tmp_path / f"{name}.py").write_text(NOTES, encoding="utf-8")
 
     done = run(tmp_path, "def test_odd(): pass", "-n", "2")
-    imports = [line.split() for line in (tmp_path / "imports").read_text().splitlines()]
 
     assert "4 passed" in done.stdout, done.stdout
-    assert sorted(imports[:3]) == [["test_a", "gw0"], ["test_b", "gw1"], ["test_c", "gw0"]]
-    assert sorted(imports[3:]) == [["test_a", "gw1"], ["test_b", "gw0"], ["test_c", "gw1"]]
+    assert (tmp_path / "imports").read_text().split() == names
+    assert sorted((tmp_path / "runs").read_text().split()) == names
+
+
+SHARED = """
+import os, pathlib, sys, warnings, pytest
+
+PLACE = pathlib.Path(__file__).parent
+
+@pytest.fixture(scope="module")
+def shared():
+    yield os.getpid()
+    (PLACE / f"ended{os.getpid()}").touch()
+
+@pytest.mark.serial
+@pytest.mark.parametrize("n", range(3))
+def test_serial(n, shared):
+    assert not list(PLACE.glob(f"ended{os.getpid()}"))
+
+def test_says():
+    print("said here")
+    warnings.warn("warned here")
+    raise ValueError("failed here")
+
+def test_skips():
+    pytest.skip("skipped here")
+"""
+
+
+def test_what_a_test_prints_warns_of_and_raises_is_told_as_where_there_is_one_process(tmp_path: Path) -> None:
+    done = run(tmp_path, SHARED, "-n", "2", "-rs")
+
+    for each in ("said here", "warned here", "ValueError: failed here", "skipped here"):
+        assert each in done.stdout, done.stdout
+    assert "1 failed, 3 passed, 1 skipped, 1 warning" in done.stdout
+    assert len(list(tmp_path.glob("ended*"))) == 1, "the fixture of a module was made once, and ended once"
+
+
+def test_a_run_that_may_fail_once_ends_at_the_first_failure(tmp_path: Path) -> None:
+    program = "import pytest\n@pytest.mark.parametrize('n', range(500))\ndef test_it(n): assert n\n"
+
+    done = run(tmp_path, program, "-n", "2", "-x")
+
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "stopping after 1 failures" in done.stdout
+    assert "500" not in done.stdout.splitlines()[-1]
 
 
 def test_a_file_that_cannot_be_imported_is_told_by_the_collection(tmp_path: Path) -> None:
@@ -178,7 +225,7 @@ def test_a_file_that_cannot_be_imported_is_told_by_the_collection(tmp_path: Path
 
     done = run(tmp_path, "def test_odd(): pass", "-n", "2")
 
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout
     assert "ValueError: broken here" in done.stdout
 
 
@@ -245,6 +292,8 @@ def test_serial_tests_share_a_process_and_what_is_left_fails_its_test_or_the_run
 def test_where_a_process_dies_that_is_a_failure_and_the_others_run_all_that_is_left(tmp_path: Path) -> None:
     done = run(tmp_path, DIES, "-n", "2")
 
-    assert "crashed while running 'test_it.py::test_free[100]'" in done.stdout, done.stdout
-    assert "1 failed, 200 passed" in done.stdout
-    assert len(list(tmp_path.glob("free*"))) == 200
+    assert re.search(r"FAILED test_it.py::test_free\[100\] - process \d+ died while it ran this test", done.stdout), (
+        done.stdout
+    )
+    assert "1 failed, 199 passed" in done.stdout
+    assert len(list(tmp_path.glob("free*"))) == 199

@@ -1,7 +1,7 @@
-"""Names of the rows of parametrised tests: equal in every process that collects the tests.
+"""Names of the rows of parametrised tests: equal in every run.
 
-pytest-xdist runs a test by its place in the collection and requires that every worker collected the same names. The
-text of a function or of a plain object holds its address in memory, which differs in every process.
+The text of a function or of a plain object holds its address in memory, which differs in every process: a test of that
+name could not be run again by its name.
 """
 
 from __future__ import annotations
