@@ -28,7 +28,7 @@ _WHY: dict[Refusal, str] = {
     Refusal.STOPPED: "is stopped. restart_child starts it again",
     Refusal.PARKED: "is parked: it crashed more often than its own limit allows. restart_child revives it",
     Refusal.FORGOTTEN: "is no longer listed: it was deleted, or was temporary and ended",
-    Refusal.BODY: "is a run= body or a command and has no mailbox. Declare it with handle= or actor= to send it messages",
+    Refusal.BODY: "is a run= body or a command and has no mailbox. Messages need handle= or actor=",
     Refusal.NOT_RUNNING: "is not running: it is being stopped, or waits until its own supervisor starts it",
     Refusal.SUPERVISOR: "is a supervisor and takes no messages. Send to one of its workers",
     Refusal.DOWN: "its tree is down",

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -36,7 +37,7 @@ class Mortal(actors.Worker):
         if self.fault == "second on_start raises" and starts == 2:
             raise OSError
 
-    def on_receive(self, message: Any) -> Any:
+    def on_receive(self, message: Any) -> Any:  # noqa: C901 - one word, one act
         if isinstance(message, BaseException):
             raise message
         match message:
@@ -50,6 +51,12 @@ class Mortal(actors.Worker):
                 os._exit(3)
             case "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
+            case "pid":
+                return os.getpid()
+            case "starve":
+                used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+                resource.setrlimit(resource.RLIMIT_AS, (used + EATEN // 4, resource.RLIM_INFINITY))
+                return len(bytearray(EATEN))
             case "eat":
                 return len(bytearray(EATEN))
             case "hang":

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,19 @@ def test_a_callable_is_asked_until_it_is_true_and_an_error_means_not_yet() -> No
 
     with start(spec_of(Command(python(SLEEPS), ready=ready))):
         assert answers == [False]
+
+
+def test_a_callable_is_asked_every_50_ms() -> None:
+    asked: list[float] = []
+
+    def ready() -> bool:
+        asked.append(monotonic())
+        return len(asked) == 8
+
+    with start(spec_of(Command(python(SLEEPS), ready=ready))):
+        pauses = [later - earlier for earlier, later in pairwise(asked)]
+    assert 0.05 <= min(pauses) < 0.1
+    assert len(asked) == 8, "nor is it asked when it is ready"
 
 
 @pytest.mark.parametrize("ready", ["never said", lambda: False])
@@ -395,7 +409,10 @@ def test_one_thread_reads_all_commands_and_none_is_there_when_they_are_over() ->
 
 
 def test_it_has_no_mailbox() -> None:
-    with running(python(SLEEPS)) as seen, pytest.raises(ActorStoppedError, match=r"p/m: .*a command and has no mailbox"):
+    with (
+        running(python(SLEEPS)) as seen,
+        pytest.raises(ActorStoppedError, match=r"p/m: .*a command and has no mailbox"),
+    ):
         seen.tree.ref("p/m").ask(1, timeout=5)
 
 

@@ -124,10 +124,15 @@ def mortal(id_: str, notes: Path, fault: str = "", **rules: Any) -> WorkerSpec:
 def test_a_process_that_fails_is_treated_as_the_rules_say(
     row: Death, restart: Any, strategy: Any, tmp_path: Path
 ) -> None:
-    crash, notes = row.crash, tmp_path / "notes"
+    process: Any = Process(memory_mb=MEMORY_MB) if row.crash.name == "memory limit" else "process"
+    assert_treated(row, restart, strategy, tmp_path / "notes", dispatch=process)
+
+
+def assert_treated(row: Death, restart: Any, strategy: Any, notes: Path, **place: Any) -> None:
+    """Have a worker at this place fail, and compare what follows with the rules."""
+    crash = row.crash
     is_deaf = "killed" in crash.exits
-    process: Any = Process(memory_mb=MEMORY_MB) if crash.name == "memory limit" else "process"
-    x = mortal("x", notes, row.fault, dispatch=process, restart=restart, shutdown=MORTAL_S if is_deaf else LONG_S)
+    x = mortal("x", notes, row.fault, restart=restart, shutdown=MORTAL_S if is_deaf else LONG_S, **place)
     a, z = (mortal(id_, notes) for id_ in "az")
     with running(shop(a, x, z, strategy=strategy)) as tree:
         record = Record(tree)
