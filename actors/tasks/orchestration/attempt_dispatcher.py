@@ -69,7 +69,10 @@ class AttemptDispatcher:
     # -- starting ------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Start whatever can be started now."""
+        """Start whatever can be started now.
+
+        What was asked for is not held up by the slots of teams: these may wait for just that.
+        """
         core, parts = self._core, self._parts
         queue, most = parts.queue.ready, core.settings.max_parallel
         suspects, table, delegation = core.suspects, core.attempts, parts.delegation
@@ -77,12 +80,12 @@ class AttemptDispatcher:
         while delegation.returning and table.slots_taken < most:
             delegation.let_return()
         while queue.size:
-            if table.slots_taken >= most:
-                self._preempt_for_a_slot()
-                return
-            found = queue.take_next(self._serve, core.system.now())
+            is_full = table.slots_taken >= most
+            found = None
+            if not is_full or table.slots_at_work < most:
+                found = queue.take_next(self._serve, core.system.now(), is_asked=is_full)
             if found is None:
-                self._preempt_for_a_worker()
+                (self._preempt_for_a_slot if is_full else self._preempt_for_a_worker)()
                 return
             (state, node), served = found
             core.task = state.id
@@ -161,8 +164,7 @@ class AttemptDispatcher:
         if any(row.gives_way for row in attempts):
             return
         for key, _, (state, _) in sorted(self._urgent_heads(), key=lambda head: head[1]):
-            holders = [row for row in attempts if not attempts.is_waiting(row.attempt)]
-            running = self._busy(key) if self._serve(key) is None else holders
+            running = self._busy(key) if self._serve(key) is None else list(attempts)
             if self._preempt_one(state.task.priority, running):
                 return
 
@@ -198,5 +200,5 @@ class AttemptDispatcher:
     def _may_preempt(self, row: RunningAttempt) -> bool:
         attempt = row.attempt
         may = attempt.spec.preemptible and attempt.ended_by is None and not attempt.done
-        waits = self._core.attempts.is_waiting(attempt) and not attempt.spec.part  # a team is paused, wherever it is
+        waits = self._core.attempts.is_waiting(attempt)
         return may and not waits and row.node.preemptions < self._core.settings.max_preemptions

@@ -61,11 +61,11 @@ class AttemptTable:
         self.running: dict[str, RunningAttempt] = {}
         self._of: dict[SubtaskState, RunningAttempt] = {}
         self._waits: dict[str, frozenset[str]] = {}
-        """Keys of the open asks that hold up each attempt that has any, also steps and undos."""
-        self._asking: dict[str, Attempt] = {}
-        """Attempt that an open ask holds up, by the key of the ask."""
+        """Keys of the open asks of each attempt that has any, also of steps and undos."""
         self.waiting = 0
         """Number of running attempts that wait for something that they asked for: they hold no slot."""
+        self.of_teams = 0
+        """Number of running attempts that teams have."""
 
     def __iter__(self) -> Iterator[RunningAttempt]:
         return iter(self.running.values())
@@ -75,12 +75,21 @@ class AttemptTable:
         """Number of running attempts that hold a slot."""
         return len(self.running) - self.waiting
 
+    @property
+    def slots_at_work(self) -> int:
+        """Number of slots whose attempts are not held up by others: those of teams may be.
+
+        Perhaps all that a team does is to wait for what its members have asked for, or for a member that does.
+        """
+        return self.slots_taken - self.of_teams
+
     def add(self, attempt: Attempt, node: SubtaskState, rank: int) -> RunningAttempt:
         """Take a slot for an attempt."""
         key = attempt.key
         row = self.running[key] = self._of[node] = RunningAttempt(attempt, node, rank)
         if key in self._waits:
             self.waiting += 1
+        self.of_teams += bool(attempt.spec.part)
         return row
 
     def remove(self, attempt: Attempt) -> tuple[RunningAttempt | None, bool]:
@@ -94,6 +103,7 @@ class AttemptTable:
             return None, False
         if key in self._waits:
             self.waiting -= 1
+        self.of_teams -= bool(row.attempt.spec.part)
         is_current = self._of.get(row.node) is row
         if is_current:
             del self._of[row.node]
@@ -125,24 +135,16 @@ class AttemptTable:
     def recall_asks(self, asks: Mapping[str, OpenDelegation], owner: object) -> None:
         """Note, in a new incarnation, which attempts of this owner wait for what."""
         for key, ask in asks.items():
-            self.waits(ask, key, owner)
+            if ask.attempt.owner is owner:
+                self.waits_for(ask.attempt, key)
 
-    def waits(self, ask: OpenDelegation, key: str, owner: object) -> None:
-        """Note which attempt of this owner an ask holds up: it holds no slot meanwhile.
+    def waits_for(self, attempt: Attempt, ask: str) -> None:
+        """Note that it waits for an ask: it holds no slot meanwhile."""
+        self._set(attempt, self._waits.get(attempt.key, _NOTHING) | {ask})
 
-        That is the asker, or the attempt of its team: a team that waits for work of its parent has no use for its slot,
-        and that work may need it.
-        """
-        for attempt in (ask.attempt, ask.host):
-            if attempt.owner is owner:
-                self._set(attempt, self._waits.get(attempt.key, _NOTHING) | {key})
-                self._asking[key] = attempt
-
-    def waits_no_longer(self, ask: str) -> None:
-        """Note that an ask is over."""
-        attempt = self._asking.pop(ask, None)
-        if attempt is not None:
-            self._set(attempt, self._waits.get(attempt.key, _NOTHING) - {ask})
+    def waits_no_longer(self, attempt: Attempt, ask: str) -> None:
+        """Note that one of its asks is over."""
+        self._set(attempt, self._waits.get(attempt.key, _NOTHING) - {ask})
 
     def _set(self, attempt: Attempt, asks: frozenset[str]) -> None:
         was = attempt.key in self._waits

@@ -89,15 +89,14 @@ class Delegation:
     def delegate(self, message: Delegate) -> None:
         """An attempt asks for something more."""
         core, ask = self._core, message.ask
-        open_ask = core.runtime.asks.get(ask)
-        if open_ask is not None:
-            if message.attempt.owner is core.port and message.attempt.done:
+        if message.attempt.owner is core.port and ask in core.runtime.asks:
+            if message.attempt.done:
                 self.answer(ask, None, _too_late_for(message.attempt))
                 return
-            core.attempts.waits(open_ask, ask, core.port)
+            core.attempts.waits_for(message.attempt, ask)
         if core.closing and not message.only_waits:
             self.close()
-        elif not message.only_waits and open_ask is not None and ask not in self._nodes:
+        elif not message.only_waits and ask in core.runtime.asks and ask not in self._nodes:
             self._delegate(message)  # else whoever asked is gone, or it is known already
 
     def _delegate(self, message: Delegate) -> None:
@@ -181,7 +180,9 @@ class Delegation:
 
     def withdraw(self, message: DelegationCancelled) -> None:
         """An ask has its answer, or whoever asked waits no longer."""
-        self._core.attempts.waits_no_longer(message.ask)
+        attempt = self._core.runtime.attempts.get(asker_of(message.ask))
+        if attempt is not None and attempt.owner is self._core.port:
+            self._core.attempts.waits_no_longer(attempt, message.ask)
         self.unclaimed.pop(message.ask, None)
         state, node = self._nodes.pop(message.ask, (None, None))
         if state is not None and node is not None and not node.is_done:
@@ -225,12 +226,14 @@ class Delegation:
         core, ask = self._core, self.returning.popleft()
         open_ask, answer = core.runtime.asks.get(ask), core.runtime.answers.pop(ask, None)
         if open_ask is not None and answer is not None:
-            core.attempts.waits_no_longer(ask)
+            core.attempts.waits_no_longer(open_ask.attempt, ask)
             core.act(open_ask.attempt.task, self.answer, ask, *answer)
 
     def wait_is_over(self, ask: str) -> None:
         """An ask is about to be answered: whoever waits in it needs its slot before others get one."""
-        self._core.attempts.waits_no_longer(ask)
+        open_ask = self._core.runtime.asks.get(ask)
+        if open_ask is not None and open_ask.attempt.owner is self._core.port:
+            self._core.attempts.waits_no_longer(open_ask.attempt, ask)
 
     # -- waiting for each other ----------------------------------------------------------------------------
 

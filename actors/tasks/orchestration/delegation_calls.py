@@ -35,8 +35,6 @@ class OpenDelegation(NamedTuple):
     reply: Reply
     attempt: Attempt
     """The attempt that waits."""
-    host: Attempt
-    """The attempt of the orchestrator that has it done: that one, or the one that its team has."""
     port: OrchestratorPort
     """Port of the orchestrator that has it done."""
     due: float | None
@@ -70,7 +68,7 @@ def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: f
     key = f"{attempt.key}>{attempt.spec.start_number}.{number}"
     reply = Reply(system.boxes.get(target), attempt.spec.path, None if limit is None else limit + BACKSTOP_S)
     due = None if limit is None else system.now() + limit
-    runtime.asks[key] = OpenDelegation(reply, attempt, host, port, due, caller_variables(CURRENT))
+    runtime.asks[key] = OpenDelegation(reply, attempt, port, due, caller_variables(CURRENT))
     reply.when_done(partial(_answered, own, key, port))
     spec = asked.subtask(host.subtask.id, is_worker=found[0].id == to)  # this id until it gets its own
     message = Delegate(attempt, host, key, spec, chain, (*attempt.spec.lineage, words), limit)

@@ -41,7 +41,9 @@ class SubtaskQueue:
         key = lane_of(state, node, core.path)
         team = core.workers.get(node.worker) if node.acts and node.acts[-1].open else None
         if team is not None and team.is_team and not team.is_gone:
-            key = LaneKey(team.id, None, key.without)  # it gave way there, and what is finished of it is there
+            key = LaneKey(
+                team.id, None, key.without, key.is_asked
+            )  # it gave way there, and what is finished of it is there
         deadline = math.inf if state.deadline is None else state.deadline
         age, since = self.ready.age_of(self.tickets.get(node)), node.waiting_since - core.runtime.epoch
         core.priorities.add(state.task.priority)

@@ -48,6 +48,8 @@ class LaneKey(NamedTuple):
     """Capability that the worker needs; with ``worker``: that of others, where the breaker of that one is open."""
     without: tuple[str, ...] = ()
     """Ids of workers that are not to be asked any more."""
+    is_asked: bool = False
+    """True where somebody waits for them in ``context.ask``."""
 
 
 class _Waiting(Generic[ItemT]):
@@ -229,13 +231,27 @@ class ReadyQueue(Generic[ItemT]):
             if lane.head(self._tick) is None:
                 self._drop(lane)
 
-    def take_next(self, serve: Callable[[LaneKey], T | None], now: float = 0.0) -> tuple[ItemT, T] | None:
+    def take_next(
+        self, serve: Callable[[LaneKey], T | None], now: float = 0.0, *, is_asked: bool = False
+    ) -> tuple[ItemT, T] | None:
         """The most urgent item that can be served, with what ``serve`` gave for its lane; None: nothing can be now.
 
-        A lane for which ``serve`` gives None is closed until ``reopen``. ``now`` is in seconds, as ``since``.
+        A lane for which ``serve`` gives None is closed until ``reopen``. ``now`` is in seconds, as ``since``. With
+        ``is_asked`` only of the lanes that are: all others stay where they are.
         """
         if not self._from <= now < self._until:
             self._turn(now)
+        passed = [each for each in self._open if not each[2].key.is_asked] if is_asked else []
+        if passed:
+            self._open = [each for each in self._open if each[2].key.is_asked]
+            heapq.heapify(self._open)
+        found = self._take(serve)
+        if passed:
+            self._open += passed
+            heapq.heapify(self._open)
+        return found
+
+    def _take(self, serve: Callable[[LaneKey], T | None]) -> tuple[ItemT, T] | None:
         while self._open:
             _, place, lane = heapq.heappop(self._open)
             if lane.place != place:

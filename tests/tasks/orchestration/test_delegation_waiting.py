@@ -205,12 +205,31 @@ def test_a_slot_that_a_waiting_attempt_gave_up_is_counted_once_by_a_new_orchestr
 
 
 @BOTH
-def test_a_team_whose_member_waits_for_a_worker_above_gives_up_its_slot_there(ask: Any) -> None:
-    members = team(WorkerSpec(id="inner", execute=ask("look")), max_parallel=1)
+@pytest.mark.parametrize("parts", [1, 3])
+def test_what_a_member_asks_for_above_is_begun_though_teams_have_all_slots_there(ask: Any, parts: int) -> None:
+    """With three parts two wait for the member, which waits for what only the supervisor above can have done."""
+    members = team(WorkerSpec(id="inner", execute=ask("look")))
+    plan = [Subtask(f"s{n}", f"part {n}", worker="team") for n in range(parts)]
 
-    report = run(shop(members, WorkerSpec(id="look", execute=does), max_parallel=1))
+    report = run(shop(members, WorkerSpec(id="look", execute=does), plan=plan, max_parallel=parts))
 
-    assert report.results == {"only": {"part": "did the next thing"}}
+    assert report.results == {f"s{n}": {"part": "did the next thing"} for n in range(parts)}
+
+
+def test_the_slot_of_a_team_whose_member_waits_is_for_what_that_asked_for_and_for_nothing_else() -> None:
+    order = list[str]()
+
+    def works(task: Any, _: Any) -> str:
+        order.append(str(task))
+        return "done"
+
+    members = team(WorkerSpec(id="inner", execute=asking("look", "look")))
+    plan = [Subtask("team", "go", worker="team"), *(Subtask(id_, id_, worker=id_) for id_ in ("w", "look"))]
+    workers = [WorkerSpec(id=id_, execute=works) for id_ in ("w", "look")]
+    report = run(shop(members, *workers, plan=plan, max_parallel=1))
+
+    assert report.results == {"team": {"part": "done"}, "w": "done", "look": "done"}
+    assert order == ["look", "w", "look"], "the plan goes on when the team has ended"
 
 
 def test_no_more_run_than_there_are_slots_where_teams_have_their_answers() -> None:
@@ -241,7 +260,7 @@ def test_no_more_run_than_there_are_slots_where_teams_have_their_answers() -> No
     assert max(most) == 1
 
 
-def test_a_slot_that_a_team_gave_up_is_counted_once_by_a_new_orchestrator() -> None:
+def test_the_slots_of_teams_are_counted_once_by_a_new_orchestrator() -> None:
     begun, release = threading.Event(), threading.Event()
 
     def looks(_: Any, __: Any) -> str:
@@ -264,7 +283,8 @@ def test_a_slot_that_a_team_gave_up_is_counted_once_by_a_new_orchestrator() -> N
         settle(tree)
         assert_nothing_left(tree)
         orchestrator = tree._system.children["p/orchestrator"].incarnation.actor  # type: ignore[union-attr]
-        assert (orchestrator.core.attempts.waiting, orchestrator.core.attempts.running) == (0, {})
+        table = orchestrator.core.attempts
+        assert (table.waiting, table.of_teams, table.running) == (0, 0, {})
 
 
 def settle_orders(tree: Tree) -> None:
