@@ -1,67 +1,58 @@
-"""Workers in a cluster: each incarnation is one actor of Ray. Of this library only this file imports Ray.
+"""Requests to Ray for workers in a cluster. Of this library only this file imports Ray.
 
-Restarting is the supervisor's, so the actors have ``max_restarts=0``. What crosses, back-calls, ancestry, deadlines and
-the order of a life are those of a worker in a process (``actors.dispatch.process``): its frames are carried by Ray, as
-bytes, in both directions::
+Each incarnation is one actor, with ``max_restarts=0``: restarting is the supervisor's. Its handle is in
+``actors.dispatch.host.ray_handle``. What stands here may wait for the cluster, so it runs on ``THREADS``, beside the
+loop, and other work of a tree does not wait behind it. Only ``is_in`` and ``has_left`` are for the loop's thread.
 
-    host:  WorkerHandle <socket> RayHandle  -- take(bytes), one after the other -->  RayWorker <socket> worker's half
-                                         <-- told(): a stream of bytes ---------
+Ray's core ends this process where one thread uses it while another one leaves the cluster (``ray.shutdown()``). So
+whether this process is still in the session of an actor, and what the cluster has, is asked without the core. Once it
+has begun to leave, nothing here uses the core, also not by dropping what Ray has made: that is kept until the core is
+gone (``has_left``). What was begun before cannot be called back: an actor that is created or killed, a piece of a
+message. So a host stops its tree before it leaves, or leaves while no worker there has anything to do.
 
-Two tasks on the loop carry them: ``_pass_on`` waits for each ``take``, because Ray keeps no order between methods of an
-actor that run beside each other; ``_pass_back`` follows the stream. What the host writes meanwhile waits in the socket,
-and goes with the next piece.
-
-The end of the actor is the end of that stream: by itself after ``EXIT``; with an error where the actor has died, was
-killed, or cannot be reached, and with any other one too, because then nothing that the worker says is heard any more.
-So is a ``take`` that fails for another reason. Ray tells neither exit code nor signal. Where its node is gone, or
-cannot be reached, the worker is lost with it: it is killed, should it still be there, and given up.
-
-A host that leaves its cluster (``ray.shutdown()``) has lost all actors that it had made there. Ray tells nobody: the
-stream never ends, and no call is answered, also if the host has joined again. So each handle knows the session of its
-actor, and looks every ``LOOK_S`` whether this process is still in it: that is an object which each ``ray.init`` makes.
-Ray's core ends this process where one thread uses it while another one leaves: so this look does not use it. What
-carries a message does, and nothing can be done about that here: a host stops its tree before it leaves, or leaves on
-the thread of the loop.
-
-Calls of Ray that may wait run on a thread beside the loop. ``_CONNECTING`` guards the connection of this process to a
-cluster, which is made once; it is held while Ray is started, for seconds, and by no other code.
+``_CONNECTING`` guards the connection of this process to a cluster, which is made once; it is held while Ray is started,
+for seconds, and by no other code.
 """
 
 from __future__ import annotations
 
-import asyncio
+import ipaddress
 import os
+import socket
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.thread_state import start_thread
-from actors.dispatch.host.worker_handle import WorkerHandle
-from actors.dispatch.worker.ray_worker import PIECE, RayWorker
+from actors.dispatch.worker.ray_worker import RayWorker
+from actors.execution.daemon_executor import DaemonExecutor
 from actors.messaging.reply import Reply
+from actors.model.clock import monotonic
 from actors.model.errors import StartError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actors.dispatch.host.worker_handle import HandleOwner
-
 METHODS: Final = 4
 """Methods of an actor that run beside each other; three are needed."""
-LOOK_S: Final = 0.5
-"""Seconds between two looks: at what there is room for, while an actor waits for it; whether the host has left."""
-GONE_S: Final = 10.0
-"""Seconds in which the end of an actor that was killed is told. A node that cannot be reached tells nothing."""
-TRIES: Final = 3
-"""Actors that are created for one incarnation: Ray may choose a node that is lost, as long as it does not know that."""
-_HAS_LEFT: Final = "this process has left the cluster"
+SLOW_S: Final = 2.0
+"""Seconds after which a cluster that was asked for something does not answer."""
+HAS_LEFT: Final = "this process has left the cluster"
+CLIENT: Final = "ray://"
+"""Beginning of the address of a proxy for Ray Client."""
+MEGABYTE: Final = 1024 * 1024
+THREADS: Final = DaemonExecutor("ray", idle_s=0.1)
+"""Threads for calls of Ray, of all trees of this process."""
 _CONNECTING: Final = threading.RLock()
+_NAMED_OTHERWISE: Final = frozenset({"auto", "local"})
+_NO_CLIENT: Final = "Ray Client carries no stream of bytes between a worker and its host"
+_NO_CLIENT_HINT: Final = 'Connect to the cluster itself: its head has an address like "head:6379".'
 
 
 @dataclass(frozen=True, slots=True)
-class RayPlace:
-    """Place of workers whose incarnations are actors of a cluster."""
+class ActorRequest:
+    """Request of a worker to a cluster, for each of its incarnations."""
 
     id: str
     """Id of the worker."""
@@ -74,11 +65,7 @@ class RayPlace:
     address: str | None
 
     def __repr__(self) -> str:
-        return "<RayPlace>"  # its environment may hold secrets
-
-    def handle(self, owner: HandleOwner) -> RayHandle:
-        """Return the handle of one incarnation."""
-        return RayHandle(owner, self)
+        return f"<{type(self).__name__}>"  # its environment may hold secrets
 
     @property
     def wanted(self) -> dict[str, float]:
@@ -86,168 +73,83 @@ class RayPlace:
         given = {"CPU": self.num_cpus, "GPU": self.num_gpus, "memory": self.memory or 0, **self.resources}
         return {name: number for name, number in given.items() if number}
 
+    @property
+    def joins(self) -> str:
+        """Address that this process joins where it is in no cluster."""
+        return self.address or os.environ.get("RAY_ADDRESS") or "local"
 
-class RayHandle(WorkerHandle):
-    """One actor. Used on the thread of one event loop."""
 
-    def __init__(self, owner: HandleOwner, place: RayPlace) -> None:
-        super().__init__(owner)
-        self._theirs.settimeout(0)
-        self._place = place
-        self.waits_for = "Ray has not been asked for its actor"
-        self._actor: Any = None
-        self._session: Any = None
-        """Connection of this process that the actor belongs to."""
-        self._died: type[Exception] = Exception
-        """Error of an actor that is dead, or cannot be reached."""
-        self._unreachable: type[Exception] = Exception
-        """Error of one that cannot be reached."""
-        self._lost: str | None = None
-        """Node that is lost, and the actor with it."""
-        self._has_ended_itself = False
-        self._carries: asyncio.Task[None] | None = None
-        """Task that uses the other end of the socket, and closes it."""
-        self._hello: asyncio.Future[None] = self._loop.create_future()
-        self._over: asyncio.Future[None] = self._loop.create_future()
+class ClusterLook:
+    """Resources of the cluster, and those that are free, as seen last: one look serves all actors that wait for room.
 
-    # -- its start -----------------------------------------------------------------------------------------
+    ``_guard`` guards who looks: one thread at a time.
+    """
 
-    async def start(self) -> None:
-        """Have it started; returns when it runs.
+    def __init__(self) -> None:
+        self._guard = threading.RLock()
+        self._began: float | None = None
+        """Time when the present look began."""
+        self._seen: tuple[Any, Mapping[str, float], Mapping[str, float]] | None = None
+        """Session, resources in all, resources that are free. None: the cluster has not said it."""
 
-        Raises:
-            StartError: this process is connected to another cluster.
-            Exception: of Ray, where it cannot be started.
-        """
-        self._died, self._unreachable = await self._loop.run_in_executor(None, _deaths)
-        for left in reversed(range(TRIES)):
-            await self._create()
-            try:
-                self.node = await self._begun()
-                break
-            except self._died as error:
-                self.kill()
-                if error.actor_init_failed or not left:  # type: ignore[attr-defined]  # of Ray
-                    raise
-        self.waits_for = "its actor does not answer"
-        self._listen()
-        self._carries = self._loop.create_task(self._carry())
-        await self._hello
-
-    async def _create(self) -> None:
-        job = self._loop.run_in_executor(None, _actor_at, self._place)
+    def begin(self) -> None:
+        """Have another look, unless one is under way. Returns at once."""
+        with self._guard:
+            if self._began is not None:
+                return
+            self._began = monotonic()
         try:
-            self._actor, self._session = await asyncio.shield(job)
-        except asyncio.CancelledError:
-            job.add_done_callback(_kill_result)
-            raise
+            THREADS.submit(self._look)
+        except RuntimeError:  # the machine gives no thread: the next look may have one
+            self._began = None
 
-    async def _begun(self) -> str:
-        """Wait until it runs, and return the id of its node; meanwhile look what it waits for."""
-        if not _is_in(self._session):
-            raise ChildProcessError(_HAS_LEFT)
-        begun = asyncio.ensure_future(_result(self._actor.begin.remote()))
+    def _look(self) -> None:
+        seen = None
         try:
-            while not (await asyncio.wait({begun}, timeout=LOOK_S))[0]:
-                if not _is_in(self._session):
-                    raise ChildProcessError(_HAS_LEFT)
-                self.waits_for = await self._loop.run_in_executor(None, _room, self._place)
-            node: str = begun.result()
+            ray = _joined()
+            if ray is not None:
+                seen = (_session(), ray.cluster_resources(), ray.available_resources())
+        except Exception:  # noqa: BLE001 - the cluster does not answer, and that is what is to be said
+            seen = None
         finally:
-            begun.cancel()
-        return node
+            with self._guard:
+                self._seen, self._began = seen, None
 
-    def _said_hello(self, number: int) -> None:  # noqa: ARG002 - a number on its node says nothing here
-        if not self._hello.done():
-            self._hello.set_result(None)
-
-    # -- its bytes -----------------------------------------------------------------------------------------
-
-    async def _carry(self) -> None:
-        """Carry both ways, up to the worker's end; then the host's end of the socket reads that there is no more."""
-        back = self._loop.create_task(self._pass_back())
-        on = self._loop.create_task(self._pass_on(back))
-        try:
-            while not (await asyncio.wait({back}, timeout=LOOK_S))[0] and _is_in(self._session):
-                pass
-        finally:
-            on.cancel()
-            back.cancel()
-            await asyncio.wait({on, back})  # they use the socket
-            self._theirs.close()
-
-    async def _pass_on(self, back: asyncio.Task[None]) -> None:
-        """Carry what the host writes. A death is told by ``back``; where Ray fails otherwise, that ends as well."""
-        try:
-            with suppress(self._died):
-                while piece := await self._loop.sock_recv(self._theirs, PIECE):
-                    if not _is_in(self._session):  # else Ray would join a cluster by itself
-                        return  # ``_carry`` sees it, too
-                    await _result(self._actor.take.remote(piece))
-        except Exception as error:  # noqa: BLE001 - whatever Ray says: the worker hears nothing any more
-            self._note(error)
-            back.cancel()
-
-    async def _pass_back(self) -> None:
-        """Carry what the worker writes, up to its end."""
-        try:
-            async for piece in self._actor.told.options(num_returns="streaming").remote():
-                await self._loop.sock_sendall(self._theirs, await _result(piece))
-            self._has_ended_itself = True
-        except self._unreachable:
-            self._lost = self.node
-        except self._died:
-            is_there = await self._loop.run_in_executor(None, _is_there, self.node or "")
-            self._lost = None if is_there else self.node
-        except Exception as error:  # noqa: BLE001 - whatever Ray says: nobody hears the worker any more
-            self._note(error)
-
-    def _note(self, error: Exception) -> None:
-        """Have an error told that is more than the death of the actor."""
-        self._loop.call_exception_handler({"message": "an actor of Ray is given up", "exception": error})
-
-    # -- its end -------------------------------------------------------------------------------------------
-
-    def _wire_ended(self) -> None:
-        if self._is_gone or not self._is_open:
-            return
-        self._is_gone = True
-        self.kill()  # it has ended, or is given up
-        if not self._hello.done():
-            self._hello.set_exception(ChildProcessError("the actor has ended before it said anything"))
-        if not self._over.done():
-            self._over.set_result(None)
-        self._owner.died(0 if self._has_ended_itself else None, None, self._lost)
-
-    def kill(self) -> None:
-        """Have Ray kill it; its end is told as any."""
-        if self._actor is not None:
-            self._loop.run_in_executor(None, _kill, self._actor, self._session)
-
-    async def end(self) -> None:
-        """Kill it, and wait until it is gone, or its node has not said so for ``GONE_S``."""
-        try:
-            self.kill()
-            if self._carries is not None and not self._is_gone:
-                await asyncio.wait({self._over}, timeout=GONE_S)
-        finally:
-            self._is_open = False
-            if self._carries is None:
-                self._theirs.close()
-            else:
-                self._carries.cancel()
-            self._close_wire()
+    def room(self, request: ActorRequest, session: Any) -> str:
+        """Describe what an actor of this session waits for, and what there is."""
+        began, seen = self._began, self._seen
+        if began is not None and monotonic() - began > SLOW_S:
+            return "the cluster does not answer"
+        there, free = seen[1:] if seen is not None and seen[0] is session else (None, None)
+        said = ", ".join(_amounts(request.wanted, there, free))
+        return "the cluster has not started it" + (f": it asks for {said}" if said else "")
 
 
-# -- calls of Ray, which may wait ----------------------------------------------------------------------------
+LOOK: Final = ClusterLook()
 
 
-async def _result(reference: Any) -> Any:
-    """Await what Ray has promised."""
-    return await reference
+def _amounts(
+    wanted: Mapping[str, float], there: Mapping[str, float] | None, free: Mapping[str, float] | None
+) -> list[str]:
+    """Say of each resource how much of it is asked for, and how much there is, where that is known."""
+    found = []
+    for name, number in wanted.items():
+        unit, label = (MEGABYTE, "MB of memory") if name == "memory" else (1, name)
+        said = f"{number / unit:.12g} {label}"
+        if there is not None and free is not None:
+            said += f", of which {free.get(name, 0) / unit:.12g} of {there.get(name, 0) / unit:.12g} are free"
+        found.append(said)
+    return found
 
 
-def _deaths() -> tuple[type[Exception], type[Exception]]:
+# -- actors --------------------------------------------------------------------------------------------------
+
+_maker: tuple[Any, Any] | None = None
+"""Session, and what makes actors in it. Ray keeps each such class in the cluster, so there is one for each session. Two
+threads may make one each, the first time."""
+
+
+def deaths() -> tuple[type[Exception], type[Exception]]:
     """Errors of an actor that is dead, and of one that cannot be reached, which is one of the first as well.
 
     To import them takes half a second, the first time.
@@ -257,37 +159,120 @@ def _deaths() -> tuple[type[Exception], type[Exception]]:
     return exceptions.RayActorError, exceptions.ActorUnavailableError
 
 
-def _actor_at(place: RayPlace) -> tuple[Any, Any]:
+def actor_at(request: ActorRequest) -> tuple[Any, Any]:
     """Create an actor, which may have to wait for room; the session that it belongs to.
 
     The session is read before: where this process leaves meanwhile, the actor is seen to be none of a later one.
+
+    Raises:
+        ChildProcessError: this process has left the cluster.
     """
-    ray = _connected(place)
+    ray = _joined()
     session = _session()
+    if ray is None or session is None:
+        raise ChildProcessError(HAS_LEFT)
     options = {
-        "num_cpus": place.num_cpus,
-        "num_gpus": place.num_gpus,
-        "memory": place.memory,
-        "resources": dict(place.resources) or None,
-        "runtime_env": dict(place.runtime_env) or None,
+        "num_cpus": request.num_cpus,
+        "num_gpus": request.num_gpus,
+        "memory": request.memory,
+        "resources": dict(request.resources) or None,
+        "runtime_env": dict(request.runtime_env) or None,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    maker = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=METHODS, **given)(RayWorker)
-    return maker.remote(node_here), session
+    return _maker_in(ray, session).options(**given).remote(node_here), session
 
 
-def _connected(place: RayPlace) -> Any:
-    """Return Ray, connected to the cluster: the one that the host has, else the one that is named, else one here."""
+def _maker_in(ray: Any, session: Any) -> Any:
+    global _maker  # noqa: PLW0603 - as long as the session
+    known = _maker
+    if known is not None and known[0] is session:
+        return known[1]
+    maker = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=METHODS)(RayWorker)
+    _maker = (session, maker)
+    return maker
+
+
+def kill(actor: Any, session: Any) -> bool:
+    """Kill an actor; False where Ray could not be told."""
+    ray = _joined()
+    if ray is None or not is_in(session):
+        return True  # it is lost already
+    try:
+        ray.kill(actor, no_restart=True)
+    except Exception:  # noqa: BLE001 - the cluster is gone, and the actor with it, or it does not answer
+        return False
+    return True
+
+
+def explained(error: Exception, request: ActorRequest) -> Exception:
+    """Return why an actor could not begin, as somebody is to read it."""
+    if "No module named 'actors'" not in str(error):
+        return error
+    what = "this library cannot be imported on the node of the cluster that was to run it"
+    return StartError(request.id, what, "Install it and the worker's code on every node, or name them in runtime_env.")
+
+
+# -- the cluster ---------------------------------------------------------------------------------------------
+
+
+def join(request: ActorRequest) -> None:
+    """See to it that this process is in a cluster: the one that it has, else the one that is named, else one here.
+
+    Raises:
+        StartError: it is in another one than the one that is named, or uses Ray Client.
+        ChildProcessError: this process leaves it.
+    """
     import ray  # noqa: PLC0415 - a large package, and an extra
 
     with _CONNECTING:
         if not ray.is_initialized():
-            _on_a_thread_that_stays(lambda: ray.init(place.address or os.environ.get("RAY_ADDRESS") or "local"))
-        here = ray.get_runtime_context().gcs_address
-    if place.address not in {None, "auto", "local", here}:
-        what = f"this process is connected to the cluster at {here}, and cannot use {place.address} as well"
-        raise StartError(place.id, what, "Leave address out, or start the tree in a process of its own.")
-    return ray
+            address = request.joins
+            if address.startswith(CLIENT):
+                raise StartError(request.id, f"it cannot use {address}: {_NO_CLIENT}", _NO_CLIENT_HINT)
+            _on_a_thread_that_stays(lambda: ray.init(address))
+        elif _session() is None:
+            raise StartError(request.id, f"this process uses Ray Client: {_NO_CLIENT}", _NO_CLIENT_HINT)
+        try:
+            here = ray.get_runtime_context().gcs_address
+        except Exception as error:
+            raise ChildProcessError(HAS_LEFT) from error
+    if request.address is None or request.address in _NAMED_OTHERWISE:
+        return
+    if not _is_same(request.address, here):
+        what = f"this process is connected to the cluster at {here}, and cannot use {request.address} as well"
+        raise StartError(request.id, what, "Leave address out, or start the tree in a process of its own.")
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return True where two addresses have one port, and hosts that have an address in common."""
+    if one == other:
+        return True
+    (host, _, port), (host_of_other, _, port_of_other) = one.rpartition(":"), other.rpartition(":")
+    return port == port_of_other and not _ips(host).isdisjoint(_ips(host_of_other))
+
+
+def _ips(host: str) -> set[str]:
+    """Return the addresses of a host. That of this machine by its loopback is the one that Ray knows it by, too."""
+    name = host.strip("[]")
+    found = {name}
+    with suppress(OSError):
+        found |= {str(each[4][0]) for each in socket.getaddrinfo(name, None)}
+    return found | {_ip_here()} if any(map(_is_loopback, found)) else found
+
+
+def _ip_here() -> str:
+    """Return the address by which Ray knows this machine."""
+    from ray import util  # noqa: PLC0415 - a large package, and an extra
+
+    found: str = util.get_node_ip_address()
+    return found
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _on_a_thread_that_stays(act: Callable[[], object]) -> None:
@@ -315,6 +300,24 @@ def node_here() -> str:
     return found
 
 
+def is_there(node: str) -> bool:
+    """Return True for a node that the cluster says is alive."""
+    ray = _joined()
+    with suppress(Exception):
+        return ray is not None and any(each["NodeID"] == node and each["Alive"] for each in ray.nodes())
+    return False
+
+
+def is_in(session: Any) -> bool:
+    """Return True while this process is connected to a cluster, and has not left since."""
+    return _joined() is not None and _session() is session
+
+
+def has_left(session: Any) -> bool:
+    """Return True once this process has left a cluster, and Ray's core is gone: what Ray has made may be dropped."""
+    return not is_in(session) and (_session() is not None or not _has_core())
+
+
 def _joined() -> Any | None:
     """Return Ray, if this process is in a cluster still; else whatever is called would join or start one by itself."""
     import ray  # noqa: PLC0415 - a large package, and an extra
@@ -322,49 +325,15 @@ def _joined() -> Any | None:
     return ray if ray.is_initialized() else None
 
 
-def _is_in(session: Any) -> bool:
-    """Return True while this process is connected to a cluster, and has not left since."""
-    return _joined() is not None and _session() is session
-
-
 def _session() -> Any:
-    """Return what stands for the present connection: an object that ``ray.init`` makes."""
+    """Return what stands for the present connection: an object that ``ray.init`` makes. None: one of Ray Client."""
     from ray._private.worker import global_worker  # noqa: PLC0415 - a large package, and an extra
 
     return global_worker.node
 
 
-def _is_there(node: str) -> bool:
-    ray = _joined()
-    with suppress(Exception):
-        return ray is not None and any(each["NodeID"] == node and each["Alive"] for each in ray.nodes())
-    return False
+def _has_core() -> bool:
+    """Return True while there is a core of Ray, which may be ending."""
+    from ray._private.worker import global_worker  # noqa: PLC0415 - a large package, and an extra
 
-
-def _room(place: RayPlace) -> str:
-    """Describe what an actor waits for, and what there is."""
-    ray = _joined()
-    if ray is None:
-        return _HAS_LEFT
-    try:
-        there, free = ray.cluster_resources(), ray.available_resources()
-    except Exception:  # noqa: BLE001 - the cluster does not answer, and that is what is to be said
-        return "the cluster does not answer"
-    said = ", ".join(
-        f"{number:g} {name}, of which {free.get(name, 0):g} of {there.get(name, 0):g} are free"
-        for name, number in place.wanted.items()
-    )
-    return "the cluster has not started it" + (f": it asks for {said}" if said else "")
-
-
-def _kill(actor: Any, session: Any) -> None:
-    ray = _joined()
-    with suppress(Exception):  # the cluster is gone, and the actor with it
-        if ray is not None and _is_in(session):
-            ray.kill(actor, no_restart=True)
-
-
-def _kill_result(job: asyncio.Future[Any]) -> None:
-    """Kill an actor that nobody wants any more."""
-    if not job.cancelled() and job.exception() is None:
-        job.get_loop().run_in_executor(None, _kill, *job.result())
+    return hasattr(global_worker, "core_worker")

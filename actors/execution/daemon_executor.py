@@ -35,9 +35,16 @@ IDLE_S = 5.0
 class DaemonExecutor(ThreadPoolExecutor):
     """As many threads as a ``ThreadPoolExecutor`` would have, each of them a daemon."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, idle_s: float = IDLE_S) -> None:
+        """Make it; no thread runs yet.
+
+        Args:
+            name: of its threads, before their numbers.
+            idle_s: seconds after which a thread that had nothing to do ends.
+        """
         super().__init__(thread_name_prefix=name)
         self._name = name
+        self._idle_s = idle_s
         self._most = self._max_workers
         self._guard = threading.RLock()
         self._count = 0
@@ -85,7 +92,7 @@ class DaemonExecutor(ThreadPoolExecutor):
             with self._guard:
                 self._waiting += 1
             try:
-                call = self._calls.get(timeout=IDLE_S)
+                call = self._calls.get(timeout=self._idle_s)
             except queue.Empty:
                 call = None
             with self._guard:

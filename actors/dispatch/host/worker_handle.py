@@ -2,7 +2,7 @@
 
 Nothing here blocks: what cannot be written at once is kept, and written when there is room. What stands at the other
 end, how it is started and how its end is seen, is said by whoever derives from it: a process of this host
-(``actors.dispatch.host.forked_handle``), or an actor of a cluster (``actors.dispatch.ray``).
+(``actors.dispatch.host.forked_handle``), or an actor of a cluster (``actors.dispatch.host.ray_handle``).
 """
 
 from __future__ import annotations
@@ -45,8 +45,6 @@ class WorkerHandle:
         """Number of its process on this host, while it is there."""
         self.node: str | None = None
         """Id of the node of a cluster that it runs on; None: it runs on this host, or on none yet."""
-        self.waits_for = "its process has not been started"
-        """Description of what its start waits for."""
         self.environment: Mapping[str, str] = {}
         """Variables by which its environment names its host."""
         self._owner = owner
@@ -68,6 +66,11 @@ class WorkerHandle:
         """True where something that was written last has never been read."""
 
     # -- what each kind says -------------------------------------------------------------------------------
+
+    @property
+    def waits_for(self) -> str:
+        """Description of what its start waits for."""
+        return "its process has not been started"
 
     async def start(self) -> None:
         """Have it started; returns when it is there.

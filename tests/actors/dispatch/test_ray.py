@@ -13,13 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from loguru import logger
 
 from actors import (
     ChildAbandoned,
+    ChildStalled,
+    Failed,
     NotPicklableError,
     ProcessDiedError,
     RecursionDetectedError,
     RemoteError,
+    ReplyTimeoutError,
+    StalledError,
     StartError,
     WorkerCrashedError,
     WorkerLostError,
@@ -118,7 +123,84 @@ def test_it_asks_and_tells_as_anywhere_and_a_circle_is_refused() -> None:
             ask(("ask", "p/local", ("ask", "p/w", 1)))
 
 
+def test_log_lines_resources_deadlines_and_failed_requests_are_those_of_a_worker_in_a_process() -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, format="{level} {message}")
+    owner = worker("o", handle=there.resource_of, lifespan=there.owned, dispatch=on_ray())
+    try:
+        with running(worker(dispatch=on_ray()), owner, WorkerSpec(id="local", handle=there.do)) as (tree, ask):
+            ask(("log", "hello {there}"))
+            assert eventually(lambda: "WARNING p/w: hello {there}\n" in lines)
+            resource, pid = tree.ref("p/o").ask("", timeout=LONG_S)
+            assert resource == f"resource of {pid}"
+            with pytest.raises(NotPicklableError):
+                ask(("ask", "p/local", "lock"))
+            with pytest.raises(Failed, match="no luck"):
+                ask(("raise", Failed("no luck")))
+            with pytest.raises(ReplyTimeoutError):
+                tree.ref("p/w").ask(("ask", "p/local", ("until stopped", os.devnull), 600), timeout=0.5)
+            assert ask(21) == 42, "it waits no longer than its asker"
+            assert tree.child("p/w").incarnation == 1
+    finally:
+        logger.remove(sink)
+
+
+def test_bodies_run_there_and_are_stopped_or_killed(tmp_path: Any) -> None:
+    sync, deaf = tmp_path / "sync", tmp_path / "deaf"
+    rules = {"dispatch": on_ray(), "shutdown": 1.0}
+    bodies = [
+        worker("sync", run=there.body, args=(str(sync),), **rules),
+        worker("deaf", run=there.spinning_body, args=(str(deaf),), **rules),
+    ]
+    with start(spec_of(*bodies)):
+        assert eventually(lambda: all(each.exists() and each.read_text() for each in (sync, deaf)), within_s=LONG_S)
+    assert (sync.read_text(), deaf.read_text()) == ("stopped", "up")
+
+
 # -- its ends ----------------------------------------------------------------------------------------------------
+
+
+def test_a_sign_of_life_crosses_and_a_hung_actor_is_killed_and_comes_back() -> None:
+    with running(worker(dispatch=on_ray(), stall_s=1.0)) as (tree, ask):
+        exits, stalls = Exits(tree), list[object]()
+        tree.subscribe(lambda event: stalls.append(event) if isinstance(event, ChildStalled) else None)
+        assert ask(("beat", 2.0)) == "beaten", "twice as long as it may be silent"
+        assert ask(("until stopped", os.devnull, 1.5)) == "stopped", "a wait is no silence"
+        assert not exits.all
+        pid = ask("pid")
+        with pytest.raises(StalledError):
+            ask("spin")
+        assert isinstance(exits.one(LONG_S).error, StalledError)
+        assert len(stalls) == 1
+        assert eventually(lambda: not _runs(pid), within_s=LONG_S)
+        assert ask(21) == 42
+
+
+@pytest.mark.parametrize(
+    ("strategy", "again"), [("one_for_all", ["before", "w", "after"]), ("rest_for_one", ["w", "after"])]
+)
+def test_the_end_of_an_actor_takes_along_whom_the_strategy_says(strategy: str, again: list[str]) -> None:
+    children = [
+        WorkerSpec(id="before", handle=there.do),
+        worker(dispatch=on_ray()),
+        WorkerSpec(id="after", handle=there.do),
+    ]
+    with start(spec_of(*children, strategy=strategy)) as tree:
+        with pytest.raises(WorkerCrashedError):
+            tree.ref("p/w").ask(("exit", 3), timeout=LONG_S)
+        assert tree.ref("p/after").ask(21, timeout=LONG_S) == 42
+        assert eventually(lambda: tree.child("p/after").incarnation == 2, within_s=LONG_S)
+        assert [each for each in ("before", "w", "after") if tree.child(f"p/{each}").incarnation == 2] == again
+        assert tree.ref("p/w").ask(21, timeout=LONG_S) == 42
+
+
+def test_a_stop_asks_and_the_handler_sees_it(tmp_path: Any) -> None:
+    with running(worker(dispatch=on_ray())) as (tree, _):
+        up = tmp_path / "up"
+        reply = tree.ref("p/w").ask(("until stopped", str(up)), timeout=None, block=False)
+        assert eventually(up.exists, within_s=LONG_S)
+        tree.terminate_child("p/w")
+        assert reply.get(timeout=LONG_S) == "stopped"
 
 
 @pytest.mark.parametrize("how", ["null", ("exit", 3), ("exit", 0)])
@@ -238,43 +320,11 @@ def test_the_loss_of_a_node_is_the_exit_of_each_worker_on_it_and_they_come_back_
 
 # -- the host, and its cluster -----------------------------------------------------------------------------------
 
-HOST = """
-import sys
-import threading
-from actors import ChildExited
-from tests.support import process_workers as there
-from trees import Ray, SupervisorSpec, WorkerSpec, start
 
-async def leave(_):
-    import ray
-    ray.shutdown()  # on the loop's thread: Ray ends a process in which another thread uses its core meanwhile
-
-if __name__ == "__main__":
-    spec = SupervisorSpec(id="p", children=[
-        WorkerSpec(id="w", handle=there.do, dispatch=Ray(num_cpus=0.01)),
-        WorkerSpec(id="leaver", handle=leave),
-    ])
-    for _ in range(2):
-        with start(spec) as tree:
-            print(tree.ref("p/w").ask("pid"), flush=True)
-            if sys.argv[1] == "stays":
-                sys.stdin.read()
-            if sys.argv[1] == "leaves":
-                crashed = threading.Event()
-                tree.subscribe(lambda event: isinstance(event, ChildExited) and crashed.set())
-                tree.ref("p/leaver").ask(None, timeout=60)
-                crashed.wait(60)  # nobody has asked it anything
-                print(tree.ref("p/w").ask("pid", timeout=60), tree.child("p/w").incarnation, flush=True, sep="\\n")
-"""
-
-
-def _host(folder: Any, how: str, address: str) -> subprocess.Popen[str]:
-    script = folder / "host.py"
-    script.write_text(HOST)
-    places = {"RAY_ADDRESS": address, "PYTHONPATH": os.getcwd()}  # noqa: PTH109 - the tests' own
+def _host(how: str, address: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, str(script), how],
-        env={**os.environ, **places},
+        [sys.executable, "-m", "tests.actors.dispatch.host_in_a_cluster", how],
+        env={**os.environ, "RAY_ADDRESS": address},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -287,15 +337,15 @@ def _number(host: subprocess.Popen[str]) -> int:
     return next(int(line) for line in host.stdout if line.strip().isdigit())
 
 
-def test_a_host_that_is_killed_leaves_no_actor(cluster: RayCluster, tmp_path: Any) -> None:
-    with _host(tmp_path, "stays", cluster.address) as host:
+def test_a_host_that_is_killed_leaves_no_actor(cluster: RayCluster) -> None:
+    with _host("stays", cluster.address) as host:
         pid = _number(host)
         host.kill()
     eventually(lambda: not _runs(pid), within_s=LONG_S)
 
 
-def test_a_process_without_a_cluster_starts_one_that_stays_for_its_next_tree_and_ends_with_it(tmp_path: Any) -> None:
-    with _host(tmp_path, "goes", "") as host:
+def test_a_process_without_a_cluster_starts_one_that_stays_for_its_next_tree_and_ends_with_it() -> None:
+    with _host("goes", "") as host:
         pids = [_number(host), _number(host)]
         host.stdin.close()  # type: ignore[union-attr]
         assert host.wait(60) == 0
@@ -303,14 +353,21 @@ def test_a_process_without_a_cluster_starts_one_that_stays_for_its_next_tree_and
 
 
 def test_a_host_that_leaves_its_cluster_has_lost_its_actors_and_they_come_back(
-    cluster: RayCluster, tmp_path: Any
+    cluster: RayCluster,
 ) -> None:
     """Ray never ends the stream of such an actor, and answers no call: an ask would wait for ever."""
-    with _host(tmp_path, "leaves", cluster.address) as host:
+    with _host("leaves", cluster.address) as host:
         before, after, incarnation = [_number(host) for _ in range(6)][:3]
         assert host.wait(60) == 0
     assert before != after
     assert incarnation == 2
+
+
+def test_a_cluster_may_be_named_by_the_loopback_of_its_head(cluster: RayCluster) -> None:
+    """Ray knows the head by another address."""
+    port = cluster.address.rpartition(":")[2]
+    with running(worker(dispatch=on_ray(address=f"localhost:{port}"))) as (_, ask):
+        assert ask(21) == 42
 
 
 def test_a_process_is_in_one_cluster_at_a_time() -> None:

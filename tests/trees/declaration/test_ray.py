@@ -33,6 +33,15 @@ def spec_of(**rules: Any) -> SupervisorSpec:
         ({"runtime_env": "pip"}, "runtime_env", "expected settings by their names, got a str"),
         ({"address": 6379}, "address", "expected a str"),
         ({"gpus": 1}, "gpus", "unknown field"),
+        ({"num_cpus": 0.00001}, "num_cpus", "no share that Ray knows of"),
+        ({"num_cpus": float("inf")}, "num_cpus", "no share that Ray knows of"),
+        ({"num_gpus": 1.5}, "num_gpus", "above 1 there are no shares"),
+        ({"resources": {"tape": 0.00001}}, "resources", "no number of 'tape'"),
+        ({"resources": {"object_store_memory": 1}}, "resources", "Ray gives no 'object_store_memory' to actors"),
+        ({"address": "ray://head:10001"}, "address", "an address for Ray Client"),
+        ({"address": "head"}, "address", "no address of a cluster"),
+        ({"address": ""}, "address", "no address of a cluster"),
+        ({"recycle_after": 3}, "recycle_after", "unknown field"),
     ],
 )
 def test_what_it_refuses_is_a_problem_that_says_where_and_why(given: dict[str, Any], at: str, said: str) -> None:
@@ -43,6 +52,11 @@ def test_what_it_refuses_is_a_problem_that_says_where_and_why(given: dict[str, A
     assert problem.path.endswith(at)
     assert said in problem.what
     assert problem.hint
+
+
+@pytest.mark.parametrize("address", [None, "auto", "local", "head:6379", "10.0.0.1:6379", "[::1]:6379"])
+def test_an_address_is_a_host_with_a_port_or_a_word_of_ray(address: str | None) -> None:
+    assert Ray(address=address).address == address
 
 
 def test_it_shows_no_environment() -> None:
