@@ -35,10 +35,10 @@ def lane_of(state: TaskState, node: SubtaskState, path: str) -> LaneKey:
     without.update(standing.tried)  # also where whoever took over said that it is not theirs: nobody has fresh tries
     first = home if home is not None and home not in without else standing.target
     if first is not None and first not in without:
-        able, also = first, spec.capability if spec.worker is None else None
-    else:
-        able, also = spec.worker, None if spec.worker is not None else spec.capability
-    return LaneKey(able, also, tuple(sorted(without)), node.ask is not None)
+        worker, capability = first, spec.capability if spec.worker is None else None
+        return LaneKey(worker, capability, tuple(sorted(without)), node.ask is not None)
+    capability = None if spec.worker is not None else spec.capability
+    return LaneKey(spec.worker, capability, tuple(sorted(without)), node.ask is not None)
 
 
 @lru_cache(maxsize=1024)
