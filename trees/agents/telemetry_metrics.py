@@ -38,7 +38,7 @@ class TreeMetrics:
         self._create_handling(meter)
         for name, (tells, look) in GAUGES.items():
             meter.create_observable_gauge(name, [self._observed(look)], description=tells)
-        meter_of_tree = TreeMeter(system, self)
+        meter_of_tree = TreeMeter(system, self, attempts=False)
         self.hear, self.end = meter_of_tree.hear, meter_of_tree.end
 
     def _create_handling(self, meter: Meter) -> None:
@@ -59,16 +59,16 @@ class TreeMetrics:
 
     def count(self, name: str, amount: float, labels: Labels) -> None:
         """Add to a counter."""
-        self._counters[name].add(amount, labels)
+        self._counters[name].add(amount, dict(labels))
 
     def measure(self, name: str, seconds: float, labels: Labels) -> None:
         """Add to a histogram."""
-        self._histograms[name].record(seconds, labels)
+        self._histograms[name].record(seconds, dict(labels))
 
     def attempt_ended(self, worker: str, status: str, seconds: float) -> None:
         """Measure an attempt."""
         label = self._system.reports.measures.worker_label(worker)
-        self.measure("attempt", seconds, {"worker": label, "status": status})
+        self.measure("attempt", seconds, (("worker", label), ("status", status)))
 
     def _observed(self, look: Callable[[System], Iterable[Value]]) -> Callable[[CallbackOptions], list[Observation]]:
         return lambda _: [Observation(value, labels) for labels, value in look(self._system)]

@@ -54,8 +54,9 @@ HISTOGRAMS: Final = {
     "commit": "Seconds that a commit of the store took",
 }
 """Each is a metric ``regrow_..._seconds``, and what it tells."""
-Labels: TypeAlias = "dict[str, str]"
-Value: TypeAlias = "tuple[Labels, float]"
+Labels: TypeAlias = "tuple[tuple[str, str], ...]"
+"""Labels of one series of a counter or histogram, as pairs: a key as they are."""
+Value: TypeAlias = "tuple[dict[str, str], float]"
 """Value of a gauge, with its labels."""
 _MOST_OPEN: Final = 100_000
 """Tasks that go on and are measured; of more the oldest is only counted."""
@@ -94,7 +95,7 @@ class Sink(Protocol):
 def _measure_commits(system: System, sink: Sink) -> Callable[[], None]:
     """Have the sink told of each commit; returns how to end that."""
     watching, key = task_runtime_of(system).commits, object()
-    watching[key] = lambda seconds: sink.measure("commit", seconds, {})
+    watching[key] = lambda seconds: sink.measure("commit", seconds, ())
 
     def end() -> None:
         watching.pop(key, None)
@@ -103,10 +104,20 @@ def _measure_commits(system: System, sink: Sink) -> Callable[[], None]:
 
 
 class TreeMeter:
-    """Counts the events of one tree. ``hear`` runs on one thread."""
+    """Counts the events of one tree. ``hear`` runs on one thread.
 
-    def __init__(self, system: System, sink: Sink) -> None:
-        self._sink = sink
+    Each event is counted on a thread that shares the interpreter with the workers. So what an event needs is found out
+    once for its kind, and kinds that count for nothing are not even delivered (``wants``).
+
+    Args:
+        system: the tree.
+        sink: is told what counts.
+        attempts: True: attempts are measured by their events; False: by somebody else.
+    """
+
+    def __init__(self, system: System, sink: Sink, *, attempts: bool) -> None:
+        self._count, self._measure = sink.count, sink.measure
+        self._attempts = attempts
         measures = system.reports.measures
         self._label, self._worker_label = measures.label, measures.worker_label
         measures.on = True
@@ -127,14 +138,19 @@ class TreeMeter:
         if count is not None:
             count(event)
 
+    def wants(self, kind: type[Event]) -> bool:
+        """Say whether events of a kind count for anything."""
+        return self._counter_of(kind) is not None
+
     def _counter_of(self, kind: type[Event]) -> Callable[[Any], None] | None:
+        count = self._count
         table: list[tuple[type[Event], Callable[[Any], None]]] = [
             (ChildExited, self._exited),
-            (ChildRestarting, lambda event: self._add("child_restarts", path=self._label(event.path))),
-            (DeadLetter, lambda event: self._add("dead_letters", reason=str(event.reason))),
-            (SupervisorGaveUp, lambda _: self._add("supervisor_gave_up")),
+            (ChildRestarting, lambda event: count("child_restarts", 1, (("path", self._label(event.path)),))),
+            (DeadLetter, lambda event: count("dead_letters", 1, (("reason", str(event.reason)),))),
+            (SupervisorGaveUp, lambda _: count("supervisor_gave_up", 1, ())),
             (BreakerOpened, self._breaker_opened),
-            (StorePaused, lambda _: self._add("store_pauses")),
+            (StorePaused, lambda _: count("store_pauses", 1, ())),
             (task_events.TaskReopened, lambda _: None),
             (task_events.TaskSubmitted, self._submitted),
             (task_events.TaskFinished, self._finished),
@@ -147,16 +163,16 @@ class TreeMeter:
             (task_events.SubtaskRetrying, self._retrying),
             (task_events.EscalationRaised, self._asked),
         ]
-        found = next((count for each, count in table if issubclass(kind, each)), None)
+        found = next((each for base, each in table if issubclass(kind, base)), None)
         return self._used if found is None and issubclass(kind, TaskEvent) and hasattr(kind, "usage") else found
 
     # -- children ------------------------------------------------------------------------------------------
 
     def _exited(self, event: ChildExited) -> None:
-        self._add("child_exits", path=self._label(event.path), reason=str(event.reason))
+        self._count("child_exits", 1, (("path", self._label(event.path)), ("reason", str(event.reason))))
 
     def _breaker_opened(self, event: BreakerOpened) -> None:
-        self._add("breaker_opened", worker=self._worker_label(event.path.rpartition("/")[2]))
+        self._count("breaker_opened", 1, (("worker", self._worker_label(event.path.rpartition("/")[2])),))
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
@@ -168,9 +184,10 @@ class TreeMeter:
     def _finished(self, event: task_events.TaskFinished) -> None:
         task = self._open.pop(event.task, None)
         if MARK not in event.task:  # a team's part is no task of its own
-            self._add("tasks", status=str(event.status))
+            labels = (("status", str(event.status)),)
+            self._count("tasks", 1, labels)
             if task is not None:
-                self._sink.measure("task", max(0.0, event.at - task.began), {"status": str(event.status)})
+                self._measure("task", max(0.0, event.at - task.began), labels)
 
     def _queued(self, event: task_events.SubtaskQueued) -> None:
         task = self._open.get(event.task)
@@ -183,41 +200,54 @@ class TreeMeter:
         if task is not None:
             queued = task.queued.pop(event.subtask, None)
             if queued is not None:
-                labels = {"worker": self._worker_label(event.worker)}
-                self._sink.measure("queue_wait", max(0.0, event.at - queued), labels)
+                waited = event.at - queued
+                labels = (("worker", self._worker_label(event.worker)),)
+                self._measure("queue_wait", waited if waited > 0 else 0.0, labels)
             task.workers[event.subtask] = event.worker
 
     def _subtask_ended(self, event: Any) -> None:
-        self._add("subtasks", worker=self._worker_of(event), status=_STATUS[type(event)])
-        self._used(event)
+        kind = type(event)
+        worker = self._worker_of(event)
+        self._count("subtasks", 1, (("worker", worker), ("status", _STATUS[kind])))
+        if kind is not task_events.SubtaskSkipped:  # nothing of it has run
+            self._spent(event, worker)
 
     def _retrying(self, event: task_events.SubtaskRetrying) -> None:
-        self._add("retries", worker=self._worker_of(event))
+        worker = self._worker_of(event)
+        self._count("retries", 1, (("worker", worker),))
+        self._spent(event, worker)
+
+    def _spent(self, event: Any, worker: str) -> None:
+        """Measure an attempt that has ended, and count what it has used up."""
+        if self._attempts and (ran_s := getattr(event, "ran_s", 0.0)):
+            status = "succeeded" if type(event) is task_events.SubtaskSucceeded else "failed"
+            self._measure("attempt", ran_s, (("worker", worker), ("status", status)))
         self._used(event)
 
     def _asked(self, event: task_events.EscalationRaised) -> None:
-        self._add("escalations")
+        self._count("escalations", 1, ())
         self._used(event)
 
     def _used(self, event: Any) -> None:
         """Count what an event says was used up."""
-        usage = getattr(event, "usage", None)
-        if usage is None or MARK in event.task:  # what a part has used comes once more with its team's subtask
+        usage = event.usage
+        if usage is None or not (usage.tokens or usage.cost):
             return
+        if MARK in event.task:  # what a part has used comes once more with its team's subtask
+            return
+        labels = (("worker", self._worker_of(event)),)
         for name, amount in (("tokens", usage.tokens), ("cost", usage.cost)):
             if amount:
-                self._sink.count(name, amount, {"worker": self._worker_of(event)})
+                self._count(name, amount, labels)
 
     def _worker_of(self, event: Any) -> str:
         """Return the label of the worker that an event is about: a step of the task has the name of the step."""
-        worker = getattr(event, "worker", None)
-        task = self._open.get(event.task)
-        if not worker and task is not None:
-            worker = task.workers.get(getattr(event, "subtask", ""))
-        return self._worker_label(str(worker or getattr(event, "step", "")))
-
-    def _add(self, name: str, **labels: str) -> None:
-        self._sink.count(name, 1, labels)
+        worker: str | None = getattr(event, "worker", None)
+        if not worker:
+            task = self._open.get(event.task)
+            if task is not None:
+                worker = task.workers.get(getattr(event, "subtask", ""))
+        return self._worker_label(worker or str(getattr(event, "step", "")))
 
 
 # -- gauges ------------------------------------------------------------------------------------------------------

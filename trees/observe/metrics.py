@@ -17,18 +17,15 @@ import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from actors.messaging.handled import BOUNDS
 from actors.runtime.handle import system_of
-from actors.tasks.model.event_base import AttemptEvent
-from actors.tasks.model.task_events import SubtaskSucceeded
 from trees.agents.packages import Package, require
 from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, UNLABELLED, TreeMeter
 
 if TYPE_CHECKING:
-    from actors.model.events import Event
     from actors.runtime.handle import Handle
     from actors.runtime.system import System
     from trees.agents.tree_meter import Labels
@@ -36,8 +33,6 @@ if TYPE_CHECKING:
 PROMETHEUS: Final[Package] = ("prometheus-client", "metrics", "0.20")
 BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 """Upper bounds of the buckets of histograms, in seconds: an attempt may be a call, or an hour of an agent."""
-Key: TypeAlias = "tuple[tuple[str, str], ...]"
-"""Labels of one series, as a key."""
 
 
 class Registry(Protocol):
@@ -86,8 +81,8 @@ class _Tables:
     """Counters and histograms, as far as they were counted."""
 
     def __init__(self) -> None:
-        self.counters: dict[str, dict[Key, float]] = {name: {} for name in COUNTERS}
-        self.histograms: dict[str, dict[Key, list[float]]] = {name: {} for name in HISTOGRAMS}
+        self.counters: dict[str, dict[Labels, float]] = {name: {} for name in COUNTERS}
+        self.histograms: dict[str, dict[Labels, list[float]]] = {name: {} for name in HISTOGRAMS}
         """For each series: how many are in each bucket, those beyond all of them, and the sum."""
 
     def add(self, other: _Tables) -> None:
@@ -106,19 +101,11 @@ class _TreeTables(_Tables):
     def __init__(self, system: System) -> None:
         super().__init__()
         self.system = system
-        self._meter = TreeMeter(system, self)
+        self.meter = TreeMeter(system, self, attempts=True)
 
     def end(self) -> None:
         """Count nothing of its store any more."""
-        self._meter.end()
-
-    def hear(self, event: Event) -> None:
-        """Count an event."""
-        self._meter.hear(event)
-        if isinstance(event, AttemptEvent) and event.ran_s:
-            status = "succeeded" if isinstance(event, SubtaskSucceeded) else "failed"
-            worker = self.system.reports.measures.worker_label(getattr(event, "worker", None) or "")
-            self.measure("attempt", event.ran_s, {"worker": worker, "status": status})
+        self.meter.end()
 
     def look(self) -> None:
         """Look at what was measured of messages."""
@@ -128,15 +115,15 @@ class _TreeTables(_Tables):
 
     def count(self, name: str, amount: float, labels: Labels) -> None:
         """Add to a counter."""
-        table, key = self.counters[name], tuple(labels.copy().items())
-        table[key] = table.get(key, 0.0) + amount
+        table = self.counters[name]
+        table[labels] = table.get(labels, 0.0) + amount
 
     def measure(self, name: str, seconds: float, labels: Labels) -> None:
         """Add to a histogram."""
-        table, key = self.histograms[name], tuple(labels.copy().items())
-        row = table.get(key)
+        table = self.histograms[name]
+        row = table.get(labels)
         if row is None:
-            row = table[key] = [0.0] * (len(BUCKETS) + 2)
+            row = table[labels] = [0.0] * (len(BUCKETS) + 2)
         row[bisect_left(BUCKETS, seconds)] += 1
         row[-1] += seconds
 
@@ -159,7 +146,7 @@ class TreeCollector:
                 if tables is not None:  # another one was made in between
                     tables.end()
                 return
-        system.bus.subscribe(tables.hear, lasting=True)
+        system.bus.subscribe(tables.meter.hear, lasting=True, wants=tables.meter.wants)
 
     def describe(self) -> list[Any]:
         """Return nothing: names are known once somebody asks."""
@@ -192,7 +179,7 @@ def _counters(total: _Tables) -> Iterator[Any]:
 
     for name, tells in COUNTERS.items():
         found = core.CounterMetricFamily(f"regrow_{name}", tells)
-        zero: dict[Key, float] = {(): 0.0} if name in UNLABELLED else {}
+        zero: dict[Labels, float] = {(): 0.0} if name in UNLABELLED else {}
         for key, amount in (zero | total.counters[name]).items():
             found.add_sample(f"regrow_{name}_total", dict(key), amount)
         yield found
@@ -213,7 +200,7 @@ def _gauges(systems: list[System]) -> Iterator[Any]:
 
     for name, (tells, look) in GAUGES.items():
         found = core.GaugeMetricFamily(name, tells)
-        values = Counter[Key]()
+        values: Counter[Labels] = Counter()
         for system in systems:
             for labels, value in look(system):
                 values[tuple(labels.copy().items())] += value  # type: ignore[assignment]
@@ -222,7 +209,7 @@ def _gauges(systems: list[System]) -> Iterator[Any]:
         yield found
 
 
-def _add_rows(to: dict[Key, list[float]], rows: dict[Key, list[float]]) -> None:
+def _add_rows(to: dict[Labels, list[float]], rows: dict[Labels, list[float]]) -> None:
     for key, row in rows.copy().items():
         mine = to.setdefault(key, [0.0] * len(row))
         for at, amount in enumerate(list(row)):

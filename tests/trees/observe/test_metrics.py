@@ -21,7 +21,7 @@ from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually, in_thread
 from trees import HA, Breaker, Escalate, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
-from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS, UNLABELLED
+from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS, UNLABELLED, TreeMeter
 from trees.host.tree_source import TreeSource
 from trees.observe import metrics as door
 from trees.observe.metrics import metrics
@@ -107,6 +107,30 @@ def test_workers_of_tasks_beyond_the_first_ones_share_a_label(monkeypatch: pytes
     assert found["regrow_subtasks_total"] == {("succeeded", "a"): 1, ("succeeded", "b"): 1, ("succeeded", "*"): 2}
     assert set(found["regrow_attempt_seconds_count"]) == {("succeeded", "a"), ("succeeded", "b"), ("succeeded", "*")}
     assert found["regrow_breaker_state"] == {("a",): 0, ("b",): 0, ("*",): 0}
+
+
+def test_of_all_events_only_those_are_delivered_to_the_metrics_that_count_for_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What they hear costs the tree: a start of a child counts for nothing, its end and its restart do."""
+    heard: list[str] = []
+    hear = TreeMeter.hear
+    monkeypatch.setattr(TreeMeter, "hear", lambda self, event: (heard.append(event.name), hear(self, event))[1])
+    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]), on_failure=[])
+    children = [WorkerSpec(id="w", execute=lambda *_: "done"), WorkerSpec(id="h", handle=faulty)]
+    with start(SupervisorSpec(id="p", tasks=tasks, children=children)) as tree:
+        metrics(tree, CollectorRegistry())
+        tree.ref("p/h").tell("die")
+        tree.ref("p/h").ask("x", timeout=LONG_S)
+        tree.run("go", timeout=LONG_S)
+        assert tree._system.bus.flush(LONG_S)
+        told = list(heard)
+    assert sorted(told) == sorted(
+        [
+            *("child_exited", "child_restarting", "planned", "task_submitted", "task_finished"),
+            *("subtask_queued", "subtask_started", "subtask_succeeded"),
+        ]
+    )
 
 
 def test_every_metric_of_the_table_is_told_by_its_name() -> None:
