@@ -26,6 +26,7 @@ def row(path: str, kind: str = "worker", **told: Any) -> Shape:
         "state": "running",
         "incarnation": 1,
         "restarts": 0,
+        "restarts_used": 0 if supervises else None,
         "max_restarts": 3 if supervises else None,
         "within_s": 5.0 if supervises else None,
         "mailbox": 0,
@@ -100,14 +101,23 @@ class Shop:
     def __init__(self) -> None:
         self.at = BEGAN + 10.0
         self.rows = [
-            row("shop", "supervisor", restarts=1),
+            row("shop", "supervisor", restarts_used=1),
             row("shop/poller", current_s=4.2, breaker="closed"),
             row("shop/parse", "pool", size=8, busy=5, mailbox=240, folded=True, incarnation=0),
-            row("shop/billing", "supervisor", strategy="one_for_all", restarts=2),
+            row("shop/billing", "supervisor", strategy="one_for_all", restarts_used=2),
             row("shop/billing/ledger", incarnation=3, mailbox=12, breaker="closed"),
             row("shop/billing/mailer", incarnation=3, restart="transient", breaker="half_open"),
             row("shop/index", "command", pid=4711, current_s=71.0),
-            row("shop/feed", state="parked", incarnation=4, breaker="open", restarts=3, max_restarts=3, within_s=60.0),
+            row(
+                "shop/feed",
+                state="parked",
+                incarnation=4,
+                breaker="open",
+                restarts=3,
+                restarts_used=3,
+                max_restarts=3,
+                within_s=60.0,
+            ),
         ]
         self.exits: list[Shape] = []
         self.runs = {"t-1": RETRIED}

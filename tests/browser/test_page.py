@@ -138,6 +138,32 @@ def test_restarts_of_before_the_page_was_opened_are_in_its_sparklines(browser: A
         page.wait_for_selector("tr[data-path='shop/parse'] .spark[aria-label='3 restarts in the last minute']")
 
 
+def test_how_much_of_its_restart_limit_a_supervisor_has_used_up_is_shown(browser: Any) -> None:
+    page = browser.new_page()
+    spec = SupervisorSpec(id="shop", max_restarts=2, period_s=3600.0, children=[WorkerSpec(id="a", handle=int)])
+    near = "tr[data-path='shop'] [data-near=yes]"
+    with start(spec, web=Web(port=0)) as tree, closing(page):
+        page.goto(tree.page.url)
+        page.wait_for_selector("tr[data-path='shop'] .restarts >> text=0/2 in 1 h")
+        for used in (1, 2):
+            assert page.query_selector(near) is None
+            tree.ref("shop/a").tell("no number")
+            page.wait_for_selector(f"tr[data-path='shop'] .restarts >> text={used}/2 in 1 h")
+        page.wait_for_selector(near)
+        page.click("tr[data-path='shop']")
+        page.wait_for_selector("aside.panel dd >> text=2 of 2 restarts in 1 h")
+
+
+def test_of_the_last_exits_the_newest_that_says_why_is_open(page: Any, shop: Shop) -> None:
+    shop.crash("shop/billing/ledger", "no number")
+    shutdown = {"at": shop.at, "reason": "shutdown", "type": "shutdown", "text": None, "lasted_s": 0.0, "frames": []}
+    shop.exits.insert(0, shutdown)
+    page.click(LEDGER)
+    page.wait_for_selector("aside.panel .exit + .exit")
+    assert page.eval_on_selector_all("aside.panel .exit", "all => all.map(each => each.open)")[:2] == [False, True]
+    page.wait_for_selector("aside.panel .exit[open] >> text=no number")
+
+
 def test_a_stack_is_shown_from_its_end_where_the_code_of_the_worker_stands(browser: Any) -> None:
     gate, page = Gate(), browser.new_page()
     with start(SupervisorSpec(id="shop", children=[WorkerSpec(id="slow", handle=gate)])) as tree, closing(page):
@@ -383,6 +409,16 @@ def test_nothing_sticks_out_of_a_phone(page: Any, pictures: Path) -> None:
         show(page, view, ready)
         picture(page, pictures, f"phone-{view.replace('/', '-')}.png")
         assert page.evaluate("document.documentElement.scrollWidth") == 390, view
+
+
+def test_a_moment_is_one_line_also_on_a_phone(page: Any, shop: Shop) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    shop.crash("shop/billing/ledger", "no number")
+    show(page, "now", "table[aria-label='Recent crashes'] time")
+    lines = "all => Math.max(...all.map(each => each.getClientRects().length))"
+    assert page.eval_on_selector_all(".now time", lines) == 1
+    inside = "all => all.every(each => each.getBoundingClientRect().right <= 390)"
+    assert page.eval_on_selector_all("table[aria-label='Recent crashes'] time", inside)
 
 
 def test_a_server_that_goes_away_is_told_and_found_again_without_a_new_window(page: Any) -> None:

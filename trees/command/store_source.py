@@ -222,6 +222,7 @@ def _row(root: StoredRoot) -> Shape:
         "state": "unknown" if root.led is None else "running" if root.led else "stopped",
         "incarnation": root.token,
         "restarts": None,
+        "restarts_used": None,
         "max_restarts": None,
         "within_s": None,
         "mailbox": None,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -171,8 +172,18 @@ def _says(value: object) -> bool:
 def _word(value: object, name: str) -> str:
     if isinstance(value, float) and (name == "due" or name.endswith("_at")):
         return local(value)
-    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+    if isinstance(value, dict | list):
+        text = json.dumps(_without_empty(value), ensure_ascii=False, default=str)
+    else:
+        text = f"{value:.3g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."
+
+
+def _without_empty(value: object) -> object:
+    """Leave out of a plan, or another large value, what says nothing: most fields of a subtask are not given."""
+    if isinstance(value, dict):
+        return {key: _without_empty(each) for key, each in value.items() if _says(each)}
+    return [_without_empty(each) for each in value] if isinstance(value, list) else value
 
 
 def question_row(asked: Escalation, path: str, *, content: bool = False) -> Shape:

@@ -1,6 +1,8 @@
 """Shapes of a tree for the page's API: a ``TreeSnapshot`` becomes rows, problems and counts. Pure.
 
 A row is a child: supervisors and pools have their ``size``. ``folded``: what stands below it is left out here.
+``restarts``: how often it was restarted itself. ``restarts_used`` of ``max_restarts`` ``within_s``: how much of a limit
+is used up, of a supervisor by its children.
 """
 
 from __future__ import annotations
@@ -99,8 +101,8 @@ def row_of(node: NodeSnapshot, depth: int = 0) -> Shape:
 
 def _limit(limit: LimitSnapshot | None) -> Shape:
     if limit is None:
-        return {"max_restarts": None, "within_s": None}
-    return {"max_restarts": limit.max_restarts, "within_s": limit.period_s}
+        return {"restarts_used": None, "max_restarts": None, "within_s": None}
+    return {"restarts_used": limit.restarts, "max_restarts": limit.max_restarts, "within_s": limit.period_s}
 
 
 def _own(node: NodeSnapshot) -> Shape:

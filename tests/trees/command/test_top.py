@@ -16,6 +16,7 @@ from textual.widgets import Button, DataTable, Input, Static
 
 from tests.support.command import SHOP, file, regrow
 from tests.support.scripted_source import ScriptedSource
+from trees.command.top import picture
 from trees.command.top.app import Top
 from trees.command.top.screens import AnswerScreen, ConfirmScreen, TextScreen, goes_with_answer
 from trees.command.top.target_run import run_target
@@ -461,3 +462,10 @@ def test_what_top_cannot_show_is_said(given: tuple[str, ...], code: int, said: s
 
     assert ended.returncode == code
     assert said in " ".join(ended.stderr.replace("│", " ").split())
+
+
+def test_the_restarts_of_a_supervisor_are_those_that_count_for_its_limit() -> None:
+    """[2 of 3] Also where it was never restarted itself."""
+    told = {"restarts": 0, "restarts_used": 2, "max_restarts": 3, "within_s": 5.0}
+    cells = picture.child_cells(row("shop", "supervisor", **told), picture.Chosen())
+    assert cells[picture.TREE_HEADS.index("restarts")] == "2 of 3 in 5 s"

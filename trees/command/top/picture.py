@@ -118,7 +118,9 @@ def _mark(row: Shape, chosen: Chosen) -> str:
 
 
 def _restarts(row: Shape) -> str:
-    limit = row.get("max_restarts")
+    limit, used = row.get("max_restarts"), row.get("restarts_used")
+    if limit is not None and used is not None:
+        return f"{used} of {limit} in {row['within_s']:g} s"
     return _number(row.get("restarts")) + ("" if limit is None else f" (limit {limit} in {row['within_s']:g} s)")
 
 

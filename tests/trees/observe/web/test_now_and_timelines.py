@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
 import time
@@ -234,6 +235,21 @@ def test_restarts_of_the_last_minute_stand_in_the_row_of_a_child_and_of_a_pool()
     assert rows == {"shop": [], "shop/a": [], "shop/pool": [2025.0, 2050.0]}
 
 
+def test_a_row_tells_how_often_a_child_was_restarted_and_how_much_of_a_limit_is_used_up() -> None:
+    """[3 of 10] A supervisor that is about to give up was never restarted itself."""
+    parks = WorkerSpec(id="parks", handle=faulty, on_exhausted="park")
+    spec = SupervisorSpec(
+        id="shop", max_restarts=10, period_s=60.0, children=[WorkerSpec(id="a", handle=faulty), parks]
+    )
+    with start(spec) as tree, closing(TreeSource(tree._system, tree._leadership, [])) as source:
+        for path in ("a", "a", "a", "parks"):
+            tree.ref(f"shop/{path}").tell(ValueError())
+            settle(tree)
+        names = ("restarts", "restarts_used", "max_restarts", "within_s")
+        rows = {row["path"]: tuple(row[name] for name in names) for row in source.snapshot()["rows"]}
+    assert rows == {"shop": (0, 3, 10, 60.0), "shop/a": (3, None, None, None), "shop/parks": (1, 1, 10, 60.0)}
+
+
 def test_the_log_of_a_task_shows_times_as_times_of_day() -> None:
     def flaky(_: Any, context: Context) -> str:
         if context.attempt == 1:
@@ -251,6 +267,21 @@ def test_the_log_of_a_task_shows_times_as_times_of_day() -> None:
 
 
 # -- timelines -----------------------------------------------------------------------------------------------
+
+
+def test_the_log_of_a_task_shows_a_plan_as_json_without_what_was_not_given() -> None:
+    plan = [Subtask("a", "find them", worker="w"), Subtask("b", "compare", worker="w", depends_on=["a"])]
+    children = [WorkerSpec(id="w", execute=lambda *_: "done")]
+    spec = SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan(plan)), children=children)
+    with looked_at(spec, content=True) as (tree, client):
+        tree.submit(Task("go", id="t-1")).result(LONG_S)
+        log = client.get("/api/tasks/t-1").json()["log"]
+    (text,) = [each["text"] for each in log if each["kind"] == "planned"]
+    shown = json.loads(text.partition("plan=")[2].rpartition("}")[0] + "}")
+    assert [each["id"] for each in shown["subtasks"]] == ["a", "b"]
+    assert shown["subtasks"][1]["depends_on"] == ["a"]
+    assert "depends_on" not in shown["subtasks"][0]
+    assert "budget" not in text
 
 
 def test_a_timeline_has_a_bar_for_an_undo_and_says_which_attempt_has_failed() -> None:

@@ -90,7 +90,8 @@ export class ChildPanel {
       ["Strategy", row.strategy?.replaceAll("_", " ")],
       ["Restart", row.restart],
       ["Incarnation", row.incarnation || null],
-      ["Restarts", row.max_restarts ? `${row.restarts} of ${row.max_restarts} in ${duration(row.within_s)}` : row.restarts],
+      ["Restarts", row.restarts],
+      ["Limit", limit(row)],
       ["Mailbox", count(row.mailbox)],
       ["Current message", row.current_s === null ? null : `for ${duration(row.current_s)}`],
       ["Breaker", row.breaker?.replaceAll("_", " ")],
@@ -102,7 +103,8 @@ export class ChildPanel {
 
   #exits(exits) {
     const now = this.app.now();
-    const shown = exits.map((exit, place) => h("details", { class: "exit", open: place === 0 },
+    const open = Math.max(0, exits.findIndex((exit) => exit.text || exit.frames?.length)); // one that says why
+    const shown = exits.map((exit, place) => h("details", { class: "exit", open: place === open },
       h("summary", {},
         h("span", { class: "reason" }, exit.reason), " ",
         exit.type && exit.type !== exit.reason && h("code", {}, exit.type), " ",
@@ -136,6 +138,11 @@ export class ChildPanel {
         duration(each.ran_s ?? (each.to && each.from ? each.to - each.from : null)),
       ]), ""));
   }
+}
+
+/** How much of its restart limit is used up: of a supervisor by its children, else by itself. */
+function limit({ max_restarts: most, restarts_used: used, within_s: period }) {
+  return most === null || most === undefined ? null : `${used ?? 0} of ${most} restarts in ${duration(period)}`;
 }
 
 function settings(given) {

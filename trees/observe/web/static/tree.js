@@ -216,7 +216,7 @@ export class TreeView {
     const doing = row.doing && row.doing !== row.state ? words(row.doing) : row.busy ? `${count(row.busy)} busy` : null;
     rebadge(cells.state, row.state, doing);
     say(cells.restarts, budget(row));
-    mark(cells.restarts, "data-near", row.max_restarts && row.restarts >= row.max_restarts ? "yes" : null);
+    mark(cells.restarts, "data-near", row.max_restarts && row.restarts_used >= row.max_restarts ? "yes" : null);
     const counts = this.app.restarts.buckets(row.path, this.app.now());
     const sum = counts.reduce((a, b) => a + b, 0);
     columns(cells.lately, counts, sum ? `${plural(sum, "restart")} in the last minute` : "no restarts in the last minute");
@@ -314,7 +314,7 @@ function troubled(row) {
 
 function budget(row) {
   if (row.max_restarts !== null && row.max_restarts !== undefined) {
-    return `${row.restarts}/${row.max_restarts} in ${duration(row.within_s).replace(".0 ", " ")}`;
+    return `${row.restarts_used ?? 0}/${row.max_restarts} in ${duration(row.within_s).replace(".0 ", " ")}`;
   }
   return row.restarts ? count(row.restarts) : "";
 }
