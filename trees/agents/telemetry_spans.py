@@ -110,6 +110,8 @@ class TreeSpans:
         self._waits: dict[str, tuple[str, Span]] = {}
         """Waits for people, each with the id of its task, by the id of the question."""
         self._failures: set[type[BaseException]] = set()
+        self._carried: tuple[otel.Context, contextvars.Context | None] | None = None
+        """Context of the last tell that had one, and what that took along."""
 
     def failed(self, error: Exception) -> None:
         """Tell that a provider has raised; once for each type of error."""
@@ -123,13 +125,23 @@ class TreeSpans:
 
     # -- messages ------------------------------------------------------------------------------------------
 
-    @_guarded
     def carried(self) -> contextvars.Context | None:
-        """Return the variable that a tell takes along: the current span; None: there is none."""
-        here = otel.get_current()
-        if not trace.get_current_span(here).get_span_context().is_valid:
+        """Return the variable that a tell takes along: the current span; None: there is none.
+
+        Tells often come from one place in a row, and whoever gets one only reads it: those share one object.
+        """
+        try:
+            here = otel.get_current()
+            if not here:
+                return None
+            last = self._carried
+            if last is None or last[0] is not here:
+                is_traced = trace.get_current_span(here).get_span_context().is_valid
+                self._carried = last = here, within(None, here) if is_traced else None
+            return last[1]
+        except Exception as error:  # noqa: BLE001 - as in ``_guarded``, which would cost each tell as much again
+            self.failed(error)
             return None
-        return within(None, here)
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
@@ -326,6 +338,7 @@ class TreeSpans:
     @_guarded
     def close(self) -> None:
         """End all spans that are open, as they stand."""
+        self._carried = None
         attempts, tasks, waits = list(self._attempts), list(self._tasks), list(self._waits)
         open_ = [self._waits.pop(each, ("", None))[1] for each in waits]
         open_ += [new.span for each in list(self._pending) if (new := self._pending.pop(each, None)) is not None]
