@@ -1,4 +1,4 @@
-"""One thread's sleep, and how others end it; a turnstile that nobody waits at; a job that runs one at a time.
+"""One thread's sleep, and how others end it; a flag; a turnstile that nobody waits at; a job that runs one at a time.
 
 A wake-up is remembered until the thread looks, may be given twice, and never waits for a lock: so it may be given by a
 finalizer that the garbage collector runs anywhere, and by a signal handler. (``threading.Event``, ``Condition`` and
@@ -59,6 +59,40 @@ class Wakeup:
         woken = self._gate.acquire(timeout=timeout_s)
         self._periods += 1
         return woken
+
+
+class Flag:
+    """Flag that one thread waits for: ``threading.Event`` for code that a finalizer may come in between.
+
+    The flag is raised before the wake-up is given, and looked at after each sleep. A wake-up that is left from before
+    ends a sleep early, and the flag is looked at once more.
+    """
+
+    __slots__ = ("_is_set", "_wakeup")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._wakeup = Wakeup()
+
+    def is_set(self) -> bool:
+        """True while it is raised."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Raise it; on any thread."""
+        self._is_set = True
+        self._wakeup.give()
+
+    def clear(self) -> None:
+        """Lower it; the thread that waits looks for work *after* this."""
+        self._is_set = False
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until it is raised; True if it is. Of one thread only."""
+        limit_s = -1 if timeout_s is None else max(0.0, timeout_s)
+        while not self._is_set and self._wakeup.sleep(limit_s):
+            continue
+        return self._is_set
 
 
 class Turnstile:

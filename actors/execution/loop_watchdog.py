@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from actors.concurrency.thread_state import join_thread, start_thread
+from actors.concurrency.wakeup import Flag
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 
@@ -48,9 +49,9 @@ class Watchdog:
     def __init__(self, loop: WatchedLoop, stall_s: float | None = None) -> None:
         self._loop = loop
         self._stall_s = stall_s
-        self.busy = threading.Event()
+        self.busy = Flag()
         """Set by the loop when there is work; cleared here when there is none."""
-        self._closing = threading.Event()
+        self._closing = Flag()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:

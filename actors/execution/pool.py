@@ -41,7 +41,7 @@ from collections import deque
 from collections.abc import Callable
 
 from actors.concurrency.thread_state import HERE, InterpreterEndsError, Job, join_thread, start_thread
-from actors.concurrency.wakeup import Turnstile, Wakeup
+from actors.concurrency.wakeup import Flag, Turnstile, Wakeup
 from actors.execution.pool_thread import PoolThread
 from actors.model.clock import cpu_s, monotonic
 
@@ -94,7 +94,7 @@ class Pool:
         self._closed = False
         self._ticker: threading.Thread | None = None
         self._tick = Wakeup()
-        self._closing = threading.Event()
+        self._closing = Flag()
         self._numbers = itertools.count()
 
     # -- submitting ----------------------------------------------------------------------------------------

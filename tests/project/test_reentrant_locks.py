@@ -56,36 +56,32 @@ ROOMS = ("actors", "trees")
 LONG_S = 20.0
 
 NO_GUARD = "a gate that a thread sleeps at, and no guard: no code runs between its take and its release"
-OPEN = "not re-entrant yet: a finalizer that runs under it and calls the same object waits for ever"
 OWN = "threads of this library's own take it, and no call that a finalizer or a signal handler of users could make"
+STARTS = "taken where a process is started or has ended, by threads of this library: calls of users only send signals"
 PLAIN = {
+    "actors/concurrency/disposal.py": (1, "an event of its own, that one thread waits at and nobody raises"),
     "actors/concurrency/wakeup.py": (1, NO_GUARD),
     "actors/messaging/reply.py": (2, NO_GUARD),
-    "actors/dispatch/host/fork_server.py": (3, OPEN),
-    "actors/dispatch/groups/guarded_process.py": (1, OPEN),
-    "actors/dispatch/groups/process_group.py": (1, OPEN),
-    "actors/dispatch/groups/process_reader.py": (1, OPEN),
+    "actors/dispatch/host/fork_server.py": (3, STARTS),
+    "actors/dispatch/groups/process_group.py": (1, STARTS),
+    "actors/dispatch/groups/process_reader.py": (1, STARTS),
+    "actors/dispatch/ray.py": (1, "an event of its own, that one thread waits at and nobody raises"),
     "actors/tasks/execution/attempt.py": (
         1,
         "taken by a worker's boundary and the orchestrator, which nobody calls in between",
     ),
     "actors/testing/faulty_workers.py": (1, "a double for tests"),
     "actors/testing/scripted_executable.py": (1, "a condition makes a re-entrant lock of its own; a double for tests"),
-    "trees/agents/langchain_events.py": (1, OPEN),
-    "trees/ha/lease_keeper.py": (2, OPEN),
-    "trees/host/console/client.py": (1, OPEN),
     "trees/host/console/server.py": (2, OWN),
     "trees/host/console/session.py": (2, OWN),
     "trees/host/console/stream.py": (1, OWN),
-    "trees/host/event_follower.py": (1, OPEN),
     "trees/observe/child_history.py": (1, OWN),
     "trees/observe/web/event_feed.py": (1, OWN),
-    "trees/observe/web/web_server.py": (2, OPEN),
     "trees/store/sql_lease.py": (1, OWN),
     "trees/store/value_reader.py": (1, "a condition makes a re-entrant lock of its own"),
 }
-"""Calls that make a lock that is not re-entrant, by file, and why that may be. Nothing is to be added as open."""
-MAKERS = {"Lock", "allocate_lock", "Condition", "Semaphore", "BoundedSemaphore", "Barrier"}
+"""Calls that make a lock that is not re-entrant, by file, and why that may be. An event has such a lock in it."""
+MAKERS = {"Lock", "allocate_lock", "Condition", "Event", "Semaphore", "BoundedSemaphore", "Barrier"}
 
 
 def plain_locks(text: str) -> int:
@@ -122,6 +118,7 @@ def test_every_lock_that_is_not_reentrant_is_listed_with_its_reason() -> None:
         "import threading as t\nt.Condition(t.RLock())",
         "from threading import Lock as L\nL()",
         "import _thread\n_thread.allocate_lock()",
+        "import threading\nthreading.Event()",
     ],
 )
 def test_a_lock_is_found_under_any_name(text: str) -> None:

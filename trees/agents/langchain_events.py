@@ -10,7 +10,8 @@ other the answer is shown when it is there. ``disable_streaming=True`` of the mo
 is not streamed: it loses usage and calls of tools when it is.
 
 Threads: LangChain calls a handler on the thread on which a thing happens, several at once where nodes run side by side.
-``_lock`` guards the tables of this object; nothing is called while it is held.
+``_lock`` guards the tables of this object; nothing is called while it is held. It is re-entrant, for a finalizer
+that runs under it and calls a model: each answer has entries of its own.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class AttemptEvents(BaseCallbackHandler):
 
     def __init__(self, context: Any) -> None:
         self._context = context
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._ids: set[str] = set()
         """Messages that are counted."""
         self._objects: dict[int, BaseMessage] = {}
@@ -143,8 +144,8 @@ class AttemptEvents(BaseCallbackHandler):
     def end(self) -> None:
         """Count what answers have cost that were cut off when the attempt ended."""
         with self._lock:
-            partial, self._partial = sum(self._partial.values()), {}
-        self._use(partial)
+            left, self._partial = self._partial, {}
+        self._use(sum(left.values()))
 
     def _note(self, message: BaseMessage) -> bool:
         """Note that a message is counted; False where it was before. The lock is held."""

@@ -4,21 +4,24 @@ Comes in: a tree that is not started, its store, not opened, and the lease in th
 soon as the lease is ours, stopped when it cannot be kept. What to do is decided in ``trees.ha.candidate``; the times
 and the guarantees are in ``trees.ha``.
 
-It has one thread, which never waits for anything but its condition: every request to the store runs on a thread of its
+It has one thread, which never waits for anything but its wake-up: every request to the store runs on a thread of its
 own and may hang there. What others have to say (an answer, the end of the tree, an order to stop) is put on a list, and
 the thread wakes; so all decisions are made one after the other, in one place.
 
-Locking: ``_wake`` guards the list of what was heard and is notified for it and for every change of the role. Nothing is
-called while it is held. ``Candidate`` is touched by the keeper's thread only; others read single attributes of it.
+There is no lock: an order to stop comes from a signal handler, too, and a finalizer may find the lease over. What is
+heard is appended before the thread is woken, and taken after it has slept. ``Candidate`` is touched by the keeper's
+thread only; others read single attributes of it.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.concurrency.wakeup import Wakeup
 from actors.messaging.reply import Reply
 from actors.model.clock import unstopped
 from actors.model.errors import ActorsError, StartError
@@ -27,6 +30,7 @@ from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, Store
 from actors.tasks.orchestration.task_runtime import task_runtime_of
 from trees.ha.candidate import Action, Candidate, CandidatePhase
 from trees.ha.ha_settings import HA
+from trees.ha.played_role import PlayedRole
 from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
 from trees.store.lease_store import LeaseState, LeaseStore
 from trees.views.snapshot import Role
@@ -66,9 +70,9 @@ class LeaseKeeper:
         """Opens the store with our token and brings it and the tree together; may take long."""
         self._now = now
         self._candidate = Candidate(ha, now())
-        self._wake = threading.Condition(threading.Lock())
-        self._heard: list[Callable[[float], None]] = []
-        self._role: Role = "standby"
+        self._wakeup = Wakeup()
+        self._heard: deque[Callable[[float], None]] = deque()
+        self._played = PlayedRole()
         self._thread = threading.Thread(target=self._main, name=f"{system.root_path}-keeper", daemon=True)
         self._opening = Reply()
         self._begun = False
@@ -97,15 +101,15 @@ class LeaseKeeper:
     @property
     def role(self) -> Role:
         """Which part this process plays."""
-        return self._role
+        return self._played.role
 
     @property
     def holder(self) -> str | None:
         """Leader, as far as is known."""
-        if self._role == "leader":
+        if self.role == "leader":
             return self._ha.holder
         row = self._candidate.row
-        knows = self._role == "standby" and not self._candidate.token and row is not None and row.token
+        knows = self.role == "standby" and not self._candidate.token and row is not None and row.token
         return row.holder if row is not None and knows else None
 
     def facts(self, role: Role) -> dict[str, Any]:
@@ -134,9 +138,7 @@ class LeaseKeeper:
 
     def wait_for(self, role: Role, timeout: float | None) -> bool:
         """Wait until this process plays this part, or cannot any more."""
-        with self._wake:
-            self._wake.wait_for(lambda: self._role == role or _cannot(self._role, role), timeout)
-            return self._role == role
+        return self._played.wait_for(role, timeout)
 
     # -- what others say -----------------------------------------------------------------------------------
 
@@ -186,9 +188,8 @@ class LeaseKeeper:
             self.over.wait(self._ha.lease_s)
 
     def _hear(self, fact: Callable[[float], None]) -> None:
-        with self._wake:
-            self._heard.append(fact)
-            self._wake.notify_all()
+        self._heard.append(fact)
+        self._wakeup.give()
 
     # -- its thread ----------------------------------------------------------------------------------------
 
@@ -213,25 +214,20 @@ class LeaseKeeper:
 
     def _next(self) -> list[Callable[[float], None]]:
         """Wait for something to be heard, or for the time to look again."""
-        with self._wake:
-            if not self._heard:
-                left = self._candidate.wake_at() - self._now()
-                if left > 0:
-                    self._wake.wait(min(left, LONGEST_S))
-            heard, self._heard = self._heard, []
-        return heard
+        left = self._candidate.wake_at() - self._now()
+        if not self._heard and left > 0:
+            self._wakeup.sleep(min(left, LONGEST_S))
+        return [self._heard.popleft() for _ in range(len(self._heard))]
 
     def _show(self) -> None:
         """Tell of a new role, and whoever waits for the first one."""
         candidate = self._candidate
-        role = "stopped" if candidate.lost is not None else _ROLES.get(candidate.phase, self._role)
-        changed = role != self._role
+        role = "stopped" if candidate.lost is not None else _ROLES.get(candidate.phase, self.role)
+        changed = role != self.role
         if changed or (candidate.settled and not self._settled.done):
             self._system.publish(self._event(role))
         if changed:
-            with self._wake:
-                self._role = role
-                self._wake.notify_all()
+            self._played.change(role)
         if candidate.settled and candidate.phase is not CandidatePhase.OVER:
             self._settled.complete(role)
 
@@ -383,14 +379,6 @@ class LeaseKeeper:
         """Close what was opened while the journals were read, which cannot be interrupted."""
         if self._candidate.token:
             self._opening.wait(self._ha.lease_s)
-
-
-_ORDER: Final = ("standby", "leader", "stopped")
-
-
-def _cannot(role: Role, wanted: Role) -> bool:
-    """True if a process with this role will never have the other one."""
-    return _ORDER.index(wanted) < _ORDER.index(role)
 
 
 def _text(error: BaseException) -> str:

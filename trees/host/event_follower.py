@@ -15,12 +15,12 @@ import asyncio
 import heapq
 import itertools
 import math
-import threading
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast
 
+from actors.concurrency.in_turn import InTurn
 from actors.messaging.reply import Reply, require_thread
 from actors.model.errors import ActorsError
 from actors.tasks.journal.dropped import dropped_of
@@ -171,7 +171,7 @@ class JournalFollower:
         """Tells whether to recall what was streamed before it began to read; never: it was looked for."""
         self._recalled = 0
         """Number of the last piece of that."""
-        self._lock = threading.Lock()
+        self._turns = InTurn()
         """Guards ``_unkept``, between the thread that tells of events and the one that reads."""
         self._unkept = UnkeptEvents()
         self._until = 0
@@ -193,8 +193,7 @@ class JournalFollower:
         if not self._is_mine(event):
             return
         if isinstance(event, UNKEPT):
-            with self._lock:
-                self._unkept.put(event)
+            self._turns.do(lambda: self._unkept.put(event))
         else:
             self._until = max(self._until, event.seq)
         self.signal.complete()
@@ -257,8 +256,7 @@ class JournalFollower:
 
     def _heard(self) -> list[TaskEvent]:
         """Return what was heard since the last look and is in no journal."""
-        with self._lock:
-            heard = self._unkept.take()
+        heard = self._turns.get(self._unkept.take, [])
         return [event for event in heard if not isinstance(event, SubtaskStreamed) or event.number > self._recalled]
 
     def _is_mine(self, event: TaskEvent) -> bool:

@@ -38,11 +38,11 @@ notifier's. The page reads one attribute of it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from actors.concurrency.wakeup import Flag
 from actors.model.clock import monotonic
 from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.task import SubtaskStatus
@@ -83,7 +83,7 @@ class AlertNotifier:
         self._hearing: dict[type[Event], list[_Watched]] = {}
         """By kind of event, who hears it: found once for each, because most kinds concern nobody."""
         self._pause_s = 0.0
-        self._wake, self._ending = threading.Event(), threading.Event()
+        self._wake, self._ending = Flag(), Flag()
         self._unsubscribe = system.bus.subscribe(self._hear, lasting=True, wants=self._concerns)
         self._thread = GuardedThread(f"{system.root_path}-alerts", self._main, partial(self._failed, ""), self._ending)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.error import HTTPError
 
 from actors.concurrency.thread_state import join_thread, start_thread
+from actors.concurrency.wakeup import Flag
 from actors.model.clock import monotonic
 from trees.observe.alerts import Webhook
 
@@ -53,7 +54,7 @@ class GuardedThread:
         name: str,
         work: Callable[[], object],
         failed: Callable[[BaseException], object],
-        ending: threading.Event,
+        ending: Flag,
     ) -> None:
         self._work, self._failed, self._ending = work, failed, ending
         self.restarts = 0
@@ -95,7 +96,7 @@ class TakingThread(Generic[Item]):
     def __init__(self, name: str, failed: Callable[[BaseException], object], most: int) -> None:
         self._waiting: deque[Item] = deque(maxlen=most)
         """Things that wait, the newest ones."""
-        self._wake, self._ending = threading.Event(), threading.Event()
+        self._wake, self._ending = Flag(), Flag()
         self._thread = GuardedThread(name, self._main, failed, self._ending)
 
     def give(self, item: Item) -> None:

@@ -6,7 +6,8 @@ by the reader's thread. Its end, in this order, so that no signal goes to a grou
     the leader has ended --> what is left of its group is killed --> forgotten by the guardian --> reaped
         --> nothing of the group runs any more
 
-``_lock`` guards ``_is_reaped``: no signal is sent after that. Signals may be sent from any thread, and never block.
+``_lock`` guards ``_is_reaped``: no signal is sent after that. Signals may be sent from any thread, and never block. It
+is re-entrant: a finalizer that runs under it may stop this very process (``ref.stop``).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class GuardedProcess:
             RuntimeError: the machine gives no more threads.
             ValueError: a text holds what no program can be given.
         """
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._is_reaped = False
         self._pidfd: int | None = None
         self._popen = subprocess.Popen(  # noqa: S603 - a command, in so many words; never a shell

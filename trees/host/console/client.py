@@ -90,7 +90,7 @@ class ConsoleSource:
         self.name = root_of(path)
         self._path = path
         self._timeout_s = timeout_s
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._ends: dict[Callable[[], None], None] = {}
         """Subscriptions that are open, each as what ends it."""
 
@@ -181,8 +181,8 @@ class ConsoleSource:
     def close(self) -> None:
         """End all subscriptions; the tree goes on."""
         with self._lock:
-            ends, self._ends = list(self._ends), {}
-        for end in ends:
+            ends, self._ends = self._ends, {}
+        for end in list(ends):
             end()
 
 

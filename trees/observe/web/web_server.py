@@ -9,7 +9,9 @@ and nothing of the tree waits for it. So it has no part in any restart limit. It
              port stays bound meanwhile, so browsers wait and do not fail
     stopped  ``stop()``, or the end of the tree: streams end, connections are closed, the port is free
 
-Lock: ``_lock`` guards ``_server`` and ``_stopped``, between the thread and whoever stops it; nothing waits inside.
+There is no lock between the thread and whoever stops it, who may be a signal handler or a finalizer. The thread makes
+a server known and then looks whether it is to stop; who stops it says so and then looks for a server. So one of them
+sees the other. A server that hears of its end before it serves does not begin.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import Any, Final
 import uvicorn
 
 from actors.concurrency.thread_state import after_fork, join_thread
+from actors.concurrency.wakeup import Flag
 from trees.observe.source import Source
 from trees.observe.web.access import Access
 from trees.observe.web.event_feed import EventFeed
@@ -65,9 +68,8 @@ class WebServer:
         """Address that it listens at."""
         names = frozenset(name.lower() for name in settings.names)
         self._access = Access(settings.host, self.port, platform.node() or "localhost", self._token, names)
-        self._lock = threading.Lock()
         self._server: _Uvicorn | None = None
-        self._stopped = threading.Event()
+        self._stopped = Flag()
         self.restarts = 0
         """Restarts after a crash of its own."""
         name = f"{source.name}-web"
@@ -112,9 +114,8 @@ class WebServer:
 
     def end(self) -> None:
         """Do this without waiting."""
-        with self._lock:
-            self._stopped.set()
-            server = self._server
+        self._stopped.set()
+        server = self._server
         with suppress(OSError):
             self._listener.close()
         if server is not None:
@@ -122,7 +123,7 @@ class WebServer:
 
     def forked(self) -> None:
         """In the child of a fork: its copy of the socket must not keep the port."""
-        self._lock = threading.Lock()
+        self._stopped = Flag()
         self._stopped.set()
         self._server = None
         self._listener.close()
@@ -155,10 +156,9 @@ class WebServer:
             if self._stopped.is_set():
                 return
             raise
-        with self._lock:
-            self._server = None if self._stopped.is_set() else server
+        self._server = server
         try:
-            if self._server is not None:
+            if not self._stopped.is_set():
                 await server.serve([listening])
         finally:
             self._server = None
@@ -189,7 +189,7 @@ class _Uvicorn(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, feed: EventFeed) -> None:
         super().__init__(config)
         self._feed = feed
-        self._left = threading.Event()
+        self._has_left = False
         self._over: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -200,7 +200,7 @@ class _Uvicorn(uvicorn.Server):
 
     def leave(self) -> None:
         """End soon; from any thread."""
-        self._left.set()
+        self._has_left = True
         loop, over = self._loop, self._over
         if loop is not None and over is not None:
             with suppress(RuntimeError):  # it has ended
@@ -211,7 +211,7 @@ class _Uvicorn(uvicorn.Server):
         self._over = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         counter = 0
-        while not self._left.is_set() and not await self.on_tick(counter):
+        while not self._has_left and not await self.on_tick(counter):
             counter += 10
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), _TICK_S)
