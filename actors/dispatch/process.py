@@ -151,7 +151,7 @@ class ProcessWorker(ManagedActor):
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Start the process, unless it is called off meanwhile; at the end kill what is left of it."""
-        refuse_while_importing()
+        refuse_while_importing(self._path)
         loop = asyncio.get_running_loop()
         self._started, self._exit = loop.create_future(), loop.create_future()
         handle = self._handle = self._code.place.handle(self)

@@ -26,33 +26,28 @@ from typing import Final
 from actors.dispatch.groups.process_reader import marked_environment
 from actors.dispatch.worker.worker_imports import IMPORTS
 from actors.dispatch.worker.worker_main import Entry
+from actors.model.errors import StartError
 
 _COMMAND: Final = (
     "import sys; sys.path[:] = {path!r}; "
     "from actors.dispatch.worker.worker_imports import preload; preload({modules!r}); "
     "from multiprocessing.forkserver import main; main({listener}, {alive}, [])"
 )
+_NO_MAIN_GUARD: Final = (
+    "the process of a worker imports this script to find the worker's code, and the script starts its tree again "
+    "while it is imported"
+)
 _HINT: Final = "Put what starts the tree under 'if __name__ == \"__main__\":'."
 
 
-class NoMainGuardError(RuntimeError):
-    """A worker's process imports the script that started it, and the script starts its tree once more."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the process of a worker imports this script to find the worker's code, and the script starts its tree "
-            f"again while it is imported. {_HINT}"
-        )
-
-
-def refuse_while_importing() -> None:
-    """Refuse to start a process where this one only imports a script.
+def refuse_while_importing(path: str) -> None:
+    """Refuse to start the process of the worker at a path where this one only imports a script.
 
     Raises:
-        NoMainGuardError: it does.
+        StartError: it does.
     """
     if IMPORTS.is_script:
-        raise NoMainGuardError
+        raise StartError(path, _NO_MAIN_GUARD, _HINT, said=f"{_NO_MAIN_GUARD}. {_HINT}")
 
 
 class ForkServer:
@@ -82,10 +77,8 @@ class ForkServer:
 
         Raises:
             OSError: none can be started.
-            NoMainGuardError: this process only imports a script.
         """
         try:
-            refuse_while_importing()
             for is_last in (False, True):
                 with self._lock:
                     self._ensure()

@@ -144,6 +144,7 @@ def test_a_script_without_a_main_guard_gets_an_error_that_says_just_that(tmp_pat
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
     assert done.returncode != 0
     assert 'if __name__ == "__main__":' in done.stderr
+    assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1], "what to do stands where people look first"
     assert "answer" not in done.stdout
 
 
