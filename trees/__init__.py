@@ -1,5 +1,8 @@
 """Trees of supervisors and workers, declared, checked, started and shown, and the tasks that they work on."""
 
+from typing import TYPE_CHECKING
+
+import actors as _actors
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.model_call import offer_models
@@ -242,3 +245,11 @@ __all__ = [
     "start",
     "start_async",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker that saw this would let any name be imported
+
+    def __getattr__(name: str) -> object:
+        if name in _actors.__all__:
+            raise ImportError(f"{name} is in actors. Write: from actors import {name}", name=name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

@@ -42,6 +42,10 @@ _ANSWERS: Final = {kind: (word, field) for word, (kind, field) in ANSWERS.items(
 
 
 _REPORTED: Final = ("results", "output", "failed", "skipped", "error", "usage", "graph", "timings")
+_MEANT: Final = {
+    **{each: f"Write handle.result().{each}." for each in _REPORTED},
+    **dict.fromkeys(("get", "wait", "join", "run"), "Write handle.result(), or await handle."),
+}
 
 
 class TaskHandle:
@@ -60,7 +64,7 @@ class TaskHandle:
     if not TYPE_CHECKING:  # a type checker that saw this would let anything be read
 
         def __getattr__(self, name: str) -> object:
-            raise missing_name(self, name, {each: f"Write handle.result().{each}." for each in _REPORTED})
+            raise missing_name(self, name, _MEANT)
 
     @property
     def _done(self) -> Reply:

@@ -32,7 +32,7 @@ from trees.host.task_api import TaskApi
 from trees.host.task_handle import TaskHandle
 from trees.host.tree_children import TreeChildren
 from trees.host.tree_health import TreeHealth
-from trees.host.tree_names import MEANT
+from trees.host.tree_names import MEANT, takes_a_task
 from trees.host.tree_page import TreePage
 from trees.host.tree_source import TreeSource
 from trees.views.capture import capture
@@ -58,8 +58,7 @@ class Tree(TreeChildren, TreeHealth, TreePage):
         self._pages, self._notifiers = [], []
         self._shutdown = Shutdown(system, console)
         if console is not None:
-            # its owner may see what tasks are about
-            source = partial(TreeSource, system, leadership, self._notifiers, content=True)
+            source = partial(TreeSource, system, leadership, self._notifiers, content=True)  # for its owner
             console.serve(lambda asked: self.dump(**asked.model_dump()), source)
 
     def __repr__(self) -> str:
@@ -75,12 +74,12 @@ class Tree(TreeChildren, TreeHealth, TreePage):
 
     # -- tasks, and who leads ------------------------------------------------------------------------------
 
+    @takes_a_task
     def submit(self, task: Task | str, path: str | None = None) -> TaskHandle:
         """Give a task to the supervisor at ``path`` (None: the root); returns when it is in the journal, and kept.
 
-        Never waits for the orchestrator, so workers may call it; waits for the store, which takes milliseconds, at most
-        10 seconds. On an event loop of yours write ``await tree.asubmit(...)``. An id that is known gives its handle,
-        and starts nothing.
+        Never waits for the orchestrator, so workers may call it; waits for the store for milliseconds, at most 10 s.
+        On an event loop write ``await tree.asubmit(...)``. An id that is known gives its handle, and starts nothing.
 
         Raises:
             ConfigError: the task is wrong.
@@ -92,6 +91,7 @@ class Tree(TreeChildren, TreeHealth, TreePage):
         """
         return self._tasks.submit(task, path)
 
+    @takes_a_task
     async def asubmit(self, task: Task | str, path: str | None = None) -> TaskHandle:
         """Do this on an event loop, without holding it up."""
         return await self._tasks.asubmit(task, path)
@@ -108,6 +108,7 @@ class Tree(TreeChildren, TreeHealth, TreePage):
         """Do this on an event loop, without holding it up."""
         return await self._tasks.asubmit_many(tasks, path)
 
+    @takes_a_task
     def run(self, task: Task | str, timeout: float | None = None, path: str | None = None) -> Report:
         """Submit a task and wait for its report; raises what ``TaskHandle.result`` raises.
 
@@ -118,6 +119,7 @@ class Tree(TreeChildren, TreeHealth, TreePage):
         """
         return self._tasks.run(task, timeout, path)
 
+    @takes_a_task
     async def arun(self, task: Task | str, path: str | None = None) -> Report:
         """Do this on an event loop, without holding it up."""
         return await self._tasks.arun(task, path)

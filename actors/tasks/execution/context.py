@@ -16,6 +16,7 @@ from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import require_thread
 from actors.tasks.execution.asked_work import AskedWork
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, StepHost
+from actors.tasks.execution.given_results import GivenResults
 from actors.tasks.execution.revision import NO_REVISION, Revision
 from actors.tasks.execution.step_host import AttemptStepHost
 from actors.tasks.execution.work_elsewhere import WorkElsewhere
@@ -107,7 +108,10 @@ class Context:
     @property
     def results(self) -> dict[str, Any]:
         """Results of the subtasks that this one depends on, by id, as JSON; in a team also those that the team got."""
-        owned: dict[str, Any] = self._owned("results", self._values.results)
+        found = self._own.get("results")
+        if found is None:
+            found = self._own.setdefault("results", GivenResults(copied(self._values.results)))
+        owned: dict[str, Any] = found
         return owned
 
     @property

@@ -29,6 +29,7 @@ from actors.tasks.execution.error_facts import UnreadableError, error_facts
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import Done, InvalidResultError
+from actors.tasks.model.policy import Rung
 from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.write_checks import require_length
@@ -182,6 +183,11 @@ def _value_of(attempt: Attempt, result: Any) -> Any:
     result = unwrap_returned(result) if attempt.spec.form is None else unwrap_result(unwrap_returned(result))
     if isinstance(result, (Failed, Rejected, Later, Escalated)):
         raise result
+    if isinstance(result, Rung):
+        raise InvalidResultError(
+            f"{type(result).__name__} is a rung of a ladder, for on_failure=[...], and no result. To ask a person "
+            "write raise Escalated('...'); to be tried again raise an error."
+        )
     if not isinstance(result, Done):
         return result
     usage = _counted(result.usage)

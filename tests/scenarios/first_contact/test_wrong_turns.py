@@ -60,6 +60,10 @@ WRONG: dict[str, Turn] = {
         "import pathlib; start(SHOP, store=pathlib.Path('tasks.db'))", "Write 'sqlite:///tasks.db'"
     ),
     "a store of another kind": Turn("start(SHOP, store='redis://localhost')", "Use sqlite:///FILE or postgresql://"),
+    # names of the other package
+    "a name of actors that is looked for in trees": Turn(
+        "from trees import ConfigError, start", "ConfigError is in actors. Write: from actors import ConfigError"
+    ),
     # finding a worker
     "a path with a typo": Turn("with start(SHOP) as tree: tree.ref('shop/prase')", "Did you mean 'shop/parse'?"),
     "a path without its root": Turn("with start(SHOP) as tree: tree.ref('parse')", "Did you mean 'shop/parse'?"),
@@ -128,6 +132,36 @@ WRONG: dict[str, Turn] = {
     "a task that is a dict": Turn("with start(OFFICE) as tree: tree.run({'goal': 'research'})", "Write it in quotes"),
     "results of a handle": Turn(
         "with start(OFFICE) as tree: tree.submit('research it').results", "handle.result().results"
+    ),
+    "a handle that is got": Turn("with start(OFFICE) as tree: tree.submit('research it').get()", "handle.result()"),
+    "a field of the task beside the goal": Turn(
+        "with start(OFFICE) as tree: tree.run('research it', inputs={'topic': 'tea'}, priority=1)",
+        "Write tree.run(Task('the goal', inputs=..., priority=...))",
+    ),
+    "a field of the task beside the goal, in a coroutine": Turn(
+        "async def main():\n"
+        "    async with start_async(OFFICE) as tree: await tree.asubmit('research it', deadline_s=5)\n"
+        "asyncio.run(main())",
+        "Write tree.asubmit(Task('the goal', deadline_s=...))",
+    ),
+    "a result of something that it does not depend on": Turn(
+        "plan = Plan([Subtask('research'), Subtask('write')])\n"
+        "write = WorkerSpec(id='write', execute=lambda task, context: context.results['research'])\n"
+        "office = SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[*OFFICE.children, write])\n"
+        "with start(office) as tree: tree.run(Task('write', plan=plan))",
+        "It has none. An attempt sees what its subtask depends on: Subtask(..., depends_on=[...])",
+    ),
+    "a result with a typo": Turn(
+        "plan = Plan([Subtask('research'), Subtask('write', depends_on=['research'])])\n"
+        "write = WorkerSpec(id='write', execute=lambda task, context: context.results['reserch'])\n"
+        "office = SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[*OFFICE.children, write])\n"
+        "with start(office) as tree: tree.run(Task('write', plan=plan))",
+        "Did you mean 'research'?",
+    ),
+    "a rung in place of a question": Turn(
+        "with start(SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[\n"
+        "    WorkerSpec(id='pay', execute=lambda task, context: Escalate('Pay?'))])) as tree: tree.run('pay')",
+        "raise Escalated('...')",
     ),
     "a result that is no JSON": Turn(
         "with start(SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[\n"
