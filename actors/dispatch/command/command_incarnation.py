@@ -123,7 +123,7 @@ class CommandIncarnation(Incarnation):
             self._end(Exit(order), tell=True)
             return False
         try:
-            process = CommandProcess(self._program, self, reads_all=self._reads_all)
+            process = CommandProcess(self._program, self, looks=self._looks)
         except (OSError, RuntimeError, ValueError) as error:
             self._end(Exit(Reason.CRASHED, self._not_started(error)), tell=True)
             return False
@@ -144,7 +144,7 @@ class CommandIncarnation(Incarnation):
             self._end(Exit(Reason.CRASHED, self._not_started(error)), tell=True)
         return False
 
-    def _reads_all(self) -> bool:
+    def _looks(self) -> bool:
         return self._is_starting and self._pattern is not None
 
     def _not_started(self, error: Exception) -> StartError:
@@ -198,6 +198,9 @@ class CommandIncarnation(Incarnation):
             publish(CommandOutput(path, at, stream, line))
         if self._listener is not None:
             self._listener.hear(lines)
+
+    def said(self, lines: list[str]) -> None:
+        """Find out if it is ready."""
         if self._pattern is not None and self._is_starting and any(map(self._pattern.search, lines)):
             self._is_up()
 

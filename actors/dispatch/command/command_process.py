@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable
 from typing import IO, Final, Literal, Protocol, TypeAlias
 
-from actors.dispatch.command.command_output import Allowance, Lines, Tail, text_of
+from actors.dispatch.command.command_output import KEPT, Allowance, Lines, Tail, text_of
 from actors.dispatch.command.program import Program
 from actors.dispatch.groups.guarded_process import LOOK_S, GuardedProcess
 from actors.dispatch.groups.process_group import widen
@@ -23,6 +23,8 @@ from actors.dispatch.groups.process_reader import READER
 from actors.model.clock import monotonic
 
 CHUNK: Final = 1024 * 1024
+SEARCHED: Final = 64 * 1024
+"""Bytes read at once where each line is looked at: other commands have their turn in between."""
 MOST_LEFT: Final = 4 * CHUNK
 """Output that is read after the end: another process may hold the stream open, and write on."""
 TELL_LOST_S: Final = 1.0
@@ -36,6 +38,9 @@ class CommandOwner(Protocol):
     def wrote(self, stream: Stream, lines: list[str]) -> None:
         """Take some lines."""
 
+    def said(self, lines: list[str]) -> None:
+        """Look at all lines, also those that are not passed on, where it ``looks`` at them."""
+
     def lost(self, count: int) -> None:
         """Lines that were written too fast to be passed on."""
 
@@ -46,19 +51,19 @@ class CommandOwner(Protocol):
 class CommandProcess:
     """A process that leads a group of its own."""
 
-    def __init__(self, program: Program, owner: CommandOwner, *, reads_all: Callable[[], bool]) -> None:
+    def __init__(self, program: Program, owner: CommandOwner, *, looks: Callable[[], bool]) -> None:
         """Start it.
 
         Args:
             program: what.
             owner: is told what becomes of it.
-            reads_all: True as long as every line is to be passed on, however many there are.
+            looks: True as long as every line is to be looked at, however many there are.
 
         Raises:
             OSError: it cannot be started.
         """
         self._owner = owner
-        self._reads_all = reads_all
+        self._looks = looks
         self._may_linger = False
         """True where the others of its group have time to end, after it: it was asked to stop."""
         self._lost = 0
@@ -103,22 +108,28 @@ class CommandProcess:
 
     def _read(self, fd: int) -> int:
         """Read what is there; how much that was."""
+        looks = self._looks()
         try:
-            data = os.read(fd, CHUNK)
+            data = os.read(fd, SEARCHED if looks else CHUNK)
         except BlockingIOError:
             return 0
         except OSError:
             data = b""
         stream, pipe, lines = self._open[fd]
+        most = self._allowance.lines()
         if data:
-            most = len(data) if self._reads_all() else self._allowance.lines()
-            now, tail, lost = lines.feed(data, most)
+            now, tail, lost = lines.feed(data, len(data) if looks else most)
         else:
             now, tail, lost = lines.end(), [], 0
             READER.forget(fd)
             del self._open[fd]
             pipe.close()
+        all_ = now
+        if looks and data:
+            now, tail, lost = now[:most], now[most:][-KEPT:], max(0, len(now) - most)
         self._pass_on(stream, now, tail, lost)
+        if looks:
+            self._owner.said([text_of(line) for line in all_])
         return len(data)
 
     def _pass_on(self, stream: Stream, now: list[bytes], tail: list[bytes], lost: int) -> None:

@@ -177,6 +177,20 @@ def test_a_callable_is_asked_until_it_is_true_and_an_error_means_not_yet() -> No
         assert answers == [False]
 
 
+def test_a_line_that_says_ready_is_found_in_a_flood_of_which_only_a_part_is_passed_on() -> None:
+    """Else a start with a regular expression would hold up the one reader of all commands."""
+    flood = "print('no\\n' * 300_000 + 'ready now', flush=True); import time; time.sleep(600)"
+    events: list[Any] = []
+    with start(SupervisorSpec(id="p", children=[])) as tree:
+        tree.subscribe(events.append)
+        tree.start_child("p", WorkerSpec(id="m", command=Command(python(flood), ready="^ready now$")))
+        passed = sum(isinstance(each, CommandOutput) for each in list(events))
+        assert passed < 100_000
+        eventually(
+            lambda: passed + sum(each.count for each in events if isinstance(each, CommandOutputLost)) == 300_001
+        )
+
+
 def test_a_callable_is_asked_every_50_ms() -> None:
     asked: list[float] = []
 
