@@ -164,10 +164,27 @@ class _Launch:
         return self._spec.id
 
     def run(self) -> Tree:
-        """Start it, and wait until it is up."""
-        tree = self.tree(self.open())
-        with self.undone_by(tree.stop):
-            self.begin().get()
+        """Start it, and wait until it is up.
+
+        It begins on a thread of its own. Ctrl-C may interrupt this one anywhere, so also half-way through, and a root
+        that has half begun never ends: whoever stopped it would wait for ever.
+        """
+        tree, begun, first = self.tree(self.open()), Reply(), dict[str, str]()
+
+        def begin() -> None:
+            if first.setdefault("is", "begin") == "begin":
+                _answer(begun, self.begin)
+
+        def undo() -> None:
+            if first.setdefault("is", "undo") == "undo":  # one step of C: it has not begun, and will not
+                self.close()
+                return
+            begun.wait(None)
+            tree.stop()
+
+        with self.undone_by(undo):
+            in_background(f"{self.root_id}-start", begin)
+            begun.get().get()
         return tree
 
     @contextmanager
